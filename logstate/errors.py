@@ -1,0 +1,126 @@
+"""Every exception the library raises on purpose.
+
+::
+
+    LogstateError
+    ├── ConfigError             your configuration; all problems are listed at once
+    ├── TopologyError           your graph; names the user's file and line
+    ├── SerdeError              no serde, or a value that its serde cannot encode
+    │   └── DeserializationError   bytes that do not decode; names topic, partition, offset
+    ├── ProcessingError         a user's function raised; names node and record
+    ├── ProductionError         a record could not be delivered
+    ├── TopicError              a topic is missing or has the wrong shape
+    ├── BrokerError             the brokers cannot be reached or refuse
+    │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
+    │   └── AbortableError      this transaction must be aborted and replayed (retried inside)
+    ├── StateDirectoryError     the local directory is locked, unwritable or foreign
+    ├── StoreError              a store failed
+    │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
+    │   └── StoreUnavailableError  a query cannot be answered here or not yet; says where or when
+    └── RestoreError            the changelog contradicts the committed position
+
+Messages say what happened; what was found; the likely cause; what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class LogstateError(Exception):
+    """Root of the tree: ``except LogstateError`` catches all the library raises on purpose."""
+
+
+class ConfigError(LogstateError):
+    """The configuration is wrong. ``problems`` lists every one that was found."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        if len(self.problems) == 1:
+            super().__init__(self.problems[0])
+        else:
+            lines = "".join(f"\n  {i}. {p}" for i, p in enumerate(self.problems, 1))
+            super().__init__(f"{len(self.problems)} problems with the configuration:{lines}")
+
+
+class TopologyError(LogstateError):
+    """The graph is wrong. ``declared_at`` is the user's ``file:line`` where it is known."""
+
+    def __init__(self, message: str, *, declared_at: str | None = None) -> None:
+        self.declared_at = declared_at
+        super().__init__(f"{message} (declared at {declared_at})" if declared_at else message)
+
+
+class SerdeError(LogstateError):
+    """There is no serde for a type, or a value does not fit its serde."""
+
+
+class RecordError(LogstateError):
+    """An error about one record; carries its coordinates as attributes."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        task: str | None = None,
+        node: str | None = None,
+        function: str | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.task = task
+        self.node = node
+        self.function = function
+        super().__init__(message)
+
+
+class DeserializationError(SerdeError, RecordError):
+    """Bytes on a topic do not decode with the declared serde. Nothing past it is committed."""
+
+
+class ProcessingError(RecordError):
+    """A user's function raised while a record was processed. Nothing past it is committed."""
+
+
+class ProductionError(RecordError):
+    """A record could not be delivered, for example because it is too large."""
+
+
+class TopicError(LogstateError):
+    """A topic is missing, or its partition count or configuration does not fit."""
+
+
+class BrokerError(LogstateError):
+    """The brokers cannot be reached, or refuse for a reason that retrying does not mend."""
+
+
+class FencedError(BrokerError):
+    """Another member owns the partitions or the transactional id now: drop the tasks, rejoin."""
+
+
+class AbortableError(BrokerError):
+    """The open transaction must be aborted; its records are read and processed again."""
+
+
+class StateDirectoryError(LogstateError):
+    """The state directory is locked by another process, not writable, or not ours."""
+
+
+class StoreError(LogstateError):
+    """A state store failed."""
+
+
+class StoreCorruptedError(StoreError):
+    """The local copy of a store is unusable; it is rebuilt from the changelog."""
+
+
+class StoreUnavailableError(StoreError):
+    """A query cannot be answered here or now; the message says where the partition is."""
+
+
+class RestoreError(LogstateError):
+    """The changelog contradicts the committed position, for example a truncated log."""

@@ -1,0 +1,102 @@
+"""The nouns that travel through the library: records, partitions, tasks, windowed keys.
+
+Vocabulary used everywhere:
+
+- *offset*: always the NEXT one to read or write, unless a name says ``last_offset``. Kafka commits
+  and seeks with next offsets; mixing the two conventions is the classic restore bug.
+- *timestamp*: event time, milliseconds since the epoch.
+- *headers*: a list of ``(name, bytes or None)`` in order, or None where a record has none. A list
+  is never changed in place once a record was forwarded: an operator that edits headers makes a new
+  list, because siblings see the same object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Headers: TypeAlias = "list[tuple[str, bytes | None]] | None"
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TaskId(NamedTuple):
+    """A sub-topology applied to one partition; shown as ``0_3``, as in Kafka Streams."""
+
+    sub_topology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.sub_topology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """The inverse of ``str``: ``TaskId.parse("0_3") == TaskId(0, 3)``."""
+        sub_topology, _, partition = text.partition("_")
+        return cls(int(sub_topology), int(partition))
+
+
+class Windowed(NamedTuple, Generic[K]):  # type: ignore[misc]
+    """A key inside a window: what windowed aggregations use as their key.
+
+    ``end_ms`` is exclusive for tumbling and hopping windows and inclusive for sliding and session
+    windows, as in Kafka Streams.
+    """
+
+    key: K
+    start_ms: int
+    end_ms: int
+
+
+class Record(NamedTuple, Generic[K, V]):  # type: ignore[misc]
+    """What a processor receives and forwards. Immutable: derive with ``_replace``."""
+
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers = None
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record being processed came from; absent inside punctuators."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class FetchedRecord(Protocol):
+    """A record as a consumer hands it over.
+
+    This is the shape of ``confluent_kafka.Message``, so the hot path needs no conversion; the fake
+    log returns objects with the same methods.
+    """
+
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
+    def offset(self) -> int | None: ...
+    def key(self) -> Any: ...
+    def value(self) -> Any: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> Any: ...
+
+
+class ProducedRecord(NamedTuple):
+    """A record on its way to a topic; ``partition`` None lets the producer choose (null keys)."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = None
