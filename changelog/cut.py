@@ -1,0 +1,260 @@
+"""The cut: what a committed offset says about the state that belongs to it.
+
+How it works: every commit of a task stores, with the offset of each of its input partitions, a
+metadata string. It is base64 of two blocks, one after the other::
+
+    byte 2 | 8B partition time | 4B count | count x (4B length, UTF-8 name, 8B value)
+    byte 'L' | byte 1 | msgpack map
+
+All integers are big endian. The first block is Kafka Streams' own (version 2), so either library
+reads the other's offsets; the JVM ignores what follows its block, and drops it at its next commit.
+The second block is ours::
+
+    o  the input offset it was written for
+    t  {topic: topic id}            which incarnation of each topic the offsets belong to
+    c  {clock name: ms}             every clock that decides a result
+    p  {changelog topic: position}  the next offset of the changelog, for the task's partition
+    x  true: only "o" is here; the rest is in the cuts topic (it was over the size limit)
+
+The record in the cuts topic (key ``cut:<task id>``, same transaction) is our block as raw bytes
+with ``i``, {input topic: offset}, in place of ``o``.
+
+Invariants:
+
+- A block counts only for the very offset it was written for. After a JVM instance, a reset tool or
+  anything else committed another offset, it is stale and decodes to no cut.
+- Metadata that no stream processor wrote decodes to an unknown partition time and no cut.
+- A block of a newer version is refused, never ignored: ignoring it would lose clocks silently.
+
+Not responsible for: choosing positions, or reading and writing offsets.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from logstate.errors import RestoreError
+from logstate.records import TaskId
+
+UNKNOWN_TIME_MS: Final = -1
+"""Partition time before any record was seen, as in Kafka Streams."""
+
+METADATA_BYTES_MAX: Final = 3072
+"""Longest metadata string that is committed. A broker refuses more than 4,096 bytes for ever."""
+
+MANIFEST_KEY: Final = b"manifest"
+"""Key of the manifest record in the cuts topic."""
+
+_STREAMS_VERSION = 2
+_HEADER = struct.Struct(">bq")
+_COUNT = struct.Struct(">i")
+_TIME = struct.Struct(">q")
+_MARK = 0x4C
+_VERSION = 1
+_PREFIX = bytes((_MARK, _VERSION))
+
+
+class Cut(NamedTuple):
+    """The state of a task at one committed offset of one of its input partitions."""
+
+    offset: int
+    """The input offset this cut was written for."""
+    positions: Mapping[str, int] = {}
+    """Changelog topic to next offset, all for the task's partition."""
+    clocks: Mapping[str, int] = {}
+    """Clock name to milliseconds."""
+    topic_ids: Mapping[str, str] = {}
+    """Topic to the id of its incarnation, as text."""
+    is_in_cuts_topic: bool = False
+    """True: this is only a pointer; the content is in the cuts topic."""
+
+
+class OffsetMetadata(NamedTuple):
+    """Everything a committed offset's metadata string says."""
+
+    partition_time_ms: int = UNKNOWN_TIME_MS
+    """Largest event time seen in the input partition; -1 when unknown."""
+    processor_times: Mapping[str, int] = {}
+    """Kafka Streams' own map of named times."""
+    cut: Cut | None = None
+    """None when the offset carries no block of ours, or a stale one."""
+
+
+class TaskCut(NamedTuple):
+    """What one commit of one task writes."""
+
+    metadata: Mapping[str, str]
+    """Input topic to the metadata string to commit with its offset."""
+    record: bytes | None
+    """Value for the cuts topic under ``cut_key(task)``, in the same transaction; usually None."""
+
+
+def cuts_topic(application_id: str) -> str:
+    """Name of the compacted, one-partition topic of manifests and oversized cuts."""
+    return f"{application_id}-cuts"
+
+
+def cut_key(task: TaskId) -> bytes:
+    """Key of a task's record in the cuts topic."""
+    return f"cut:{task}".encode()
+
+
+def encode_cut(
+    cut: Cut,
+    *,
+    partition_time_ms: int = UNKNOWN_TIME_MS,
+    processor_times: Mapping[str, int] | None = None,
+) -> str:
+    """The metadata string for ``cut.offset``. Length is the caller's business: ``encode_task_cut``.
+
+    >>> decode_cut(encode_cut(Cut(7, {"app-s-changelog": 12})), committed_offset=7).cut.positions
+    {'app-s-changelog': 12}
+    """
+    streams = _encode_streams_block(partition_time_ms, processor_times or {})
+    fields: dict[str, Any] = {"o": cut.offset, **_content(cut)}
+    if cut.is_in_cuts_topic:
+        fields = {"o": cut.offset, "x": True}
+    return base64.b64encode(streams + _encode_block(fields)).decode("ascii")
+
+
+def decode_cut(metadata: str | None, *, committed_offset: int) -> OffsetMetadata:
+    """What ``metadata`` says about ``committed_offset``.
+
+    Raises RestoreError for a block that a newer version wrote or that is damaged. Text that is not
+    of this format at all (another tool's note) decodes to ``OffsetMetadata()``.
+    """
+    try:
+        data = base64.b64decode(metadata or "", validate=True)
+        partition_time_ms, processor_times, rest = _decode_streams_block(data)
+    except (binascii.Error, struct.error, ValueError):
+        return OffsetMetadata()
+    if not rest.startswith(_PREFIX[:1]):
+        return OffsetMetadata(partition_time_ms, processor_times)
+    fields = _decode_block(rest)
+    cut = _cut(fields["o"], fields) if fields["o"] == committed_offset else None
+    return OffsetMetadata(partition_time_ms, processor_times, cut)
+
+
+def encode_cut_record(cut: Cut, input_offsets: Mapping[str, int]) -> bytes:
+    """Value of the record in the cuts topic; ``input_offsets`` is input topic to offset."""
+    return _encode_block({"i": dict(input_offsets), **_content(cut)})
+
+
+def decode_cut_record(value: bytes, *, topic: str, committed_offset: int) -> Cut | None:
+    """The cut in a record of the cuts topic, or None if it was written for another offset.
+
+    Raises RestoreError as ``decode_cut`` does.
+    """
+    fields = _decode_block(value)
+    if fields["i"].get(topic) != committed_offset:
+        return None
+    return _cut(committed_offset, fields)
+
+
+def encode_task_cut(
+    inputs: Mapping[str, tuple[int, int]],
+    *,
+    positions: Mapping[str, int],
+    clocks: Mapping[str, int],
+    topic_ids: Mapping[str, str],
+    processor_times: Mapping[str, int] | None = None,
+) -> TaskCut:
+    """What a task commits: one string per input topic, and a record if they would be too long.
+
+    ``inputs`` is input topic to (next offset, partition time in ms). Every input partition carries
+    the whole cut, so a reader needs only one of them.
+
+    Raises ValueError if even the pointer is too long, which takes absurd ``processor_times``.
+    """
+    whole = {
+        topic: Cut(offset, positions, clocks, topic_ids) for topic, (offset, _) in inputs.items()
+    }
+    times = {topic: time_ms for topic, (_, time_ms) in inputs.items()}
+    metadata = _encode_all(whole, times, processor_times)
+    if max(map(len, metadata.values()), default=0) <= METADATA_BYTES_MAX:
+        return TaskCut(metadata, None)
+    pointers = {topic: Cut(cut.offset, is_in_cuts_topic=True) for topic, cut in whole.items()}
+    metadata = _encode_all(pointers, times, processor_times)
+    longest = max(map(len, metadata.values()))
+    if longest > METADATA_BYTES_MAX:
+        raise ValueError(
+            f"the offset metadata would be {longest} bytes, over {METADATA_BYTES_MAX}, "
+            f"with {len(processor_times or {})} processor times; shorten their names"
+        )
+    record = encode_cut_record(
+        next(iter(whole.values())), {topic: cut.offset for topic, cut in whole.items()}
+    )
+    return TaskCut(metadata, record)
+
+
+def _encode_all(
+    cuts: Mapping[str, Cut], times: Mapping[str, int], processor_times: Mapping[str, int] | None
+) -> dict[str, str]:
+    return {
+        topic: encode_cut(cut, partition_time_ms=times[topic], processor_times=processor_times)
+        for topic, cut in cuts.items()
+    }
+
+
+def _content(cut: Cut) -> dict[str, Any]:
+    return {"t": dict(cut.topic_ids), "c": dict(cut.clocks), "p": dict(cut.positions)}
+
+
+def _cut(offset: int, fields: Mapping[str, Any]) -> Cut:
+    if fields.get("x"):
+        return Cut(offset, is_in_cuts_topic=True)
+    return Cut(offset, fields["p"], fields["c"], fields["t"])
+
+
+def _encode_streams_block(partition_time_ms: int, processor_times: Mapping[str, int]) -> bytes:
+    # Kafka Streams leaves the count out when its map is empty. We always write it, because with
+    # our block behind it the JVM would read our first four bytes as the count.
+    parts = [_HEADER.pack(_STREAMS_VERSION, partition_time_ms), _COUNT.pack(len(processor_times))]
+    for name, time_ms in processor_times.items():
+        text = name.encode()
+        parts += (_COUNT.pack(len(text)), text, _TIME.pack(time_ms))
+    return b"".join(parts)
+
+
+def _decode_streams_block(data: bytes) -> tuple[int, dict[str, int], bytes]:
+    version, partition_time_ms = _HEADER.unpack_from(data)
+    if version not in (1, _STREAMS_VERSION):
+        raise ValueError(version)
+    times: dict[str, int] = {}
+    at = _HEADER.size
+    if version == 1 or at == len(data):
+        return partition_time_ms, times, b""
+    (count,) = _COUNT.unpack_from(data, at)
+    at += _COUNT.size
+    for _ in range(count):
+        (length,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        name = data[at : at + length].decode()
+        at += length
+        (times[name],) = _TIME.unpack_from(data, at)
+        at += _TIME.size
+    return partition_time_ms, times, data[at:]
+
+
+def _encode_block(fields: Mapping[str, Any]) -> bytes:
+    return _PREFIX + msgspec.msgpack.encode(fields, order="deterministic")
+
+
+def _decode_block(data: bytes) -> dict[str, Any]:
+    if len(data) < 2 or data[0] != _MARK:
+        raise RestoreError("a cut is damaged: it does not start with its mark; was it cut off?")
+    if data[1] != _VERSION:
+        raise RestoreError(
+            f"a cut of version {data[1]} was found, and this logstate reads version {_VERSION}; "
+            "a newer logstate committed last; run that version again, or a newer one"
+        )
+    try:
+        return msgspec.msgpack.decode(data[2:], type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RestoreError(f"a cut is damaged: {error}; was the metadata cut off?") from error

@@ -1,0 +1,183 @@
+"""The cut travels in a committed offset and belongs to that offset only."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstate.changelog.cut import (
+    METADATA_BYTES_MAX,
+    Cut,
+    OffsetMetadata,
+    cut_key,
+    cuts_topic,
+    decode_cut,
+    decode_cut_record,
+    encode_cut,
+    encode_cut_record,
+    encode_task_cut,
+)
+from logstate.errors import RestoreError
+from logstate.records import TaskId
+
+CUT = Cut(
+    offset=42,
+    positions={"app-spend-changelog": 1_000, "app-visits-changelog": 7},
+    clocks={"stream": 1_700_000_000_000},
+    topic_ids={"clicks": "Uj5fn9F1TrGcM4Zcxr3xhg"},
+)
+
+names = st.text(min_size=1, max_size=20)
+longs = st.integers(-(2**63), 2**63 - 1)
+cuts = st.builds(
+    Cut,
+    st.integers(0, 2**63 - 1),
+    st.dictionaries(names, st.integers(0, 2**63 - 1)),
+    st.dictionaries(names, longs),
+    st.dictionaries(names, names),
+    st.just(False),
+)
+
+
+def streams_block(partition_time_ms: int, *times: tuple[str, int]) -> bytes:
+    """What Kafka Streams writes: no count at all when its map is empty."""
+    block = b"\x02" + partition_time_ms.to_bytes(8, "big", signed=True)
+    if times:
+        block += len(times).to_bytes(4, "big")
+    for name, time_ms in times:
+        text = name.encode()
+        block += len(text).to_bytes(4, "big") + text + time_ms.to_bytes(8, "big", signed=True)
+    return block
+
+
+@given(cuts, longs, st.dictionaries(names, longs))
+def test_a_cut_comes_back_as_it_was(
+    cut: Cut, partition_time_ms: int, processor_times: dict[str, int]
+) -> None:
+    text = encode_cut(cut, partition_time_ms=partition_time_ms, processor_times=processor_times)
+
+    decoded = decode_cut(text, committed_offset=cut.offset)
+
+    assert decoded == OffsetMetadata(partition_time_ms, processor_times, cut)
+
+
+def test_the_bytes_are_those_of_the_format() -> None:
+    text = encode_cut(CUT, partition_time_ms=5, processor_times={"agg": 9})
+
+    assert base64.b64decode(text).hex() == (
+        "02" "0000000000000005" "00000001" "00000003" "616767" "0000000000000009"
+        "4c" "01" "84"
+        "a163" "81" "a673747265616d" "cf0000018bcfe56800"
+        "a16f" "2a"
+        "a170" "82" "b36170702d7370656e642d6368616e67656c6f67" "cd03e8"
+        "b46170702d7669736974732d6368616e67656c6f67" "07"
+        "a174" "81" "a6636c69636b73" "b6556a35666e394631547247634d345a63787233786867"
+    )  # fmt: skip
+
+
+def test_the_first_block_is_what_kafka_streams_reads() -> None:
+    data = base64.b64decode(encode_cut(CUT, partition_time_ms=5, processor_times={"agg": 9}))
+
+    assert data.startswith(streams_block(5, ("agg", 9)))
+
+
+def test_without_processor_times_kafka_streams_still_reads_a_count_of_zero() -> None:
+    data = base64.b64decode(encode_cut(CUT, partition_time_ms=5))
+
+    assert struct.unpack_from(">bqi", data) == (2, 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Version 2 without a map, version 2 with one, version 1.
+        ("AgAAAAAAAAAF", OffsetMetadata(5)),
+        (base64.b64encode(streams_block(5)).decode(), OffsetMetadata(5)),
+        (base64.b64encode(streams_block(5, ("a", 6))).decode(), OffsetMetadata(5, {"a": 6})),
+        (base64.b64encode(b"\x01" + b"\xff" * 8).decode(), OffsetMetadata(-1)),
+    ],
+)
+def test_an_offset_committed_by_kafka_streams_has_times_and_no_cut(
+    text: str, expected: OffsetMetadata
+) -> None:
+    assert decode_cut(text, committed_offset=42) == expected
+
+
+@pytest.mark.parametrize("text", ["", None, "moved by hand", "YQ==", "CQAAAAAAAAAF", "é"])
+def test_metadata_of_somebody_else_says_nothing(text: str | None) -> None:
+    assert decode_cut(text, committed_offset=42) == OffsetMetadata()
+
+
+def test_a_cut_of_another_offset_is_ignored_and_the_partition_time_kept() -> None:
+    text = encode_cut(CUT, partition_time_ms=5)
+
+    assert decode_cut(text, committed_offset=41) == OffsetMetadata(5)
+
+
+def test_a_newer_version_is_refused() -> None:
+    data = bytearray(base64.b64decode(encode_cut(CUT)))
+    data[14] = 2
+
+    with pytest.raises(RestoreError, match="version 2 was found"):
+        decode_cut(base64.b64encode(data).decode(), committed_offset=42)
+
+
+def test_a_truncated_cut_is_refused() -> None:
+    data = base64.b64decode(encode_cut(CUT))[:-3]
+
+    with pytest.raises(RestoreError, match="damaged"):
+        decode_cut(base64.b64encode(data).decode(), committed_offset=42)
+
+
+def test_unknown_fields_of_this_version_are_skipped() -> None:
+    data = base64.b64decode(encode_cut(CUT))
+    extended = data[:15] + bytes((data[15] + 1,)) + b"\xa1z\xc3" + data[16:]
+
+    assert decode_cut(base64.b64encode(extended).decode(), committed_offset=42).cut == CUT
+
+
+def test_a_task_commits_its_cut_with_every_input() -> None:
+    task_cut = encode_task_cut(
+        {"clicks": (42, 5), "users": (3, 6)},
+        positions=CUT.positions,
+        clocks=CUT.clocks,
+        topic_ids=CUT.topic_ids,
+    )
+
+    assert task_cut.record is None
+    assert decode_cut(task_cut.metadata["clicks"], committed_offset=42) == OffsetMetadata(
+        5, {}, CUT
+    )
+    assert decode_cut(task_cut.metadata["users"], committed_offset=3).cut == CUT._replace(offset=3)
+
+
+def test_a_cut_over_the_limit_moves_to_the_cuts_topic() -> None:
+    clocks = {f"clock-{n}": n for n in range(1_000)}
+
+    task_cut = encode_task_cut(
+        {"clicks": (42, 5), "users": (3, 6)}, positions={}, clocks=clocks, topic_ids={}
+    )
+
+    assert max(map(len, task_cut.metadata.values())) <= METADATA_BYTES_MAX
+    pointer = decode_cut(task_cut.metadata["users"], committed_offset=3)
+    assert pointer == OffsetMetadata(6, {}, Cut(3, is_in_cuts_topic=True))
+    assert task_cut.record is not None
+    found = decode_cut_record(task_cut.record, topic="users", committed_offset=3)
+    assert found == Cut(3, {}, clocks, {})
+
+
+def test_a_record_in_the_cuts_topic_counts_for_its_offsets_only() -> None:
+    value = encode_cut_record(CUT, {"clicks": 42})
+
+    assert decode_cut_record(value, topic="clicks", committed_offset=42) == CUT
+    assert decode_cut_record(value, topic="clicks", committed_offset=43) is None
+    assert decode_cut_record(value, topic="users", committed_offset=42) is None
+
+
+def test_names_of_the_cuts_topic_and_its_keys() -> None:
+    assert cuts_topic("app") == "app-cuts"
+    assert cut_key(TaskId(0, 3)) == b"cut:0_3"
