@@ -1,0 +1,66 @@
+"""The in-memory backend: the reference implementation, and the medium of in-memory stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from logstate.changelog.backend import KeyRange
+from logstate.changelog.ordered import OrderedMap
+
+
+class MemoryBackend:
+    """Rows in a dict with an ordered index. Nothing survives ``close``."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedMap[bytes] = OrderedMap()
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return [self._rows.get(key) for key in keys]
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        rows = self._rows
+        return iter([(k, rows[k]) for k in rows.keys_between(lower, upper, reverse=reverse)])
+
+    def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
+        for key, value in rows.items():
+            if value is None:
+                self._rows.remove(key)
+            else:
+                self._rows.put(key, value)
+        for lower, upper in ranges:
+            for key in self._rows.keys_between(lower, upper):
+                self._rows.remove(key)
+
+    def snapshot(self) -> MemorySnapshot:
+        return MemorySnapshot(self._rows)
+
+    def close(self) -> None:
+        self._rows.clear()
+
+
+class MemorySnapshot:
+    """A copy of the rows; taken rarely (once per apply), so copying is affordable."""
+
+    def __init__(self, rows: OrderedMap[bytes]) -> None:
+        self._rows: OrderedMap[bytes] = OrderedMap()
+        self._rows.update(rows)
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        return [self._rows.get(key) for key in keys]
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        rows = self._rows
+        return iter([(k, rows[k]) for k in rows.keys_between(lower, upper, reverse=reverse)])
+
+    def release(self) -> None:
+        self._rows.clear()

@@ -1,0 +1,201 @@
+"""The rows of one store: uncommitted writes over committed ones over the backend.
+
+Every store kind keeps its data as ordered ``bytes -> bytes`` rows through this class and never
+touches a backend itself. That is what makes two promises hold for all kinds at once: a task reads
+its own writes, and uncommitted data never reaches the backend.
+
+How it works. Writes go into the current *layer* (the commit's generation) and into the *overlay*,
+which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after the
+transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once one
+backend write has taken them over. ``discard`` throws away everything that is not committed and
+rebuilds the overlay from what is.
+
+Invariants:
+1. overlay = union of the unapplied, frozen and current layers, later ones winning;
+2. a row of a layer is immutable once the layer is frozen;
+3. the cache holds only rows equal to the backend's; the overlay always wins over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from logstate.changelog.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.ordered import OrderedMap
+
+_ABSENT = object()
+
+
+class Layer:
+    """The writes of one generation: rows (None = deleted), then deleted ranges."""
+
+    __slots__ = ("ranges", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes | None] = {}
+        self.ranges: list[KeyRange] = []
+
+
+class Rows:
+    """Ordered rows of one store; keys and values are bytes, None is a deleted row."""
+
+    def __init__(self, prefix: bytes, backend: StoreBackend) -> None:
+        self.prefix = prefix
+        self._end = end_of_prefix(prefix)
+        self._backend = backend
+        self._overlay: OrderedMap[bytes | None] = OrderedMap()
+        self._cache: dict[bytes, bytes | None] = {}
+        self._current = Layer()
+        self._frozen: list[Layer] = []
+        self._unapplied: list[Layer] = []
+        #: when set, the previous overlay and layer values of each write, for a rollback
+        self._journal: list[tuple[bytes, object, object]] | None = None
+
+    # ------------------------------------------------------------------ reads and writes
+
+    def get(self, key: bytes) -> bytes | None:
+        """The row as the task sees it, its own uncommitted writes included."""
+        value = self._overlay.get(key, _ABSENT)  # type: ignore[call-overload]
+        if value is _ABSENT:
+            value = self._cache.get(key, _ABSENT)  # type: ignore[call-overload]
+            if value is _ABSENT:
+                value = self._cache[key] = self._backend.get(self.prefix + key)
+        return value  # type: ignore[no-any-return]
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write a row; None deletes it."""
+        if self._journal is not None:
+            self._journal.append(
+                (
+                    key,
+                    self._overlay.get(key, _ABSENT),  # type: ignore[call-overload]
+                    self._current.rows.get(key, _ABSENT),  # type: ignore[call-overload]
+                )
+            )
+        self._current.rows[key] = value
+        self._overlay.put(key, value)
+
+    def scan(
+        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of ``[lower, upper)`` in byte order, as of this call."""
+        overlay = self._overlay
+        fresh = (
+            [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
+            if overlay
+            else []
+        )
+        end = self._end if upper is None else self.prefix + upper
+        stored = self._backend.scan(self.prefix + lower, end, reverse=reverse)
+        return _merged(fresh, stored, len(self.prefix), reverse)
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        """Forget ``[lower, upper)`` without reading it: expiry.
+
+        The store must never read or write the range again; that is what lets the deletion wait for
+        the next apply.
+        """
+        for key in self._overlay.keys_between(lower, upper):
+            self._overlay.remove(key)
+            self._current.rows.pop(key, None)
+        self._current.ranges.append((lower, upper))
+
+    # ------------------------------------------------------------------ one record's rollback
+
+    def begin_journal(self) -> None:
+        """Remember old values from here on, so that one record's writes can be undone."""
+        self._journal = []
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` put back what was there."""
+        journal, self._journal = self._journal, None
+        if not rollback or not journal:
+            return
+        for key, in_overlay, in_layer in reversed(journal):
+            if in_layer is _ABSENT:
+                self._current.rows.pop(key, None)
+            else:
+                self._current.rows[key] = in_layer  # type: ignore[assignment]
+            if in_overlay is _ABSENT:
+                self._overlay.remove(key)
+            else:
+                self._overlay.put(key, in_overlay)  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------ generations
+
+    def freeze(self) -> Layer:
+        """Close the current layer for a commit and open the next."""
+        layer, self._current = self._current, Layer()
+        self._frozen.append(layer)
+        return layer
+
+    def committed(self, layer: Layer) -> None:
+        """The layer's transaction committed: it now waits to be applied."""
+        assert self._frozen[0] is layer, "layers commit in the order they were frozen"
+        self._unapplied.append(self._frozen.pop(0))
+
+    def discard(self) -> None:
+        """Forget everything that is not committed."""
+        self._current = Layer()
+        self._frozen = []
+        self._journal = None
+        self._rebuild()
+
+    def unapplied(self) -> list[Layer]:
+        """Committed layers that the backend does not hold yet, oldest first."""
+        return self._unapplied
+
+    def applied(self) -> None:
+        """The backend took the unapplied layers over."""
+        for layer in self._unapplied:
+            if layer.ranges:
+                self._cache.clear()  # cheap and rare: expired rows must not linger
+            self._cache.update(layer.rows)
+        self._unapplied = []
+        self._rebuild()
+
+    def drop_cache(self) -> None:
+        """Free the clean rows, for the memory bound and for every new assignment."""
+        self._cache.clear()
+
+    def cached_rows(self) -> int:
+        """Rows held in memory, for the memory bound."""
+        return len(self._cache) + len(self._overlay)
+
+    def _rebuild(self) -> None:
+        self._overlay.clear()
+        for layer in (*self._unapplied, *self._frozen, self._current):
+            for key, value in layer.rows.items():
+                self._overlay.put(key, value)
+            for lower, upper in layer.ranges:
+                for key in self._overlay.keys_between(lower, upper):
+                    self._overlay.remove(key)
+
+
+def _merged(
+    fresh: list[tuple[bytes, bytes | None]],
+    stored: Iterator[tuple[bytes, bytes]],
+    prefix_length: int,
+    reverse: bool,
+) -> Iterator[tuple[bytes, bytes]]:
+    """Merge overlay rows with the backend's; the overlay wins, deleted rows vanish."""
+    position = 0
+    for full_key, stored_value in stored:
+        key = full_key[prefix_length:]
+        while position < len(fresh) and (
+            fresh[position][0] > key if reverse else fresh[position][0] < key
+        ):
+            row = fresh[position]
+            position += 1
+            if row[1] is not None:
+                yield row[0], row[1]
+        if position < len(fresh) and fresh[position][0] == key:
+            row = fresh[position]
+            position += 1
+            if row[1] is not None:
+                yield key, row[1]
+        else:
+            yield key, stored_value
+    for key, value in fresh[position:]:
+        if value is not None:
+            yield key, value

@@ -1,0 +1,75 @@
+"""What a store has to say to its changelog since the last commit.
+
+``changelog_writes="commit"`` (default) logs a row once per commit, its last write; ``"update"`` logs
+every write in order, as Kafka Streams without caches does. What a row IS depends on the store kind,
+so the store names it: the key, the window key, (key, valid-from). Stores that keep duplicates give
+every write its own identity.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logstate.records import Headers
+
+
+class LoggedWrite(NamedTuple):
+    """A changelog record; ``timestamp`` None lets the producer stamp it (suppress buffers)."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int | None
+    headers: Headers = None
+
+
+class ChangelogWrites:
+    """The writes of the current generation of one store."""
+
+    def __init__(self, *, is_logged: bool, logs_every_write: bool) -> None:
+        self.is_logged = is_logged
+        self._logs_every_write = logs_every_write
+        self._last: dict[bytes, LoggedWrite] = {}
+        self._every: list[LoggedWrite] = []
+        self._journal: list[tuple[bytes, LoggedWrite | None]] | None = None
+        self._journal_length = 0
+
+    def add(self, identity: bytes, write: LoggedWrite, *, moves_to_end: bool = False) -> None:
+        """Log a write of the row ``identity``; replaces an earlier one of this generation.
+
+        ``moves_to_end`` keeps WRITE order among identities (versioned stores); otherwise a row
+        keeps the place of its first write.
+        """
+        if not self.is_logged:
+            return
+        if self._logs_every_write:
+            self._every.append(write)
+            return
+        if self._journal is not None:
+            self._journal.append((identity, self._last.get(identity)))
+        if moves_to_end:
+            self._last.pop(identity, None)
+        self._last[identity] = write
+
+    def take(self) -> list[LoggedWrite]:
+        """The generation's writes, in order; starts the next generation."""
+        writes = self._every if self._logs_every_write else list(self._last.values())
+        self._last = {}
+        self._every = []
+        return writes
+
+    def begin_journal(self) -> None:
+        """Remember old writes from here on, so that one record's can be undone."""
+        self._journal = []
+        self._journal_length = len(self._every)
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` restore what was there."""
+        journal, self._journal = self._journal, None
+        if not rollback or journal is None:
+            return
+        del self._every[self._journal_length :]
+        for identity, write in reversed(journal):
+            if write is None:
+                self._last.pop(identity, None)
+            else:
+                self._last[identity] = write
