@@ -1,0 +1,162 @@
+"""JSON, typed and untyped, through msgspec.
+
+``json`` reads any JSON into dicts, lists and scalars. ``json_of(type)`` reads into a struct, a
+dataclass, a TypedDict or any other type msgspec knows, and refuses data that does not fit: the
+declared type is the contract, unknown fields are ignored so that writers may add some.
+
+What is refused when written, because it would come back as something else:
+
+- NaN and the infinities, which JSON does not have (msgspec alone would write null);
+- an object that is not an instance of the declared class, such as the dict one forgot to convert.
+
+The types of a struct's fields are not checked again when it is written. Keys are encoded with
+dict entries and sets in sorted order, because equal keys must be equal bytes; values keep theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from logstate.errors import SerdeError
+from logstate.immutability import is_immutable
+from logstate.serde import Deserializer, Serde, Serializer
+
+T = TypeVar("T")
+
+
+class JsonSerde(Serde[T]):
+    """JSON that decodes into ``type_``; ``Any`` for whatever is there.
+
+    Raises SerdeError when msgspec cannot decode into the type.
+    """
+
+    def __init__(self, type_: type[T] | Any = Any) -> None:
+        self.type = type_
+        self.immutable = is_immutable(type_)
+        try:
+            self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type_)
+            self._may_hold_nan = _may_hold_float(msgspec.inspect.type_info(type_))
+        except (TypeError, NameError, AttributeError) as error:
+            raise SerdeError(
+                f"{_name(type_)} cannot be read from JSON: {error}. Declare a msgspec.Struct, a "
+                "dataclass, a TypedDict or a container of these, all fields annotated with types "
+                "that can be imported, or use json for plain dicts."
+            ) from error
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
+        encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
+        checked_class = self.type if _is_record_class(self.type) else None
+        if self._may_hold_nan:
+            encode = _refusing_nan(encode)
+        return encode if checked_class is None else _refusing_others(encode, checked_class)
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
+        return self._decoder.decode
+
+    def describe(self) -> dict[str, Any]:
+        schema = None
+        if self.type is not Any:
+            try:
+                schema = msgspec.json.schema(self.type)
+            except TypeError:  # Decodable, but without a JSON schema of its own.
+                schema = None
+        return {"format": "json", "schema": schema}
+
+    def __repr__(self) -> str:
+        return "<serde json>" if self.type is Any else f"<serde json_of({_name(self.type)})>"
+
+
+def json_of(type_: type[T] | Any) -> JsonSerde[T]:
+    """JSON that decodes into ``type_``.
+
+    >>> import msgspec
+    >>> class Click(msgspec.Struct, frozen=True):
+    ...     page: str
+    ...     at: int = 0
+    >>> clicks = json_of(Click)
+    >>> clicks.deserializer("clicks", False)(b'{"page":"home","campaign":"spring"}')
+    Click(page='home', at=0)
+    >>> clicks.serializer("clicks", False)(Click("cart", 3))
+    b'{"page":"cart","at":3}'
+    """
+    return JsonSerde(type_)
+
+
+def _refusing_nan(encode: Serializer[Any]) -> Serializer[Any]:
+    def serialize(value: Any) -> bytes:
+        data = encode(value)
+        # Only what was written as null can be a NaN, so most values pay for one search only.
+        if data.find(b"null") >= 0 and _holds_nan(msgspec.to_builtins(value)):
+            raise SerdeError(
+                "The value holds NaN or an infinity, which JSON cannot express: it would be read "
+                "back as null. Use None for a missing number, or the avro or float64 serde."
+            )
+        return data
+
+    return serialize
+
+
+def _refusing_others(encode: Serializer[Any], cls: type) -> Serializer[Any]:
+    def serialize(value: Any) -> bytes:
+        if isinstance(value, cls):
+            return encode(value)
+        raise SerdeError(
+            f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
+            f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the value, "
+            "or declare the type it really returns."
+        )
+
+    return serialize
+
+
+def _holds_nan(value: Any) -> bool:
+    """For what ``to_builtins`` returns; runs for every value with a null in it, hence type()."""
+    kind = type(value)
+    if kind is float:
+        return not math.isfinite(value)
+    if kind is dict:
+        for key, item in value.items():
+            kind = type(item)
+            if kind is not str and kind is not int and _holds_nan(item):
+                return True
+            if type(key) is float and not math.isfinite(key):
+                return True
+    elif kind is list or kind is tuple:
+        return any(_holds_nan(item) for item in value)
+    return False
+
+
+def _is_record_class(type_: Any) -> bool:
+    """Classes whose instances only come from calling them: a dict in their place is a mistake."""
+    if not isinstance(type_, type):
+        return False
+    return issubclass(type_, msgspec.Struct) or hasattr(type_, "__dataclass_fields__")
+
+
+def _may_hold_float(info: Any) -> bool:
+    """Whether a float can be anywhere inside a type; yes when it cannot be told."""
+    unknown = (msgspec.inspect.AnyType, msgspec.inspect.CustomType, msgspec.inspect.RawType)
+    seen: set[int] = set()
+    waiting = [info]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (msgspec.inspect.FloatType, *unknown)):
+            return True
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, (msgspec.inspect.Type, msgspec.inspect.Field)):
+            if id(part) not in seen:
+                seen.add(id(part))
+                struct = cast(Any, part)
+                waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
+    return False
+
+
+def _name(type_: Any) -> str:
+    return type_.__name__ if isinstance(type_, type) else str(type_)
+
+
+json: Serde[Any] = JsonSerde(Any)
