@@ -1,0 +1,116 @@
+"""The ``logstate`` command.
+
+What a command found goes to standard output (``--json`` for programs), progress and errors go to
+standard error. An error of ours ends with status 1 and its own sentence, without a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from logstate.broker import LocalBroker
+from logstate.broker_registry import RunningBroker, running_brokers, stop_running
+from logstate.errors import LogstateError
+
+try:
+    import typer
+except ImportError as error:  # pragma: no cover - exercised in a subprocess by tests/test_wheel.py
+    sys.exit(f"The command line needs an extra ({error.name} is missing): pip install logstate[cli]")
+
+app = typer.Typer(
+    name="logstate",
+    help="Stateful stream processing on Apache Kafka.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+broker_app = typer.Typer(help="A real Kafka broker on this machine.", no_args_is_help=True)
+app.add_typer(broker_app, name="broker")
+
+Port = Annotated[int | None, typer.Option(help="Loopback port; a free one when not given.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@broker_app.command("start")
+def broker_start(
+    port: Port = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory to keep; a temporary one when not given.")
+    ] = None,
+    heap: Annotated[str, typer.Option(help="JVM heap, as in -Xmx.")] = "512m",
+    as_json: Json = False,
+) -> None:
+    """Start a broker in the background and print its address."""
+    broker = LocalBroker.start(port=port, data=data, heap=heap, detached=True)
+    started = [one for one in running_brokers() if one.bootstrap == broker.bootstrap]
+    if as_json:
+        _print_json([asdict(one) for one in started])
+    else:
+        print(broker.bootstrap)
+
+
+@broker_app.command("stop")
+def broker_stop(
+    port: Annotated[int | None, typer.Option(help="Which one, when several run.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Which one, by its directory.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every one.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Stop a broker; its data are removed when they were temporary."""
+    chosen = _choose(running_brokers(), port, data)
+    if not chosen:
+        _fail("No such local broker is running; `logstate broker status` lists them.")
+    if len(chosen) > 1 and not every:
+        several = ", ".join(one.bootstrap for one in chosen)
+        _fail(f"Several brokers are running: {several}. Choose with --port or --data, or --all.")
+    for one in chosen:
+        stop_running(one)
+        if not as_json:
+            print(f"stopped {one.bootstrap}")
+    if as_json:
+        _print_json([asdict(one) for one in chosen])
+
+
+@broker_app.command("status")
+def broker_status(as_json: Json = False) -> None:
+    """List the local brokers; status 1 when there is none."""
+    running = running_brokers()
+    if as_json:
+        _print_json([asdict(one) for one in running])
+    for one in [] if as_json else running:
+        kept = "temporary" if one.temporary else "kept"
+        print(f"{one.bootstrap}  pid {one.pid}  {one.data} ({kept})")
+    if not running:
+        _fail("No local broker is running; `logstate broker start` starts one.")
+
+
+def main() -> None:
+    """Entry point of the ``logstate`` script and of ``python -m logstate``."""
+    try:
+        app()
+    except LogstateError as error:
+        _fail(str(error))
+
+
+def _choose(
+    running: list[RunningBroker], port: int | None, data: Path | None
+) -> list[RunningBroker]:
+    directory = None if data is None else str(data.resolve())
+    return [
+        one
+        for one in running
+        if (port is None or one.port == port) and (directory is None or one.data == directory)
+    ]
+
+
+def _fail(message: str) -> None:
+    print(f"logstate: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value))
