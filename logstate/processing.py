@@ -92,3 +92,14 @@ class TaskContext(Protocol):
 
     def request_commit(self) -> None:
         """Ask for a commit at the next occasion; a hint."""
+
+    def before_commit(self, emit: Callable[[], bool]) -> None:
+        """Register, while compiling, what forwards held back results at a commit.
+
+        ``emit`` returns whether it forwarded anything. Nodes are compiled children first, so the
+        task calls them in REVERSE order of registration (parents first), and again until none
+        forwards.
+        """
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Register, while compiling, what the task calls when it is closed."""

@@ -1,0 +1,189 @@
+"""The physical nodes of a topology: what runs, one object per node that `describe()` shows.
+
+Two levels, as in Kafka Streams. The DSL builds a *logical* graph (`topology.logical`) in the order
+of the user's calls; optimisation passes rearrange it; then it writes the *physical* nodes of this
+module into a plan (`topology.plan`). Operators are subclasses of :class:`ProcessorNode`, created
+when the user calls the DSL and mutable until `build()` (a table source is materialised only when
+something downstream needs it); afterwards nobody changes them.
+
+Compilation: a node is compiled once per task into ONE closure. Its children are compiled first and
+handed over as ``forward``: a no-op without children, the child itself for one, a loop in order for
+several. Stream edges call ``forward(key, value, timestamp, headers)``, table edges
+``forward(key, new, old, timestamp, headers, is_latest)``; see `logstate.processing`.
+
+Invariants: names are unique in a topology; a node's output edge is a table edge exactly if it is a
+:class:`TableNode`; ``compile`` keeps per-task state only in the closure, never on the node.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from logstate.processing import StreamProcess, TableProcess, TaskContext
+from logstate.records import RecordMetadata, TopicPartition
+from logstate.serdes import Serde
+from logstate.stores import StoreSpec, ValueAndTimestamp
+
+Process: TypeAlias = "StreamProcess | TableProcess"
+
+#: extractor(key, value, record timestamp, partition time) -> event time; negative skips the record
+TimestampExtractor: TypeAlias = "Callable[[Any, Any, int, int], int]"
+#: partitioner(topic, key, value, partition count) -> partition, several, [] (drop), None (default)
+Partitioner: TypeAlias = "Callable[[str, Any, Any, int], int | list[int] | None]"
+#: topic chooser(key, value, record metadata) -> topic
+TopicChooser: TypeAlias = "Callable[[Any, Any, RecordMetadata | None], str]"
+
+__all__ = [
+    "Node",
+    "Partitioner",
+    "Process",
+    "ProcessorNode",
+    "SinkNode",
+    "SourceNode",
+    "TableNode",
+    "TimestampExtractor",
+    "TopicChooser",
+    "TopicPartition",
+    "TopicRef",
+    "ValueGetter",
+]
+
+
+class TopicRef(NamedTuple):
+    """A topic in the plan. Internal ones get ``<application id>-`` in front at run time."""
+
+    name: str
+    is_internal: bool = False
+
+
+class ValueGetter(NamedTuple):
+    """How a join reads the other table. ``as_of`` is None unless the table is versioned."""
+
+    latest: Callable[[Any], ValueAndTimestamp[Any] | None]
+    as_of: Callable[[Any, int], ValueAndTimestamp[Any] | None] | None = None
+
+
+class Node:
+    """What every node has: its name in `describe()` and the user's ``file:line``."""
+
+    def __init__(self, name: str, *, declared_at: str | None = None) -> None:
+        self.name = name
+        self.declared_at = declared_at
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class SourceNode(Node):
+    """Reads topics. It has no loop: the task decodes, extracts timestamps and calls its children."""
+
+    def __init__(
+        self,
+        name: str,
+        topics: tuple[TopicRef, ...],
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: str | None = None,
+        value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.topics = topics
+        self.key = key
+        self.value = value
+        self.timestamp_extractor = timestamp_extractor
+        self.offset_reset = offset_reset
+        self.value_deserializer = value_deserializer
+
+    def deserialize_value(self, topic: str) -> Callable[[bytes], Any]:
+        """The value's decoder for a resolved topic; internal formats bring their own."""
+        if self.value_deserializer is not None:
+            return self.value_deserializer(topic)
+        return self.value.deserializer(topic, False)
+
+
+class ProcessorNode(Node, ABC):
+    """An operator. Subclass it in ``topology/operators/<operator>.py``."""
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        """Stores that come into being with this node. Asked for when the plan is written."""
+        return ()
+
+    def store_names(self) -> tuple[str, ...]:
+        """All stores this node touches, shown by `describe()`; they tie sub-topologies together."""
+        return tuple(spec.name for spec in self.own_stores())
+
+    def global_store_names(self) -> tuple[str, ...]:
+        """Global stores it reads: checked at build, not shown and not tying anything together."""
+        return ()
+
+    @abstractmethod
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        """The closure of this node for one task. ``children`` is only for forward-to-child."""
+
+
+class TableNode(ProcessorNode):
+    """An operator whose output is a table: a changelog plus a way to read the current row.
+
+    ``sends_old_values`` is decided at build time: an operator that needs old values calls
+    :meth:`enable_sending_old_values` on its parent, which passes it up until a node that can
+    produce them (Kafka Streams' ``enableSendingOldValues``). Read it inside ``compile``.
+    """
+
+    sends_old_values: bool = False
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        """Ask for old values. ``force``: materialise a source if that is what it takes.
+
+        Returns whether this node will send them. The default is for nodes with a store of their
+        own; nodes without one override it and ask their parents first.
+        """
+        self.sends_old_values = True
+        return True
+
+    @abstractmethod
+    def getter_store_names(self) -> tuple[str, ...]:
+        """Stores that :meth:`value_getter` reads: a join node must be connected to them."""
+
+    @abstractmethod
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        """Reads the current row: from the store if materialised, else derived from the parent."""
+
+    def materialize(self) -> None:
+        """Make the rows readable, called when a downstream operator needs the getter."""
+
+    def is_versioned(self) -> bool:
+        """Whether rows carry history (KIP-889): decides as-of lookups and is_latest handling."""
+        return False
+
+
+class SinkNode(Node):
+    """Writes a topic, or the topic that a function chooses per record."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: TopicRef | TopicChooser,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        partitioner: Partitioner | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.partitioner = partitioner
+
+    def compile(self, task: TaskContext) -> Process:
+        """The closure that serialises and hands the record to the task."""
+        from topology.operators.sink import compile_sink  # noqa: PLC0415
+
+        return compile_sink(self, task)
