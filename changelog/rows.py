@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logstate.changelog.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.merge import merge_rows
 from logstate.changelog.ordered import OrderedMap
 
 _ABSENT = object()
@@ -87,7 +88,7 @@ class Rows:
         )
         end = self._end if upper is None else self.prefix + upper
         stored = self._backend.scan(self.prefix + lower, end, reverse=reverse)
-        return _merged(fresh, stored, len(self.prefix), reverse)
+        return merge_rows(fresh, stored, len(self.prefix), reverse=reverse)
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Forget ``[lower, upper)`` without reading it: expiry.
@@ -170,32 +171,3 @@ class Rows:
             for lower, upper in layer.ranges:
                 for key in self._overlay.keys_between(lower, upper):
                     self._overlay.remove(key)
-
-
-def _merged(
-    fresh: list[tuple[bytes, bytes | None]],
-    stored: Iterator[tuple[bytes, bytes]],
-    prefix_length: int,
-    reverse: bool,
-) -> Iterator[tuple[bytes, bytes]]:
-    """Merge overlay rows with the backend's; the overlay wins, deleted rows vanish."""
-    position = 0
-    for full_key, stored_value in stored:
-        key = full_key[prefix_length:]
-        while position < len(fresh) and (
-            fresh[position][0] > key if reverse else fresh[position][0] < key
-        ):
-            row = fresh[position]
-            position += 1
-            if row[1] is not None:
-                yield row[0], row[1]
-        if position < len(fresh) and fresh[position][0] == key:
-            row = fresh[position]
-            position += 1
-            if row[1] is not None:
-                yield key, row[1]
-        else:
-            yield key, stored_value
-    for key, value in fresh[position:]:
-        if value is not None:
-            yield key, value

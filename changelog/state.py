@@ -1,0 +1,287 @@
+"""All state of one task: its stores, their clocks and positions, and the generations of a commit.
+
+How it works. Every store has its :class:`Rows` over one of two backends (a RocksDB directory, or
+memory), told apart by a prefix. A commit takes one *generation* out of all stores at once:
+
+    generation = state.freeze()          # writes to log, layers, clocks: one consistent cut
+    ... its writes are produced, its transaction commits ...
+    state.committed(generation, positions)
+    state.apply()                        # now or some commits later: ONE backend write
+
+Invariants:
+1. the backend's rows and the positions stored with them always belong together;
+2. a layer is applied only on top of the position it was built on, and positions never go back;
+3. nothing that is not committed reaches a backend.
+
+Not responsible for: producing, offsets, directories, deciding when to commit or apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from logstate.changelog.backend import KeyRange, StoreBackend
+from logstate.changelog.kinds import Store, build_store
+from logstate.changelog.memory import MemoryBackend
+from logstate.changelog.rows import Layer, Rows
+from logstate.changelog.view import CommittedRows, SnapshotLease, StateView
+from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.processing import TaskContext, TimeCell
+from logstate.stores import StoreSpec
+
+_META = b"\x00meta"
+_STORES = b"\x01"
+
+
+class StoredMeta(msgspec.Struct):
+    """The row that stands beside the stores' rows in the backend."""
+
+    version: int = 1
+    #: store name -> number used in its prefix; numbers are never reused
+    numbers: dict[str, int] = {}
+    #: changelog position (next offset) that the rows stand for, per store
+    positions: dict[str, int] = {}
+    #: topic id of each store's changelog when the position was taken
+    topic_ids: dict[str, str] = {}
+    #: wall clock when the rows were last known to be at the end of their changelogs
+    caught_up_at_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What one commit covers, taken out of all stores at the same instant."""
+
+    writes: Mapping[str, list[LoggedWrite]]
+    layers: Mapping[str, Layer]
+    clocks: Mapping[str, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """True where no store changed."""
+        return not any(layer.rows or layer.ranges for layer in self.layers.values())
+
+
+class TaskState:
+    """The stores of one task. ``backend`` None keeps even persistent stores in memory."""
+
+    def __init__(
+        self,
+        specs: Sequence[StoreSpec],
+        context: TaskContext,
+        *,
+        backend: StoreBackend | None = None,
+        logs_every_write: bool = False,
+        publishes_views: bool = True,
+    ) -> None:
+        self._memory = MemoryBackend()
+        self._persistent: StoreBackend = backend if backend is not None else self._memory
+        raw = self._persistent.get(_META)
+        self.meta = msgspec.msgpack.decode(raw, type=StoredMeta) if raw else StoredMeta()
+        self.specs = {spec.name: spec for spec in specs}
+        #: committed positions: next changelog offset per logged store; may be ahead of the backend
+        self.positions: dict[str, int] = {}
+        self.cells: dict[str, TimeCell] = {}
+        self.stores: dict[str, Store] = {}
+        self._rows: dict[str, Rows] = {}
+        self._writes: dict[str, ChangelogWrites] = {}
+        self._committed_clocks: dict[str, int] = {}
+        self._context = context
+        for spec in specs:
+            self._open_store(spec, logs_every_write)
+        self._publishes_views = publishes_views
+        self._leases: tuple[SnapshotLease, SnapshotLease] | None = None
+        self.view = StateView({}, {})
+
+    def _open_store(self, spec: StoreSpec, logs_every_write: bool) -> None:
+        numbers = self.meta.numbers
+        number = numbers.setdefault(spec.name, max(numbers.values(), default=-1) + 1)
+        is_memory = spec.in_memory or self._persistent is self._memory
+        rows = Rows(
+            _STORES + number.to_bytes(2, "big"), self._memory if is_memory else self._persistent
+        )
+        writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
+        self._rows[spec.name] = rows
+        self._writes[spec.name] = writes
+        if not is_memory and spec.name in self.meta.positions:
+            self.positions[spec.name] = self.meta.positions[spec.name]
+        self.stores[spec.name] = build_store(spec, rows, writes, self._context)
+
+    # ------------------------------------------------------------------ clocks
+
+    def time_cell(self, name: str) -> TimeCell:
+        """The named clock, made at first use."""
+        cell = self.cells.get(name)
+        if cell is None:
+            cell = self.cells[name] = TimeCell(self._committed_clocks.get(name, -1))
+        return cell
+
+    def set_clocks(self, clocks: Mapping[str, int]) -> None:
+        """Take over the clocks of a committed cut; clocks it does not name start at -1."""
+        self._committed_clocks = dict(clocks)
+        for name, cell in self.cells.items():
+            cell.time = self._committed_clocks.get(name, -1)
+
+    # ------------------------------------------------------------------ generations
+
+    def freeze(self) -> Generation:
+        """Close the current generation of every store; processing may go on into the next."""
+        return Generation(
+            writes={name: writes.take() for name, writes in self._writes.items()},
+            layers={name: rows.freeze() for name, rows in self._rows.items()},
+            clocks={name: cell.time for name, cell in self.cells.items()},
+        )
+
+    def committed(self, generation: Generation, positions: Mapping[str, int]) -> None:
+        """The generation's transaction committed, leaving its changelogs at ``positions``."""
+        for name, layer in generation.layers.items():
+            self._rows[name].committed(layer)
+        self._advance(positions)
+        self._committed_clocks = dict(generation.clocks)
+        self._publish_view()
+
+    def discard(self) -> None:
+        """Forget all that is not committed: rows, writes, clocks."""
+        for writes in self._writes.values():
+            writes.take()
+            writes.end_journal(rollback=False)
+        for rows in self._rows.values():
+            rows.discard()
+        self.set_clocks(self._committed_clocks)
+
+    def begin_journal(self) -> None:
+        """Start remembering, so that one record's effects can be undone."""
+        for name, rows in self._rows.items():
+            rows.begin_journal()
+            self._writes[name].begin_journal()
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo the effects since ``begin_journal``."""
+        for name, rows in self._rows.items():
+            rows.end_journal(rollback=rollback)
+            self._writes[name].end_journal(rollback=rollback)
+
+    # ------------------------------------------------------------------ restore
+
+    def restore(self, store: str, records: Sequence[LoggedWrite], position: int) -> None:
+        """Take changelog records into a store; ``position`` is the next offset after them."""
+        rows = self._rows[store]
+        if records:
+            self.stores[store].restore(records)
+            rows.committed(rows.freeze())
+        self._advance({store: position})
+
+    def restored(self) -> None:
+        """The changelogs' ends are reached: publish the first view."""
+        self._renew_snapshots()
+
+    # ------------------------------------------------------------------ applying
+
+    def unapplied_rows(self) -> int:
+        """Committed rows that the backend does not hold yet."""
+        return sum(len(la.rows) for rows in self._rows.values() for la in rows.unapplied())
+
+    def apply(self, caught_up_at_ms: int | None = None) -> int:
+        """Write all committed layers and the positions in one backend write; returns the rows."""
+        count = self._apply_to(self._memory, is_memory=True)
+        if self._persistent is self._memory:
+            self._renew_snapshots()
+            return count
+        if caught_up_at_ms is not None:
+            self.meta.caught_up_at_ms = caught_up_at_ms
+        self.meta.positions = {
+            name: position
+            for name, position in self.positions.items()
+            if not self.specs[name].in_memory
+        }
+        count += self._apply_to(
+            self._persistent, is_memory=False, extra={_META: msgspec.msgpack.encode(self.meta)}
+        )
+        self._renew_snapshots()
+        return count
+
+    def _apply_to(
+        self,
+        backend: StoreBackend,
+        *,
+        is_memory: bool,
+        extra: Mapping[bytes, bytes] | None = None,
+    ) -> int:
+        merged: dict[bytes, bytes | None] = dict(extra or {})
+        ranges: list[KeyRange] = []
+        touched: list[Rows] = []
+        for name, rows in self._rows.items():
+            if self._is_in_memory(name) is not is_memory or not rows.unapplied():
+                continue
+            touched.append(rows)
+            prefix = rows.prefix
+            for layer in rows.unapplied():
+                for key, value in layer.rows.items():
+                    merged[prefix + key] = value
+                ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
+        if merged or ranges:
+            backend.write(merged, ranges)
+        for rows in touched:
+            rows.applied()
+        return len(merged)
+
+    def _is_in_memory(self, name: str) -> bool:
+        return self._persistent is self._memory or self.specs[name].in_memory
+
+    # ------------------------------------------------------------------ bounds and end
+
+    def cached_rows(self) -> int:
+        """Rows held in memory over all stores."""
+        return sum(rows.cached_rows() for rows in self._rows.values())
+
+    def drop_caches(self) -> None:
+        """Free clean rows."""
+        for rows in self._rows.values():
+            rows.drop_cache()
+
+    def close(self) -> None:
+        """Release the backend; what was committed but not applied comes back by replay."""
+        self.view = StateView({}, {})
+        for lease in self._leases or ():
+            lease.retire(wait=True)
+        self._memory.close()
+        if self._persistent is not self._memory:
+            self._persistent.close()
+
+    def _advance(self, positions: Mapping[str, int]) -> None:
+        for name, position in positions.items():
+            current = self.positions.get(name, 0)
+            assert position >= current, f"position of {name} goes back: {current} -> {position}"
+            self.positions[name] = position
+
+    # ------------------------------------------------------------------ views for queries
+
+    def _renew_snapshots(self) -> None:
+        if not self._publishes_views:
+            return
+        old = self._leases
+        self._leases = (
+            SnapshotLease(self._memory.snapshot()),
+            SnapshotLease(self._persistent.snapshot()),
+        )
+        self._publish_view()
+        for lease in old or ():
+            lease.retire()
+
+    def _publish_view(self) -> None:
+        if self._leases is None:
+            return
+        memory, persistent = self._leases
+        self.view = StateView(
+            {
+                name: CommittedRows(
+                    rows.prefix,
+                    tuple(layer.rows for layer in rows.unapplied()),
+                    memory if self._is_in_memory(name) else persistent,
+                )
+                for name, rows in self._rows.items()
+            },
+            self._committed_clocks,
+        )
