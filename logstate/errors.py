@@ -13,6 +13,7 @@
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
     │   └── AbortableError      this transaction must be aborted and replayed (retried inside)
+    ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
     ├── StateDirectoryError     the local directory is locked, unwritable or foreign
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
@@ -104,6 +105,14 @@ class FencedError(BrokerError):
 
 class AbortableError(BrokerError):
     """The open transaction must be aborted; its records are read and processed again."""
+
+
+class RegistryError(LogstateError):
+    """The schema registry cannot be reached or refuses.
+
+    Raised while a record is encoded or decoded, but never that record's fault: it must not be
+    skipped or dead-lettered for it.
+    """
 
 
 class StateDirectoryError(LogstateError):
