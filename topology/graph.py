@@ -181,9 +181,3 @@ class SinkNode(Node):
         self.key = key
         self.value = value
         self.partitioner = partitioner
-
-    def compile(self, task: TaskContext) -> Process:
-        """The closure that serialises and hands the record to the task."""
-        from topology.operators.sink import compile_sink  # noqa: PLC0415
-
-        return compile_sink(self, task)
