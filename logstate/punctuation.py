@@ -1,0 +1,123 @@
+"""Scheduled callbacks of one task, by stream time or by wall clock (KIP-138, KIP-1146).
+
+A schedule fires at most once per look, however many intervals were missed, and stays on its grid.
+Stream-time schedules are due with the first record unless they are anchored; wall-clock schedules
+one interval after they were made. Callbacks get the time of the look, not the grid point.
+
+The next due times of stream-time schedules decide results, so they are part of the committed cut
+(``next_times``) and come back with it; wall-clock schedules start anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
+
+
+class Punctuation:
+    """One schedule; ``cancel`` stops it, also from inside its own callback."""
+
+    __slots__ = ("callback", "interval_ms", "is_cancelled", "name", "next_time")
+
+    def __init__(
+        self, name: str, interval_ms: int, next_time: int, callback: Callable[[int], None]
+    ) -> None:
+        self.name = name
+        self.interval_ms = interval_ms
+        self.next_time = next_time
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """No further calls."""
+        self.is_cancelled = True
+
+    def move_past(self, now: int) -> None:
+        """The next grid point strictly after ``now``."""
+        following = self.next_time + self.interval_ms
+        if now >= following:
+            missed = (now - self.next_time) // self.interval_ms
+            following = self.next_time + (missed + 1) * self.interval_ms
+        self.next_time = following
+
+
+class Punctuations:
+    """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[PunctuationKind, list[Punctuation]] = {
+            "stream_time": [],
+            "wall_clock": [],
+        }
+        #: due times from a committed cut, waiting for their schedules to be made again
+        self._committed: dict[str, int] = {}
+        self.next_stream_time: int | None = None
+
+    def add(
+        self,
+        kind: PunctuationKind,
+        interval_ms: int,
+        callback: Callable[[int], None],
+        *,
+        now: int,
+        start_ms: int | None = None,
+        name: str | None = None,
+    ) -> Punctuation:
+        """Make a schedule. ``now`` is the wall clock (used for wall-clock schedules)."""
+        if interval_ms < 1:
+            raise ValueError(
+                f"a punctuation interval must be at least 1 ms; got {interval_ms} ms; pass a"
+                " longer timedelta to schedule()"
+            )
+        schedules = self._by_kind[kind]
+        label = name or f"{kind}-{len(schedules)}"
+        first = _first_time(kind, interval_ms, now, start_ms)
+        if kind == "stream_time":
+            first = self._committed.pop(label, first)
+        schedule = Punctuation(label, interval_ms, first, callback)
+        schedules.append(schedule)
+        self._refresh()
+        return schedule
+
+    def fire(self, kind: PunctuationKind, now: int) -> int:
+        """Call every due schedule once, earliest first; returns how many ran."""
+        schedules = self._by_kind[kind]
+        due = sorted(
+            (s for s in schedules if s.next_time <= now and not s.is_cancelled),
+            key=lambda s: s.next_time,
+        )
+        for schedule in due:
+            if schedule.is_cancelled:
+                continue
+            schedule.callback(now)
+            schedule.move_past(now)
+        self._by_kind[kind] = [s for s in schedules if not s.is_cancelled]
+        self._refresh()
+        return len(due)
+
+    def next_times(self) -> dict[str, int]:
+        """Next due stream times by schedule name, for the cut."""
+        return {s.name: s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled}
+
+    def set_next_times(self, times: Mapping[str, int]) -> None:
+        """Take over the due times of a committed cut."""
+        self._committed = dict(times)
+        for schedule in self._by_kind["stream_time"]:
+            schedule.next_time = self._committed.pop(schedule.name, schedule.next_time)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        times = [s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled]
+        self.next_stream_time = min(times, default=None)
+
+
+def _first_time(kind: PunctuationKind, interval_ms: int, now: int, start_ms: int | None) -> int:
+    if kind == "stream_time":
+        return start_ms or 0
+    if start_ms is None:
+        return now + interval_ms
+    if start_ms > now:
+        return start_ms
+    return start_ms + ((now - start_ms) // interval_ms + 1) * interval_ms

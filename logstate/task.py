@@ -1,0 +1,426 @@
+"""One task: a sub-topology applied to one partition. Decides and computes; does no I/O of its own.
+
+The same class runs on Kafka, in the test driver and in simulations. Fetched records go in, produced
+records come out in ``outputs``; in between the compiled closures of the operators run depth first.
+A commit takes out everything since the previous one at a single instant (:meth:`freeze`):
+
+    commit = task.freeze()         # outputs, changelog writes, layers, offsets, clocks
+    ... produced, committed ...
+    task.committed(commit, positions)      or      task.discard() and restore, seek, go on
+
+Invariants:
+1. ``consumed`` never covers a record whose effects are not in ``outputs`` and the stores;
+2. what is frozen together was computed together: offsets, outputs, writes and clocks are one cut;
+3. nothing after a failed record is processed.
+
+Not responsible for: fetching, producing, restoring, deciding when to commit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logstate.changelog.state import Generation, TaskState
+from logstate.clock import Clock
+from logstate.errors import DeserializationError, LogstateError, ProcessingError
+from logstate.processing import Cancellable, TimeCell
+from logstate.punctuation import Punctuations
+from logstate.queues import PartitionQueue
+from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
+from logstate.topology.blame import blame
+from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
+
+_STREAM_TIME = "task:stream_time"
+_SCHEDULE = "schedule:"
+
+
+@dataclass(frozen=True)
+class TaskCommit:
+    """Everything of one task that one commit covers."""
+
+    task_id: TaskId
+    generation: Generation
+    outputs: Sequence[ProducedRecord]
+    offsets: Mapping[TopicPartition, int]
+    partition_times: Mapping[TopicPartition, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """True where committing would change nothing but offsets."""
+        return not self.outputs and not any(self.generation.writes.values())
+
+
+class Task:
+    """A :class:`logstate.processing.TaskContext` with a batch loop."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        sub_topologies: Sequence[SubTopology],
+        partitions: Iterable[TopicPartition],
+        *,
+        application_id: str,
+        clock: Clock,
+        open_state: Callable[[Task], TaskState],
+        global_stores: Mapping[str, Any] | None = None,
+        partition_counts: Mapping[str, int] | None = None,
+        waits_for_empty_partitions: bool = True,
+    ) -> None:
+        self.task_id = task_id
+        self.application_id = application_id
+        self.timestamp = -1
+        self.headers: Headers = None
+        self.topic: str | None = None
+        self.partition = task_id.partition
+        self.offset = -1
+        self.stream_time = -1
+        #: records since the last freeze, in order over all topics
+        self.outputs: list[ProducedRecord] = []
+        #: next offsets to commit, of every input partition that has moved
+        self.consumed: dict[TopicPartition, int] = {}
+        self.partition_times: dict[TopicPartition, int] = {}
+        self.dropped: Counter[str] = Counter()
+        self.processed_total = 0
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        self._clock = clock
+        self._global_stores = global_stores or {}
+        self._partition_counts = partition_counts or {}
+        self._waits = waits_for_empty_partitions
+        self._held_back: list[Callable[[], bool]] = []
+        self._closers: list[Callable[[], None]] = []
+        self.punctuations = Punctuations()
+        self.send = self.outputs.append
+        self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
+        self._arrivals = 0
+        self.state = open_state(self)
+        self._sources: dict[str, CompiledSource] = {}
+        for sub_topology in sub_topologies:
+            self._sources.update(compile_sub_topology(sub_topology, self))
+        self._internal_prefix = application_id + "-"
+        self._internal_topics = {
+            self.topic_name(ref.name, is_internal=True)
+            for sub_topology in sub_topologies
+            for ref in sub_topology.source_topics
+            if ref.is_internal
+        }
+
+    # ------------------------------------------------------------------ TaskContext
+
+    def wall_clock_ms(self) -> int:
+        return self._clock.wall_clock_ms()
+
+    def store(self, name: str) -> Any:
+        store = self.state.stores.get(name)
+        return store if store is not None else self._global_stores[name]
+
+    def time_cell(self, name: str) -> TimeCell:
+        return self.state.time_cell(name)
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        return f"{self.application_id}-{name}" if is_internal else name
+
+    def partition_count(self, topic: str) -> int:
+        return self._partition_counts.get(topic, 1)
+
+    def schedule(
+        self,
+        interval_ms: int,
+        kind: str,
+        callback: Callable[[int], None],
+        *,
+        start_ms: int | None = None,
+        name: str | None = None,
+    ) -> Cancellable:
+        assert kind in ("stream_time", "wall_clock"), kind
+        return self.punctuations.add(
+            "stream_time" if kind == "stream_time" else "wall_clock",
+            interval_ms,
+            callback,
+            now=self.wall_clock_ms(),
+            start_ms=start_ms,
+            name=name,
+        )
+
+    def request_commit(self) -> None:
+        self.wants_commit = True
+
+    def before_commit(self, emit: Callable[[], bool]) -> None:
+        self._held_back.append(emit)
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        self._closers.append(close)
+
+    # ------------------------------------------------------------------ input
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The input partitions, in a fixed order."""
+        return tuple(self.queues)
+
+    @property
+    def source_topics(self) -> Mapping[str, CompiledSource]:
+        """Resolved topic -> compiled source."""
+        return self._sources
+
+    def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin reading at these offsets; drops what was buffered."""
+        for partition, position in positions.items():
+            self.queues[partition] = PartitionQueue(partition, position)
+            self.consumed[partition] = position
+
+    def add_records(self, partition: TopicPartition, records: Iterable[FetchedRecord]) -> None:
+        """Buffer fetched records of one input partition, in offset order."""
+        self.queues[partition].extend(records)
+
+    def at_end(self, partition: TopicPartition, position: int) -> None:
+        """The consumer stands at the end of the partition; ``position`` skips control records."""
+        queue = self.queues[partition]
+        if position < queue.position:
+            return  # a notice from before a seek
+        queue.position = position
+        queue.is_at_end = True
+
+    def buffered(self, partition: TopicPartition) -> int:
+        """Records fetched but not processed."""
+        return len(self.queues[partition])
+
+    # ------------------------------------------------------------------ processing
+
+    def process(self, limit: int) -> int:
+        """Process up to ``limit`` records that may be processed now; returns how many were.
+
+        Raises DeserializationError or ProcessingError; the failed record is not consumed and the
+        task must be discarded or its record skipped.
+        """
+        count = 0
+        while count < limit:
+            queue = self._next_queue()
+            if queue is None:
+                break
+            head = queue.head
+            assert head is not None
+            queue.head = None
+            self._process_one(queue, head)
+            count += 1
+        self.processed_total += count
+        return count
+
+    def punctuate(self, kind: str) -> int:
+        """Run due punctuations of one kind; returns how many ran."""
+        now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
+        self.topic, self.offset = None, -1
+        self.timestamp, self.headers = now, None
+        assert kind in ("stream_time", "wall_clock"), kind
+        fired = self.punctuations.fire(
+            "stream_time" if kind == "stream_time" else "wall_clock", now
+        )
+        return fired
+
+    def _next_queue(self) -> PartitionQueue | None:
+        best: PartitionQueue | None = None
+        for queue in self.queues.values():
+            if queue.head is None and not self._decode_head(queue):
+                if self._waits and not queue.is_at_end:
+                    return None
+                continue
+            assert queue.head is not None
+            if (
+                best is None
+                or best.head is None
+                or queue.head[0] < best.head[0]
+                or (queue.head[0] == best.head[0] and queue.arrival < best.arrival)
+            ):
+                best = queue
+        return best
+
+    def _decode_head(self, queue: PartitionQueue) -> bool:
+        """Make the next record the head; records with a negative time are dropped on the way."""
+        records = queue.records
+        source = self._sources[queue.partition.topic]
+        while records:
+            record = records[0]
+            key, value = self._decode(source, record)
+            timestamp = record.timestamp()[1]
+            partition_time = self.partition_times.get(queue.partition, -1)
+            if source.timestamp_extractor is not None:
+                timestamp = self._extract(source, record, key, value, timestamp, partition_time)
+            elif timestamp < 0:
+                timestamp = self._missing_timestamp(queue.partition, record)
+            records.popleft()
+            if timestamp < 0:
+                self.drop("negative_timestamp")
+                self.consumed[queue.partition] = (record.offset() or 0) + 1
+                self.has_uncommitted_input = True
+                continue
+            if timestamp > partition_time:
+                self.partition_times[queue.partition] = timestamp
+            queue.head = (timestamp, key, value, record)
+            self._arrivals += 1
+            queue.arrival = self._arrivals
+            return True
+        return False
+
+    def _process_one(
+        self, queue: PartitionQueue, head: tuple[int, object, object, FetchedRecord]
+    ) -> None:
+        timestamp, key, value, record = head
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        headers = record.headers()
+        offset = record.offset() or 0
+        self.timestamp = timestamp
+        self.headers = headers
+        self.topic, self.partition = queue.partition
+        self.offset = offset
+        try:
+            self._sources[queue.partition.topic].process(key, value, timestamp, headers)
+            due = self.punctuations.next_stream_time
+            if due is not None and due <= self.stream_time:
+                self.punctuate("stream_time")
+        except LogstateError:
+            raise
+        except Exception as exc:
+            raise self._processing_error(queue.partition, offset, exc) from exc
+        self.consumed[queue.partition] = offset + 1
+        self.has_uncommitted_input = True
+
+    # ------------------------------------------------------------------ decoding and its errors
+
+    def _decode(self, source: CompiledSource, record: FetchedRecord) -> tuple[Any, Any]:
+        part = "key"
+        try:
+            raw = record.key()
+            key = None if raw is None else source.deserialize_key(raw)
+            part = "value"
+            raw = record.value()
+            value = None if raw is None else source.deserialize_value(raw)
+        except Exception as exc:
+            topic, partition, offset = record.topic(), record.partition(), record.offset()
+            raise DeserializationError(
+                f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
+                f" offset {offset}, task {self.task_id}, source {source.name!r}: {exc}. The bytes"
+                " were probably written in another format, or the declared type does not fit."
+                " Nothing past this record was committed; correct the serde, or configure a"
+                " deserialization handler to skip such records",
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                task=str(self.task_id),
+                node=source.name,
+            ) from exc
+        return key, value
+
+    def _extract(
+        self,
+        source: CompiledSource,
+        record: FetchedRecord,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        partition_time: int,
+    ) -> int:
+        assert source.timestamp_extractor is not None
+        try:
+            return source.timestamp_extractor(key, value, timestamp, partition_time)
+        except Exception as exc:
+            tp = TopicPartition(record.topic() or "", record.partition() or 0)
+            raise self._processing_error(tp, record.offset() or 0, exc) from exc
+
+    def _missing_timestamp(self, partition: TopicPartition, record: FetchedRecord) -> int:
+        if partition.topic in self._internal_topics:
+            return 0  # event time 0 travels as "no timestamp" on internal topics
+        raise ProcessingError(
+            f"a record has no timestamp: topic {partition.topic!r}, partition"
+            f" {partition.partition}, offset {record.offset()}, task {self.task_id}. It was"
+            " probably written by a producer older than Kafka 0.10 or with timestamp -1. Give the"
+            " source a timestamp_extractor; one that returns a negative time skips the record",
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=record.offset(),
+            task=str(self.task_id),
+        )
+
+    def _processing_error(
+        self, partition: TopicPartition, offset: int, exc: Exception
+    ) -> ProcessingError:
+        found = blame(exc)
+        return ProcessingError(
+            f"processing a record failed: topic {partition.topic!r}, partition"
+            f" {partition.partition}, offset {offset}, task {self.task_id}, node {found.node!r},"
+            f" in {found.function}: {type(exc).__name__}: {exc}. Nothing past this record was"
+            " committed; correct the function, or configure a processing handler",
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=offset,
+            task=str(self.task_id),
+            node=found.node,
+            function=found.function,
+        )
+
+    # ------------------------------------------------------------------ commit
+
+    def freeze(self) -> TaskCommit:
+        """Emit what was held back for the commit, then take out everything since the last one."""
+        self._emit_held_back()
+        generation = self.state.freeze()
+        clocks = dict(generation.clocks)
+        clocks[_STREAM_TIME] = self.stream_time
+        for name, time in self.punctuations.next_times().items():
+            clocks[_SCHEDULE + name] = time
+        outputs = self.outputs.copy()
+        self.outputs.clear()
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        for queue in self.queues.values():
+            if not len(queue):
+                self.consumed[queue.partition] = queue.position
+        return TaskCommit(
+            self.task_id,
+            Generation(generation.writes, generation.layers, clocks),
+            outputs,
+            dict(self.consumed),
+            dict(self.partition_times),
+        )
+
+    def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
+        """The transaction that held ``commit`` is committed."""
+        self.state.committed(commit.generation, positions)
+
+    def discard(self) -> None:
+        """Forget everything that is not committed; start_at() must follow before processing."""
+        self.outputs.clear()
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        self.state.discard()
+
+    def set_clocks(
+        self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]
+    ) -> None:
+        """Take over the clocks of the committed cut this task continues from."""
+        self.state.set_clocks(clocks)
+        self.stream_time = clocks.get(_STREAM_TIME, -1)
+        self.partition_times = dict(partition_times)
+        self.punctuations.set_next_times(
+            {
+                name.removeprefix(_SCHEDULE): time
+                for name, time in clocks.items()
+                if name.startswith(_SCHEDULE)
+            }
+        )
+
+    def close(self) -> None:
+        """Close processors and state. Uncommitted work is lost, which is what closing means."""
+        for close in reversed(self._closers):
+            close()
+        self.state.close()
+
+    def _emit_held_back(self) -> None:
+        while any([emit() for emit in reversed(self._held_back)]):
+            pass
