@@ -1,0 +1,319 @@
+"""TopologyTestDriver: the real task code, one partition, no broker, no threads, manual clocks.
+
+The driver runs every sub-topology of a topology in one :class:`logstate.task.Task` and plays broker
+for it: what the task sends to a topic it also reads comes back as input, everything else is kept as
+output. A commit follows each record, so every update is visible at once, as in Kafka Streams' test
+driver with its caches off.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from logstate.changelog.state import TaskState
+from logstate.clock import ManualClock
+from logstate.records import Headers, ProducedRecord, TaskId, TopicPartition
+from logstate.serdes import Serde, serde_of
+from logstate.state_factory import open_task_state
+from logstate.task import Task
+from logstate.testing.fetched import StoredRecord
+from logstate.topology.plan import SubTopology, Topology
+
+
+class TopologyTestDriver:
+    """Run a topology synchronously on test records.
+
+    Args:
+        topology: what ``StreamsBuilder.build()`` returned.
+        application_id: prefix of internal topics.
+        wall_clock_start_ms: where the manual wall clock starts.
+        changelog_writes: ``"update"`` logs every write, ``"commit"`` the last per key and commit.
+        state_dir: keep persistent stores in RocksDB below this directory; None: in memory.
+        commit_every, apply_every: commit after so many records, apply after so many commits.
+
+    Raises what the topology raises; a failed driver should be closed.
+
+    >>> from logstate.topology import StreamsBuilder
+    >>> builder = StreamsBuilder()
+    >>> clicks = builder.stream("clicks", key=str, value=str)
+    >>> clicks.map_values(str.upper).to("shouts")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("clicks", "ada", "home", timestamp=5)
+    ...     driver.read("shouts", key=str, value=str)
+    [('ada', 'HOME')]
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        application_id: str = "app",
+        wall_clock_start_ms: int = 0,
+        changelog_writes: Literal["update", "commit"] = "update",
+        state_dir: str | Path | None = None,
+        commit_every: int = 1,
+        apply_every: int = 1,
+    ) -> None:
+        self.topology = topology
+        self.clock = ManualClock(wall_clock_start_ms)
+        self._application_id = application_id
+        self._changelog_writes = changelog_writes
+        self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._commit_every = commit_every
+        self._apply_every = apply_every
+        self._since_commit = 0
+        self._since_apply = 0
+        self._next_offsets: dict[str, int] = defaultdict(int)
+        self._outputs: list[ProducedRecord] = []
+        self._by_topic: dict[str, deque[ProducedRecord]] = defaultdict(deque)
+        self._internal: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self._changelogs: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self._globals = [self._new_global(sub) for sub in topology.global_sub_topologies]
+        self.task = self._new_task()
+        self._global_by_topic = {t: task for task in self._globals for t in task.source_topics}
+
+    # ------------------------------------------------------------------ input
+
+    def pipe(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        *,
+        timestamp: int = 0,
+        headers: Headers = None,
+    ) -> None:
+        """Pipe one record; key and value are encoded with the source's own serdes."""
+        key_serde, value_serde = self._source_serdes(topic)
+        self.pipe_raw(
+            topic,
+            None if key is None else key_serde.serializer(topic, True)(key),
+            None if value is None else value_serde.serializer(topic, False)(value),
+            timestamp,
+            headers,
+        )
+
+    def pipe_all(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
+        """Pipe ``(key, value, timestamp)`` triples in order."""
+        for key, value, timestamp in records:
+            self.pipe(topic, key, value, timestamp=timestamp)
+
+    def pipe_raw(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers = None,
+    ) -> None:
+        """Pipe one record as bytes and process it with everything that follows from it."""
+        self._deliver(topic, key, value, timestamp, headers)
+        self._run_until_idle()
+
+    def advance_wall_clock(self, by: timedelta | int) -> None:
+        """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once."""
+        self.clock.advance(by if isinstance(by, int) else by // timedelta(milliseconds=1))
+        self.task.punctuate("wall_clock")
+        self._commit()
+        self._run_until_idle()
+
+    # ------------------------------------------------------------------ output and state
+
+    @property
+    def outputs(self) -> list[ProducedRecord]:
+        """Records of all output topics in order, since the last ``take_outputs``."""
+        return self._outputs
+
+    def take_outputs(self) -> list[ProducedRecord]:
+        """Return ``outputs`` and start a new list."""
+        outputs, self._outputs = self._outputs, []
+        self._by_topic.clear()
+        return outputs
+
+    def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
+        """Take all records of an output topic as decoded ``(key, value)`` pairs."""
+        return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
+
+    def read_with_timestamps(
+        self, topic: str, *, key: Any = str, value: Any
+    ) -> list[tuple[Any, Any, int]]:
+        """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
+        decode_key = serde_of(key, what=f"the key of {topic!r}").deserializer(topic, True)
+        decode_value = serde_of(value, what=f"the value of {topic!r}").deserializer(topic, False)
+        records = self._by_topic.pop(topic, deque())
+        return [
+            (
+                None if r.key is None else decode_key(r.key),
+                None if r.value is None else decode_value(r.value),
+                r.timestamp,
+            )
+            for r in records
+        ]
+
+    def store(self, name: str) -> Any:
+        """A store by name, global stores included (see logstate.stores)."""
+        return self.task.store(name)
+
+    def changelog(self, topic: str) -> list[ProducedRecord]:
+        """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""
+        return self._changelogs.get(topic, [])
+
+    @property
+    def changelogs(self) -> dict[str, list[ProducedRecord]]:
+        """Changelog topic -> records."""
+        return self._changelogs
+
+    @property
+    def internal(self) -> dict[str, list[ProducedRecord]]:
+        """Repartition or foreign-key topic -> records."""
+        return self._internal
+
+    @property
+    def dropped_total(self) -> int:
+        """Records dropped so far, for whatever reason."""
+        return sum(self.task.dropped.values())
+
+    def close(self) -> None:
+        """Close processors and stores."""
+        for task in (self.task, *self._globals):
+            task.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ playing broker
+
+    def _deliver(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers,
+    ) -> bool:
+        """Hand a record to whoever reads the topic; False where nobody does."""
+        task = self._global_by_topic.get(topic, self.task)
+        if topic not in task.source_topics:
+            return False
+        offset = self._next_offsets[topic]
+        self._next_offsets[topic] = offset + 1
+        record = StoredRecord(topic, 0, offset, key, value, timestamp, headers)
+        task.add_records(TopicPartition(topic, 0), [record])
+        if task is not self.task:
+            task.process(1)
+            task.committed(task.freeze(), {})
+            task.state.apply()
+        return True
+
+    def _run_until_idle(self) -> None:
+        while self.task.process(1):
+            self._since_commit += 1
+            if self._since_commit >= self._commit_every:
+                self._commit()
+            self._route_outputs()
+        self._route_outputs()
+
+    def _commit(self) -> None:
+        self._since_commit = 0
+        commit = self.task.freeze()
+        self._route(commit.outputs)
+        for store, writes in commit.generation.writes.items():
+            if self.topology.stores[store].source_topic is not None:
+                continue
+            topic = self.task.topic_name(f"{store}-changelog", is_internal=True)
+            log = self._changelogs[topic] if writes else []
+            for w in writes:
+                timestamp = -1 if w.timestamp is None else w.timestamp
+                log.append(ProducedRecord(topic, 0, w.key, w.value, timestamp, w.headers))
+        self.task.committed(commit, {})
+        self._since_apply += 1
+        if self._since_apply >= self._apply_every:
+            self._since_apply = 0
+            self.task.state.apply()
+
+    def _route_outputs(self) -> None:
+        outputs = self.task.outputs.copy()
+        self.task.outputs.clear()
+        self._route(outputs)
+
+    def _route(self, records: Iterable[ProducedRecord]) -> None:
+        for record in records:
+            topic = record.topic
+            is_read = self._deliver(
+                topic, record.key, record.value, record.timestamp, record.headers
+            )
+            if is_read and topic.startswith(self._application_id + "-"):
+                self._internal[topic].append(record)
+            else:
+                self._outputs.append(record)
+                self._by_topic[topic].append(record)
+
+    # ------------------------------------------------------------------ construction
+
+    def _new_task(self) -> Task:
+        sub_topologies = self.topology.sub_topologies
+        partitions = {
+            TopicPartition(self._resolved(ref.name, ref.is_internal), 0): None
+            for sub in sub_topologies
+            for ref in sub.source_topics
+        }
+        specs = list(self.topology.stores.values())
+
+        def open_state(task: Task) -> TaskState:
+            return open_task_state(
+                specs,
+                task,
+                state_dir=self._state_dir,
+                logs_every_write=self._changelog_writes == "update",
+                publishes_views=False,
+            )
+
+        return Task(
+            TaskId(0, 0),
+            sub_topologies,
+            partitions,
+            application_id=self._application_id,
+            clock=self.clock,
+            open_state=open_state,
+            global_stores={name: s for g in self._globals for name, s in g.state.stores.items()},
+            waits_for_empty_partitions=False,
+        )
+
+    def _new_global(self, sub_topology: SubTopology) -> Task:
+        partitions = [TopicPartition(ref.name, 0) for ref in sub_topology.source_topics]
+        return Task(
+            TaskId(sub_topology.id, 0),
+            [sub_topology],
+            partitions,
+            application_id=self._application_id,
+            clock=self.clock,
+            open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
+            waits_for_empty_partitions=False,
+        )
+
+    def _resolved(self, name: str, is_internal: bool) -> str:
+        return f"{self._application_id}-{name}" if is_internal else name
+
+    def _source_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+        every = (*self.topology.sub_topologies, *self.topology.global_sub_topologies)
+        for sub_topology in every:
+            for source in sub_topology.sources:
+                if topic in [self._resolved(t.name, t.is_internal) for t in source.topics]:
+                    return source.key, source.value
+        known = sorted(
+            self._resolved(t.name, t.is_internal)
+            for sub in every
+            for s in sub.sources
+            for t in s.topics
+        )
+        raise ValueError(f"no source reads topic {topic!r}; the topology reads {known}")
