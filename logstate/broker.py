@@ -239,11 +239,13 @@ class LocalBroker:
         for name in ("jvm.log", "broker.log"):
             path = self._launch.data / name
             if path.exists():
-                lines += path.read_text(encoding="utf-8", errors="replace").splitlines()[-10:]
+                lines.append(_without_frames(path.read_text(encoding="utf-8", errors="replace")))
         story = "\n".join(lines)
         if "Address already in use" in story or "BindException" in story:
             return _PortTakenError(f"{what} Its port was taken meanwhile. It said:\n{story}")
-        return BrokerError(f"{what} Likely a bad server property or too small a heap. Log:\n{story}")
+        return BrokerError(
+            f"{what} Likely a bad server property or too small a heap. Log:\n{story}"
+        )
 
     def _end(self, *, graceful: bool) -> None:
         process, watchdog = self._process, self._watchdog
@@ -307,9 +309,15 @@ def _format(launch: _Launch, settings: Path) -> None:
     )
     if answer.returncode != 0:
         raise BrokerError(
-            f"The broker's directory {launch.data} cannot be formatted: "
-            f"{(answer.stderr or answer.stdout).strip()[-500:]}"
+            f"The broker's directory {launch.data} cannot be formatted. Likely a bad server "
+            f"property. It said:\n{_without_frames(answer.stdout + answer.stderr)}"
         )
+
+
+def _without_frames(log: str) -> str:
+    """The last lines of a JVM's log; its stack frames say nothing to a user of the broker."""
+    lines = [line for line in log.splitlines() if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(lines[-10:])
 
 
 def _watch(pid: int, temporary: Path | None) -> subprocess.Popen[bytes]:

@@ -35,6 +35,9 @@ _SHORT_WAITS = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "500",
+    # After a crash the node registers again only when its old session has run out (9 s by default).
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
     # A transaction that timed out is aborted within a second of it, not of ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Compaction and deletion can be watched inside a test.

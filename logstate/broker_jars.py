@@ -135,13 +135,14 @@ def _fetch(java: Java, module: str, target: Path, repository: str | None) -> Non
         raise BrokerError(_failure(target.name, answer.stdout + answer.stderr))
     manifest = "".join(f"{jar.stat().st_size} {jar.name}\n" for jar in jars)
     (work / "jars" / "MANIFEST").write_text(manifest, encoding="utf-8")
-    os.rename(work / "jars", target)
+    (work / "jars").rename(target)
     shutil.rmtree(work, ignore_errors=True)
 
 
 def _failure(name: str, output: str) -> str:
     words = ("error", "unresolved", "not found", "problem", "checksum", "invalid")
-    telling = [s for line in output.splitlines() if any(w in (s := line.strip()).lower() for w in words)]
+    lines = [line.strip() for line in output.splitlines()]
+    telling = [line for line in lines if any(word in line.lower() for word in words)]
     return (
         f"The jars of {name} could not be fetched. The resolver said: "
         f"{' | '.join(telling[:6]) or output[-500:]}. "

