@@ -43,6 +43,22 @@ class Cancellable(Protocol):
     def cancel(self) -> None: ...
 
 
+class HeldBack(Protocol):
+    """Results an operator holds back until the commit; task state like the rows of a store."""
+
+    def emit(self) -> bool:
+        """Forward what is held; returns whether there was anything."""
+
+    def discard(self) -> None:
+        """Forget what is held: the task goes back to its last commit."""
+
+    def begin_journal(self) -> None:
+        """Remember what changes from here on, so that one record's effects can be undone."""
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo the changes since ``begin_journal``."""
+
+
 class TaskContext(Protocol):
     """What an operator or a store sees of its task."""
 
@@ -93,12 +109,11 @@ class TaskContext(Protocol):
     def request_commit(self) -> None:
         """Ask for a commit at the next occasion; a hint."""
 
-    def before_commit(self, emit: Callable[[], bool]) -> None:
-        """Register, while compiling, what forwards held back results at a commit.
+    def before_commit(self, held: HeldBack) -> None:
+        """Register, while compiling, results that wait for the commit.
 
-        ``emit`` returns whether it forwarded anything. Nodes are compiled children first, so the
-        task calls them in REVERSE order of registration (parents first), and again until none
-        forwards.
+        Nodes are compiled children first, so the task calls ``emit`` in REVERSE order of
+        registration (parents first), and again until none forwards.
         """
 
     def on_close(self, close: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
 from logstate.errors import DeserializationError, LogstateError, ProcessingError
-from logstate.processing import Cancellable, TimeCell
+from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations
 from logstate.queues import PartitionQueue
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
@@ -90,7 +90,7 @@ class Task:
         self._global_stores = global_stores or {}
         self._partition_counts = partition_counts or {}
         self._waits = waits_for_empty_partitions
-        self._held_back: list[Callable[[], bool]] = []
+        self._held_back: list[HeldBack] = []
         self._closers: list[Callable[[], None]] = []
         self.punctuations = Punctuations()
         self.send = self.outputs.append
@@ -151,8 +151,8 @@ class Task:
     def request_commit(self) -> None:
         self.wants_commit = True
 
-    def before_commit(self, emit: Callable[[], bool]) -> None:
-        self._held_back.append(emit)
+    def before_commit(self, held: HeldBack) -> None:
+        self._held_back.append(held)
 
     def on_close(self, close: Callable[[], None]) -> None:
         self._closers.append(close)
@@ -398,6 +398,8 @@ class Task:
         self.outputs.clear()
         self.wants_commit = False
         self.has_uncommitted_input = False
+        for held in self._held_back:
+            held.discard()
         self.state.discard()
 
     def set_clocks(
@@ -422,5 +424,5 @@ class Task:
         self.state.close()
 
     def _emit_held_back(self) -> None:
-        while any([emit() for emit in reversed(self._held_back)]):
+        while any([held.emit() for held in reversed(self._held_back)]):
             pass

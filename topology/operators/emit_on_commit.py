@@ -1,0 +1,135 @@
+"""Holding results back until the commit: only the last update per key goes downstream.
+
+This is what Kafka Streams' record cache is for, made exact: there, what is emitted depends on cache
+size and on the memory of the whole process; here, it is one update per key and commit, always.
+
+How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to the
+result. Every update replaces the held one of the same key, but keeps the FIRST one's old value: that
+is the value of the previous emission, so a downstream subtractor sees an unbroken chain of values.
+The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
+
+Invariants:
+1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
+2. updates leave in the order of their LAST write, as from Kafka Streams' cache;
+3. the topic, partition and offset of the task are those of the held record while it is forwarded;
+4. a key that was written leaves, even if its row came and went between two commits: with a commit
+   after every record the result is that of emitting every update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeAlias
+
+from logstate.processing import TableProcess, TaskContext
+from logstate.records import Headers
+
+#: key -> something hashable that is equal exactly for equal keys
+Identity: TypeAlias = Callable[[Any], Hashable]
+
+
+class HeldUpdate(NamedTuple):
+    """An update that waits, with the place of the record that caused it."""
+
+    order: int
+    topic: str | None
+    partition: int
+    offset: int
+    key: Any
+    new: Any
+    old: Any
+    timestamp: int
+    headers: Headers
+    is_latest: bool
+
+
+class HeldUpdates:
+    """The updates of one operator that wait for the commit."""
+
+    def __init__(self, task: TaskContext, forward: TableProcess) -> None:
+        self._task = task
+        self._forward = forward
+        self._held: dict[Hashable, HeldUpdate] = {}
+        self._journal: list[tuple[Hashable, HeldUpdate | None]] | None = None
+
+    def hold(self, identity: Hashable, update: HeldUpdate) -> None:
+        """Replace the held update of the same key; its old value stays."""
+        earlier = self._held.get(identity)
+        if earlier is not None:
+            update = update._replace(old=earlier.old)
+        if self._journal is not None:
+            self._journal.append((identity, earlier))
+        self._held[identity] = update
+
+    def emit(self) -> bool:
+        """Forward everything held; returns whether there was anything."""
+        if not self._held:
+            return False
+        task, forward = self._task, self._forward
+        updates = sorted(self._held.values(), key=_order)
+        self._held.clear()
+        place = task.topic, task.partition, task.offset
+        for update in updates:
+            _, task.topic, task.partition, task.offset, *edge = update
+            forward(*edge)
+        task.topic, task.partition, task.offset = place
+        return True
+
+    def discard(self) -> None:
+        """Forget what is held: it is not committed and will be computed again."""
+        self._held.clear()
+        self._journal = None
+
+    def begin_journal(self) -> None:
+        """Remember what changes from here on, so that one record's updates can be undone."""
+        self._journal = []
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` restore what was held before."""
+        journal, self._journal = self._journal, None
+        if not rollback or journal is None:
+            return
+        for identity, earlier in reversed(journal):
+            if earlier is None:
+                del self._held[identity]
+            else:
+                self._held[identity] = earlier
+
+
+def hold_until_commit(
+    task: TaskContext, forward: TableProcess, *, identity: Identity | None = None
+) -> TableProcess:
+    """A table edge in front of ``forward`` that passes on the last update per key and commit.
+
+    ``identity`` makes keys comparable where they are not hashable themselves (a serializer will
+    do).
+    """
+    held = HeldUpdates(task, forward)
+    task.before_commit(held)
+    hold = held.hold
+    order = 0
+
+    def process(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        nonlocal order
+        order += 1
+        update = HeldUpdate(
+            order,
+            task.topic,
+            task.partition,
+            task.offset,
+            key,
+            new,
+            old,
+            timestamp,
+            headers,
+            is_latest,
+        )
+        hold(key if identity is None else identity(key), update)
+
+    return process
+
+
+def _order(update: HeldUpdate) -> int:
+    return update.order
