@@ -1,0 +1,145 @@
+"""What must be equal between a recorded run and a replayed one.
+
+Both sides have the shape of a recording. ``output``, ``changelog`` and ``internal`` are compared
+record by record in order, ``stores``, ``dropped``, ``error``, ``names`` and ``describe`` whole.
+Three orders are a property of the recorder and not a rule, always inside one event:
+
+- of output records on different topics;
+- of the updates of different windows for one record (hopping and sliding windows);
+- of different keys in the changelog of a suppress buffer.
+
+Such a stretch is compared per lane instead: per topic, per topic and key, per key. A lane keeps its
+order and must be equal. ``strict`` turns the three off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from .vectors import Case, Run
+
+MISSING = "nothing"
+
+
+class Difference(NamedTuple):
+    """The first place where one member of a recording differs."""
+
+    member: str
+    expected: Any
+    actual: Any
+
+    def __str__(self) -> str:
+        return f"{self.member}: expected {_short(self.expected)}, got {_short(self.actual)}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What a built topology says of itself, in the words of the recordings."""
+
+    names: dict[str, Any]
+    describe: str
+
+
+def graph_differences(case: Case, graph: Graph) -> Iterator[Difference]:
+    """Names and description of the topology."""
+    yield from _tree_differences("names", case.names, graph.names)
+    expected, actual = case.describe.splitlines(), graph.describe.splitlines()
+    yield from _list_differences("describe line", expected, actual)
+
+
+def run_differences(
+    case: Case, expected: Run, actual: Run, *, strict: bool = False
+) -> Iterator[Difference]:
+    """Every member that differs, each at its first difference."""
+    lane = None if strict else _output_lane(case)
+    yield from _ordered("output", expected.output, actual.output, _output_cause, lane)
+    for member in ("changelog", "internal"):
+        yield from _topic_differences(
+            case, member, getattr(expected, member), getattr(actual, member), strict
+        )
+    yield from _tree_differences("stores", expected.stores, actual.stores)
+    yield from _list_differences("dropped", expected.dropped, actual.dropped)
+    if expected.error != actual.error:
+        yield Difference("error", expected.error, actual.error)
+
+
+def _topic_differences(
+    case: Case,
+    member: str,
+    expected: dict[str, list[list[Any]]],
+    actual: dict[str, list[list[Any]]],
+    strict: bool,
+) -> Iterator[Difference]:
+    buffers = set() if strict else _buffer_changelogs(case)
+    for topic in sorted(expected.keys() | actual.keys()):
+        lane = (lambda row: row[1]) if topic in buffers else None
+        yield from _ordered(
+            f"{member} {topic}",
+            expected.get(topic, []),
+            actual.get(topic, []),
+            lambda row: row[0],
+            lane,
+        )
+
+
+def _ordered(
+    member: str,
+    expected: Sequence[Any],
+    actual: Sequence[Any],
+    cause: Callable[[Any], Any],
+    lane: Callable[[Any], Hashable] | None,
+) -> Iterator[Difference]:
+    """Equal as lists, or, with a lane, equal lane by lane inside each cause."""
+    if expected == actual:
+        return
+    if lane is not None:
+        expected = sorted(expected, key=lambda row: (cause(row), str(lane(row))))
+        actual = sorted(actual, key=lambda row: (cause(row), str(lane(row))))
+    yield from _list_differences(member, expected, actual)
+
+
+def _list_differences(
+    member: str, expected: Sequence[Any], actual: Sequence[Any]
+) -> Iterator[Difference]:
+    for index, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=MISSING)):
+        if left != right or type(left) is not type(right):
+            yield Difference(f"{member}[{index}]", left, right)
+            return
+
+
+def _tree_differences(path: str, expected: Any, actual: Any) -> Iterator[Difference]:
+    """The first difference of each branch of a tree of dicts."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in sorted(expected.keys() | actual.keys()):
+            yield from _tree_differences(
+                f"{path}.{key}", expected.get(key, MISSING), actual.get(key, MISSING)
+            )
+    elif isinstance(expected, list) and isinstance(actual, list):
+        yield from _list_differences(path, expected, actual)
+    elif expected != actual or type(expected) is not type(actual):
+        yield Difference(path, expected, actual)
+
+
+def _output_cause(record: dict[str, Any]) -> int:
+    return int(record.get("cause", -1))
+
+
+def _output_lane(case: Case) -> Callable[[dict[str, Any]], Hashable]:
+    windows = (step.get("window") or {} for step in case.steps)
+    if any(window.get("type") in ("hopping", "sliding") for window in windows):
+        return lambda record: (record.get("topic"), str(record.get("key")))
+    return lambda record: record.get("topic")
+
+
+def _buffer_changelogs(case: Case) -> set[str]:
+    application_id = case.config["application.id"]
+    names = (step["name"] for step in case.steps if step["op"] == "suppress")
+    return {f"{application_id}-{name}-store-changelog" for name in names}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 400 else text[:400] + " ..."

@@ -1,0 +1,86 @@
+"""What a store holds after the last event, in the form of the recordings.
+
+Rows come in the order of a full forward scan. Buffers and foreign-key subscriptions give counts
+only, because the recorder could not list them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from logstate.records import Windowed
+from logstate.stores import StoreSpec
+
+from .wire import decode_headers
+
+
+def contents(spec: StoreSpec, store: Any, keys: Iterable[Any]) -> dict[str, Any]:
+    """The recorded form of a store. ``keys``: every key that was ever logged to it, in order."""
+    if spec.kind in ("suppress_buffer", "join_buffer"):
+        return _buffer(store)
+    if spec.kind == "foreign_key_subscription":
+        return {"type": spec.kind, "num_records": store.num_records}
+    suffix = "_headers" if spec.with_headers else ""
+    if spec.kind in ("window", "timestamped_window") and spec.window_size_ms == 0:
+        return {"type": spec.kind + suffix, "unreadable": True}
+    rows = _versions(store, keys) if spec.kind == "versioned" else _ROWS[spec.kind](store)
+    return {"type": spec.kind + suffix, "rows": rows}
+
+
+def _buffer(store: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "buffer", "num_records": store.num_records}
+    if store.num_records:
+        found["min_timestamp"] = store.min_timestamp
+    return found
+
+
+def _key_value(store: Any) -> list[Any]:
+    return [[_key(key), value] for key, value in store.all()]
+
+
+def _timestamped(store: Any) -> list[Any]:
+    return [[_key(key), *_row(row)] for key, row in store.all()]
+
+
+def _window(store: Any) -> list[Any]:
+    return [[_key(w.key), w.start_ms, w.end_ms, value] for w, value in store.all()]
+
+
+def _timestamped_window(store: Any) -> list[Any]:
+    return [[_key(w.key), w.start_ms, w.end_ms, *_row(row)] for w, row in store.all()]
+
+
+def _outer_join(store: Any) -> list[Any]:
+    return [[ts, side, _key(key), value] for ts, side, key, value in store.all()]
+
+
+def _versions(store: Any, keys: Iterable[Any]) -> list[Any]:
+    return [
+        [_key(key), version.value, version.valid_from, version.valid_to]
+        for key in keys
+        for version in store.versions(key)
+    ]
+
+
+def _row(row: Any) -> list[Any]:
+    """Value and timestamp, and headers where the store's format keeps them."""
+    if row.headers is None:
+        return [row.value, row.timestamp]
+    return [row.value, row.timestamp, decode_headers(row.headers)]
+
+
+def _key(key: Any) -> Any:
+    if isinstance(key, Windowed):
+        return {"key": key.key, "start": key.start_ms, "end": key.end_ms}
+    return key
+
+
+_ROWS: dict[str, Callable[[Any], list[Any]]] = {
+    "key_value": _key_value,
+    "timestamped_key_value": _timestamped,
+    "window": _window,
+    "timestamped_window": _timestamped_window,
+    "session": _window,
+    "outer_join": _outer_join,
+}

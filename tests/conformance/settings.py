@@ -1,0 +1,48 @@
+"""The recorded configuration, as the arguments of logstate's builder and test driver."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from logstate.topology import StreamsBuilder
+
+KNOWN = {
+    "application.id",
+    "wall_clock_start_ms",
+    "topology.optimization",
+    "dsl.store.suppliers",
+    "dsl.store.format",
+    "outer_join_emit_interval_ms",
+    "window_emit_interval_ms",
+}
+
+
+def milliseconds(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+def builder_of(config: dict[str, Any]) -> StreamsBuilder:
+    """A builder with the case's settings. A setting that is not known is an error."""
+    if unknown := config.keys() - KNOWN:
+        raise ValueError(f"the case has unknown settings: {', '.join(sorted(unknown))}")
+    return StreamsBuilder(
+        in_memory_stores=config.get("dsl.store.suppliers") == "in_memory",
+        store_headers=config.get("dsl.store.format") == "HEADERS",
+        window_emit_interval=milliseconds(config.get("window_emit_interval_ms", 0)),
+        outer_join_emit_interval=milliseconds(config.get("outer_join_emit_interval_ms", 0)),
+    )
+
+
+def optimization_of(config: dict[str, Any]) -> str:
+    """The optimization to build with."""
+    return str(config.get("topology.optimization", "none"))
+
+
+def driver_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of the test driver: every store update is logged at once, as recorded."""
+    return {
+        "application_id": config["application.id"],
+        "wall_clock_start_ms": config["wall_clock_start_ms"],
+        "changelog_writes": "update",
+    }

@@ -1,0 +1,78 @@
+"""A folder of vectors, run as a whole: every run of every case counts, none is ever skipped."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .compare import Difference, graph_differences, run_differences
+from .naming import graph_of
+from .partitioner import partitioner_differences
+from .replay import replay
+from .steps import build_topology
+from .vectors import MURMUR2, Case, case_name, read_vector, vector_files
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one run of a case went; ``problems`` is empty where it passed."""
+
+    case: str
+    run: str
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+def folder_verdicts(folder: Path, *, only: str | None, strict: bool) -> Iterator[list[Verdict]]:
+    """The verdicts of each file of a folder, file by file."""
+    for path in vector_files(folder):
+        if only is None or case_name(path) == only:
+            yield file_verdicts(path, strict=strict)
+
+
+def file_verdicts(path: Path, *, strict: bool = False) -> list[Verdict]:
+    """The verdicts of one file: of each run, or of all the partitioner's vectors as one."""
+    data = read_vector(path)
+    if case_name(path) == MURMUR2:
+        problems = tuple(str(difference) for difference in partitioner_differences(data))
+        return [Verdict(MURMUR2, "vectors", problems)]
+    return case_verdicts(Case.of(data), strict=strict)
+
+
+def case_verdicts(case: Case, *, strict: bool = False) -> list[Verdict]:
+    """The verdicts of the runs. A wrong graph, or one that cannot be built, fails them all."""
+    try:
+        graph = graph_of(case, build_topology(case))
+        shared = _texts(graph_differences(case, graph))
+    except Exception as failure:  # noqa: BLE001 - whatever it is, it is the verdict
+        shared = (_failure("the topology cannot be built", failure),)
+        return [Verdict(case.name, f"seed {run.seed}", shared) for run in case.runs]
+    return [
+        Verdict(case.name, f"seed {run.seed}", shared + _run_problems(case, index, strict))
+        for index, run in enumerate(case.runs)
+    ]
+
+
+def _run_problems(case: Case, index: int, strict: bool) -> tuple[str, ...]:
+    expected = case.runs[index]
+    try:
+        # A fresh topology for every run: nothing of an earlier one may decide a result.
+        actual = replay(case, build_topology(case), expected)
+    except Exception as failure:  # noqa: BLE001 - likewise
+        return (_failure("the run broke off", failure),)
+    return _texts(run_differences(case, expected, actual, strict=strict))
+
+
+def _texts(differences: Iterator[Difference]) -> tuple[str, ...]:
+    return tuple(str(difference) for difference in differences)
+
+
+def _failure(what: str, failure: Exception) -> str:
+    frame = traceback.extract_tb(failure.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{what}: {type(failure).__name__}: {failure} ({where})"
