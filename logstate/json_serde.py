@@ -139,6 +139,7 @@ def _is_record_class(type_: Any) -> bool:
 def _may_hold_float(info: Any) -> bool:
     """Whether a float can be anywhere inside a type; yes when it cannot be told."""
     unknown = (msgspec.inspect.AnyType, msgspec.inspect.CustomType, msgspec.inspect.RawType)
+    described = (msgspec.inspect.Type, msgspec.inspect.Field)
     seen: set[int] = set()
     waiting = [info]
     while waiting:
@@ -147,11 +148,10 @@ def _may_hold_float(info: Any) -> bool:
             return True
         if isinstance(part, tuple):
             waiting.extend(part)
-        elif isinstance(part, (msgspec.inspect.Type, msgspec.inspect.Field)):
-            if id(part) not in seen:
-                seen.add(id(part))
-                struct = cast(Any, part)
-                waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
+        elif isinstance(part, described) and id(part) not in seen:
+            seen.add(id(part))
+            struct = cast(Any, part)
+            waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
     return False
 
 

@@ -37,11 +37,11 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
-        """The function that encodes keys (or values) for ``topic``; bound once, called per record."""
+        """The function that encodes keys (or values) for ``topic``; bound once."""
 
     @abstractmethod
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
-        """The function that decodes keys (or values) of ``topic``; bound once, called per record."""
+        """The function that decodes keys (or values) of ``topic``; bound once."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

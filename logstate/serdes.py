@@ -24,6 +24,7 @@ from logstate.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 if typing.TYPE_CHECKING:
     from logstate.avro import AvroSerde
+    from logstate.schema_registry import Registry
 
 __all__ = [
     "Deserializer",
@@ -141,13 +142,19 @@ def session_windowed(inner: Serde[K] | type[K] | Any) -> SessionWindowedSerde[K]
 
 
 def avro(
-    schema: str | Mapping[str, Any] | list[Any],
+    schema: str | Mapping[str, Any] | list[Any] | None = None,
     *,
-    registry: str | Mapping[str, Any] | None = None,
-    type: type[T] | Any = dict,
+    registry: str | Mapping[str, Any] | Registry | None = None,
+    type: type[T] | Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
 ) -> AvroSerde[Any]:
-    """Avro; needs the extra ``logstate[avro]``. See ``logstate.avro.AvroSerde`` for the options."""
+    """Avro with this schema, with a registry, or both; needs the extra ``logstate[avro]``.
+
+    Without a registry the bytes are the bare Avro body. With one (a URL, a mapping of client
+    settings, ``mock://name`` in tests) they carry the writer's schema id, and records of older and
+    newer versions are resolved into ``schema``. Records become dicts, or ``type``. See
+    ``logstate.avro.AvroSerde``.
+    """
     from logstate.avro import AvroSerde
 
     return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
