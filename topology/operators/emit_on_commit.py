@@ -22,7 +22,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from logstate.processing import TableProcess, TaskContext
-from logstate.records import Headers
+from logstate.records import Headers, Windowed
+from logstate.stores import StoreSpec
 
 #: key -> something hashable that is equal exactly for equal keys
 Identity: TypeAlias = Callable[[Any], Hashable]
@@ -129,6 +130,21 @@ def hold_until_commit(
         hold(key if identity is None else identity(key), update)
 
     return process
+
+
+def hold_windows_until_commit(
+    task: TaskContext, forward: TableProcess, store: StoreSpec
+) -> TableProcess:
+    """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
+    if store.key.immutable:
+        return hold_until_commit(task, forward)
+    topic = task.topic_name(f"{store.name}-changelog", is_internal=True)
+    serialize = store.key.serializer(topic, True)
+
+    def identity(windowed: Windowed[Any]) -> Hashable:
+        return serialize(windowed.key), windowed.start_ms, windowed.end_ms
+
+    return hold_until_commit(task, forward, identity=identity)
 
 
 def _order(update: HeldUpdate) -> int:

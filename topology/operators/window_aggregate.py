@@ -1,0 +1,222 @@
+"""Aggregation per key and time window: tumbling, hopping, unlimited and custom windows.
+
+Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
+
+- null key: dropped, counted. Null VALUE: the aggregator is called with it, so `count()` counts it,
+  unlike the aggregation without windows; Kafka Streams' documentation says otherwise, its code and
+  results do not.
+- late: a window is closed once the operator's own stream time (largest timestamp it has seen, this
+  record included) reaches window end + grace. A record is dropped and counted once PER closed
+  window; a hopping record may be late for one window and on time for the next.
+- result: key ``Windowed(key, start, end)``, end exclusive; timestamp = largest of the window's
+  records. A result of None deletes the row and is forwarded as a tombstone; the next record starts
+  from the initializer.
+- order: windows ascending by start for ``emit="update"``; start, then key bytes for
+  ``emit="close"``.
+- old values: the initializer's value is the old value of a row's first update, and a downstream
+  `group_by` subtracts it.
+- ``emit="close"`` looks for windows only when a record arrives. A window that the store no longer
+  shows (its retention ran out because event time jumped) is never emitted: give the store a longer
+  retention if jumps are possible.
+
+Repartitions nothing itself; the store is a timestamped window store with key, 8-byte start and a
+zero sequence number in its changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from logstate.processing import StreamProcess, TableProcess, TaskContext
+from logstate.records import Headers, Windowed
+from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.graph import Process, TableNode, ValueGetter
+from logstate.topology.operators.emit_on_close import CloseClock
+from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
+from logstate.topology.windows import Emit, HoppingWindows, TumblingWindows, Windows
+
+#: updates one row: (key, value, timestamp, headers, window start, window end)
+RowUpdate: TypeAlias = Callable[[Any, Any, int, Headers, int, int], None]
+
+
+class WindowAggregateNode(TableNode):
+    """One row per key and window. ``initializer()``, ``aggregator(key, value, aggregate)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: StoreSpec,
+        windows: Windows,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        emit: Emit,
+        emit_interval_ms: int = 0,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+        self.windows = windows
+        self.initializer = initializer
+        self.aggregator = aggregator
+        self.emit = emit
+        self.emit_interval_ms = emit_interval_ms
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return windowed_row_getter(task, self.store)
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> StreamProcess:
+        windows = self.windows
+        if self.emit == "close":
+            update = self._compile_update(task, None)
+            process = _compile_assignment(task, self.name, windows, update)
+            return self._emitting_closed(task, process, forward)
+        if self.emit == "commit":
+            forward = hold_windows_until_commit(task, forward, self.store)
+        update = self._compile_update(task, forward)
+        if isinstance(windows, TumblingWindows):
+            return _compile_tumbling(task, self.name, windows, update)
+        return _compile_assignment(task, self.name, windows, update)
+
+    def _compile_update(self, task: TaskContext, forward: TableProcess | None) -> RowUpdate:
+        """Read, aggregate, write, forward one row; without ``forward`` the row only changes."""
+        store = task.store(self.store.name)
+        fetch, put = store.fetch, store.put
+        initializer, aggregator = self.initializer, self.aggregator
+        sends_old = self.sends_old_values
+        # A mutable aggregate may be changed in place: old and new must not be one object.
+        copies_old = sends_old and not self.store.value.immutable
+
+        def update(
+            key: Any, value: Any, timestamp: int, headers: Headers, start: int, end: int
+        ) -> None:
+            row = fetch(key, start)
+            if row is None:
+                aggregate = old = initializer()
+                if copies_old:
+                    old = initializer()
+                latest = timestamp
+            else:
+                aggregate = old = row.value
+                if copies_old:
+                    old = fetch(key, start).value
+                latest = row.timestamp if row.timestamp > timestamp else timestamp
+            aggregate = aggregator(key, value, aggregate)
+            if aggregate is None:
+                task.timestamp, task.headers = timestamp, headers
+                put(key, None, start)
+            else:
+                put(key, ValueAndTimestamp(aggregate, latest), start)
+            if forward is not None:
+                forward(
+                    Windowed(key, start, end),
+                    aggregate,
+                    old if sends_old else None,
+                    latest,
+                    headers,
+                    True,
+                )
+
+        return update
+
+    def _emitting_closed(
+        self, task: TaskContext, process: StreamProcess, forward: TableProcess
+    ) -> StreamProcess:
+        """``process``, then the final results of the windows that this record closed."""
+        fetch_all = task.store(self.store.name).fetch_all
+        observed = task.time_cell(self.name)
+        clock = CloseClock(task, self.store.name, self.emit_interval_ms)
+        size, grace = self.windows.size_ms, self.windows.grace_ms
+        advance = _advance_ms(self.windows)
+
+        def process_and_emit(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            process(key, value, timestamp, headers)
+            if key is None:
+                return
+            close_time = observed.time - grace
+            if not clock.is_due(close_time):
+                return
+            upper = close_time - size
+            emitted = clock.emitted_until
+            lower = 0 if emitted == -1 else max(0, emitted - size) + 1
+            if upper < 0 or upper // advance * advance < lower:
+                return  # no window starts in between: nothing can have closed
+            for windowed, row in fetch_all(lower, upper):
+                forward(windowed, row.value, None, row.timestamp, headers, True)
+            clock.advance(close_time)
+
+        return process_and_emit
+
+
+def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
+    """Reads the row of a ``Windowed`` key from a window store."""
+    fetch = task.store(spec.name).fetch
+
+    def latest(windowed: Windowed[Any]) -> ValueAndTimestamp[Any] | None:
+        row: ValueAndTimestamp[Any] | None = fetch(windowed.key, windowed.start_ms)
+        return row
+
+    return ValueGetter(latest)
+
+
+def _compile_tumbling(
+    task: TaskContext, name: str, windows: TumblingWindows, update: RowUpdate
+) -> StreamProcess:
+    """The common case without a loop: every record has exactly one window."""
+    observed = task.time_cell(name)
+    size, grace = windows.size_ms, windows.grace_ms
+    drop = task.drop
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            drop("null_key")
+            return
+        if timestamp > observed.time:
+            observed.time = timestamp
+        start = timestamp - timestamp % size
+        end = start + size
+        if end > observed.time - grace:
+            update(key, value, timestamp, headers, start, end)
+        else:
+            drop("late")
+
+    return process
+
+
+def _compile_assignment(
+    task: TaskContext, name: str, windows: Windows, update: RowUpdate
+) -> StreamProcess:
+    observed = task.time_cell(name)
+    windows_for, grace = windows.windows_for, windows.grace_ms
+    drop = task.drop
+
+    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if key is None:
+            drop("null_key")
+            return
+        if timestamp > observed.time:
+            observed.time = timestamp
+        close_time = observed.time - grace
+        for start, end in windows_for(timestamp):
+            if end > close_time:
+                update(key, value, timestamp, headers, start, end)
+            else:
+                drop("late")
+
+    return process
+
+
+def _advance_ms(windows: Windows) -> int:
+    """The grid of possible window starts; 1 where nothing is known of them."""
+    if isinstance(windows, TumblingWindows):
+        return windows.size_ms
+    return windows.advance_ms if isinstance(windows, HoppingWindows) else 1
