@@ -1,0 +1,48 @@
+"""The store kinds: which class keeps which kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from logstate.changelog.key_value import KeyValueStore
+from logstate.changelog.rows import Rows
+from logstate.changelog.timestamped_key_value import TimestampedKeyValueStore
+from logstate.changelog.window import WindowStore
+from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.errors import TopologyError
+from logstate.processing import TaskContext
+from logstate.stores import StoreSpec
+
+
+class Store(Protocol):
+    """What every kind has in common."""
+
+    name: str
+
+    def restore(self, records: Sequence[LoggedWrite]) -> None:
+        """Take changelog records over, in order, logging nothing; learns the store's clock."""
+
+
+StoreClass: TypeAlias = "Callable[[StoreSpec, Rows, ChangelogWrites, TaskContext], Store]"
+
+STORE_CLASSES: dict[str, StoreClass] = {
+    "key_value": KeyValueStore,
+    "timestamped_key_value": TimestampedKeyValueStore,
+    "window": WindowStore,
+    "timestamped_window": WindowStore,
+}
+
+
+def build_store(
+    spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+) -> Store:
+    """The store that ``spec`` declares, over ``rows``; what it has to log goes to ``writes``."""
+    store_class = STORE_CLASSES.get(spec.kind)
+    if store_class is None:
+        raise TopologyError(
+            f"there is no store kind {spec.kind!r} for store {spec.name!r}; "
+            f"known: {', '.join(STORE_CLASSES)}",
+            declared_at=spec.declared_at,
+        )
+    return store_class(spec, rows, writes, context)

@@ -1,0 +1,144 @@
+"""The reads of a window store, over a task's rows or a query's.
+
+A window is visible while its start is within the retention of the store's clock, the largest start
+put so far: rows of a live segment may be older than that and stay hidden. The order of a scan over
+keys is Kafka Streams': by segment and bytes on RocksDB, by time and then key in memory and in the
+stores of results emitted on window close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from logstate.changelog.key_value import ReadableRows
+from logstate.changelog.row_codec import RowCodec
+from logstate.changelog.segments import SegmentClock, pack_segment, segment_interval_ms
+from logstate.changelog.window_keys import (
+    MAX_TIME_MS,
+    SEGMENT_BYTES,
+    TAIL_BYTES,
+    pack_start,
+    pack_tail,
+    split_row_key,
+    start_of,
+    windowed_decoder,
+)
+from logstate.processing import TimeCell
+from logstate.records import Windowed
+from logstate.stores import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WindowReads(Generic[K, V]):
+    """Reads by key and window start; both ends of every time range are inclusive."""
+
+    #: the row of a key and window start, or None
+    fetch: Callable[[K, int], V | None]
+
+    def __init__(
+        self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
+    ) -> None:
+        self.codec = codec
+        self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
+        self._reads = rows
+        self._is_time_first = spec.in_memory or spec.keep_at_retention
+        keeps_edge = spec.keep_at_retention and not spec.in_memory
+        #: added to the clock it gives the oldest visible start
+        self._to_oldest = -self.segments.retention_ms + (0 if keeps_edge else 1)
+        self._decode_windowed = windowed_decoder(codec.decode_key, spec.window_size_ms or 0)
+        self.fetch = self._bound_fetch()
+
+    def fetch_range(
+        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V]]:
+        """(start, value) of one key's windows, by start."""
+        decode_row = self.codec.decode_row
+        rows = self._rows_of_key(self.codec.encode_key(key), from_ms, to_ms, reverse)
+        return ((start_of(row_key), decode_row(row)) for row_key, row in rows)
+
+    def fetch_all(
+        self, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The windows of all keys that start in the range."""
+        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
+        rows = self._rows_of_all(from_ms, to_ms, reverse)
+        return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
+
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """Every visible window."""
+        return self.fetch_all(0, MAX_TIME_MS, reverse=reverse)
+
+    def _bound_fetch(self) -> Callable[[K, int], V | None]:
+        encode_key, decode_row = self.codec.encode_key, self.codec.decode_row
+        get_row = self._reads.get
+        cell, interval_ms, to_oldest = (
+            self.segments.cell,
+            self.segments.interval_ms,
+            self._to_oldest,
+        )
+
+        def fetch(key: K, start_ms: int) -> V | None:
+            if start_ms < cell.time + to_oldest:
+                return None
+            row = get_row(
+                pack_segment(start_ms // interval_ms) + encode_key(key) + pack_tail(start_ms, 0)
+            )
+            return None if row is None else decode_row(row)
+
+        return fetch
+
+    # ------------------------------------------------------------------ rows
+
+    def _spans(self, from_ms: int, to_ms: int, reverse: bool) -> tuple[int, Iterator[int]]:
+        """The oldest visible start of the range, and the segments to search, in order."""
+        oldest = max(from_ms, self.segments.cell.time + self._to_oldest, 0)
+        newest = self._newest_segment() if self.segments.cell.time < 0 else None
+        span = self.segments.span(oldest, to_ms, newest)
+        return oldest, reversed(span) if reverse else iter(span)
+
+    def _newest_segment(self) -> int | None:
+        for row_key, _ in self._reads.scan(reverse=True):
+            return int.from_bytes(row_key[:SEGMENT_BYTES], "big")
+        return None
+
+    def _rows_of_key(
+        self, key: bytes, from_ms: int, to_ms: int, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        oldest, segments = self._spans(from_ms, to_ms, reverse)
+        if to_ms < oldest:
+            return iter(())
+        end = pack_start(to_ms + 1) if to_ms < MAX_TIME_MS else b"\x80"
+        length = SEGMENT_BYTES + len(key) + TAIL_BYTES
+        # Every segment's scan is opened now: an iterator shows the state at its opening.
+        scans = [
+            self._reads.scan(head + pack_start(oldest), head + end, reverse=reverse)
+            for head in (pack_segment(segment) + key for segment in segments)
+        ]
+        key_end = SEGMENT_BYTES + len(key)
+        return (
+            (row_key, row)
+            for scan in scans
+            for row_key, row in scan
+            if len(row_key) == length and row_key[SEGMENT_BYTES:key_end] == key
+        )
+
+    def _rows_of_all(
+        self, from_ms: int, to_ms: int, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        oldest, segments = self._spans(from_ms, to_ms, reverse)
+        scans = [
+            self._reads.scan(pack_segment(segment), pack_segment(segment + 1), reverse=reverse)
+            for segment in segments
+        ]
+        rows = (
+            (row_key, row)
+            for scan in scans
+            for row_key, row in scan
+            if oldest <= start_of(row_key) <= to_ms
+        )
+        if not self._is_time_first:
+            return rows
+        return iter(sorted(rows, key=lambda pair: split_row_key(pair[0]), reverse=reverse))
