@@ -16,6 +16,7 @@ dict entries and sets in sorted order, because equal keys must be equal bytes; v
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -38,13 +39,15 @@ class JsonSerde(Serde[T]):
         self.immutable = is_immutable(type_)
         try:
             self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type_)
-            self._may_hold_nan = _may_hold_float(msgspec.inspect.type_info(type_))
-        except (TypeError, NameError, AttributeError) as error:
+            parts = list(_parts(msgspec.inspect.type_info(type_)))
+            _refuse_unknown_classes(parts)
+        except (TypeError, NameError) as error:
             raise SerdeError(
                 f"{_name(type_)} cannot be read from JSON: {error}. Declare a msgspec.Struct, a "
                 "dataclass, a TypedDict or a container of these, all fields annotated with types "
                 "that can be imported, or use json for plain dicts."
             ) from error
+        self._may_hold_nan = _may_hold_float(parts)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
@@ -136,23 +139,32 @@ def _is_record_class(type_: Any) -> bool:
     return issubclass(type_, msgspec.Struct) or hasattr(type_, "__dataclass_fields__")
 
 
-def _may_hold_float(info: Any) -> bool:
-    """Whether a float can be anywhere inside a type; yes when it cannot be told."""
-    unknown = (msgspec.inspect.AnyType, msgspec.inspect.CustomType, msgspec.inspect.RawType)
+def _parts(info: Any) -> Iterator[Any]:
+    """A type as msgspec understands it, and every type inside it, each once."""
     described = (msgspec.inspect.Type, msgspec.inspect.Field)
     seen: set[int] = set()
     waiting = [info]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, (msgspec.inspect.FloatType, *unknown)):
-            return True
         if isinstance(part, tuple):
             waiting.extend(part)
         elif isinstance(part, described) and id(part) not in seen:
             seen.add(id(part))
+            yield part
             struct = cast(Any, part)
             waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
-    return False
+
+
+def _may_hold_float(parts: list[Any]) -> bool:
+    """Whether a float can be anywhere inside a type; yes when it cannot be told."""
+    floats = (msgspec.inspect.FloatType, msgspec.inspect.AnyType, msgspec.inspect.RawType)
+    return any(isinstance(part, floats) for part in parts)
+
+
+def _refuse_unknown_classes(parts: list[Any]) -> None:
+    for part in parts:
+        if isinstance(part, msgspec.inspect.CustomType):
+            raise TypeError(f"{_name(part.cls)} is no type that JSON can be converted into")
 
 
 def _name(type_: Any) -> str:
