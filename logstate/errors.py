@@ -12,7 +12,8 @@
     ├── TopicError              a topic is missing or has the wrong shape
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
-    │   └── AbortableError      this transaction must be aborted and replayed (retried inside)
+    │   ├── AbortableError      this transaction must be aborted and replayed (retried inside)
+    │   └── RetriableError      a passing fault: the same call may succeed (retried inside)
     ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
     ├── StateDirectoryError     the local directory is locked, unwritable or foreign
     ├── StoreError              a store failed
@@ -113,6 +114,10 @@ class RegistryError(LogstateError):
     Raised while a record is encoded or decoded, but never that record's fault: it must not be
     skipped or dead-lettered for it.
     """
+
+
+class RetriableError(BrokerError):
+    """A passing fault, for example a time-out: the same call may succeed when made again."""
 
 
 class StateDirectoryError(LogstateError):

@@ -1,0 +1,163 @@
+"""Questions and changes to the cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+from confluent_kafka.admin import NewTopic as NativeNewTopic
+
+from logstate.errors import BrokerError, RetriableError
+from logstate.kafka.faults import translated
+from logstate.records import TopicPartition
+from logstate.seams import NewTopic, TopicDescription
+
+#: how long a start may wait for a broker before it gives up with an error
+REACH_LIMIT_S = 20.0
+_REQUEST_S = 10.0
+
+
+class KafkaAdmin:
+    """See :class:`logstate.seams.Admin`. Passing faults are retried for ``REACH_LIMIT_S``."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._bootstrap = config.get("bootstrap.servers")
+        self._admin = AdminClient(dict(config))
+
+    def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        if not topics:
+            return {}
+        found = {}
+        for topic, future in self._asked(
+            lambda: self._admin.describe_topics(
+                TopicCollection(list(topics)), request_timeout=_REQUEST_S
+            ),
+            "describing topics",
+            absent=KafkaError.UNKNOWN_TOPIC_OR_PART,
+        ).items():
+            if future is not None:
+                found[topic] = TopicDescription(str(future.topic_id), len(future.partitions))
+        return found
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        if not topics:
+            return
+        native = [
+            NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
+            for t in topics
+        ]
+        self._asked(
+            lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
+            "creating internal topics",
+            absent=KafkaError.TOPIC_ALREADY_EXISTS,
+        )
+        self._wait_for_leaders({t.name: t.partitions for t in topics})
+
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        if not topics:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        answers = self._asked(
+            lambda: self._admin.describe_configs(resources, request_timeout=_REQUEST_S),
+            "reading topic configurations",
+        )
+        return {
+            resource.name: {name: entry.value for name, entry in config.items()}
+            for resource, config in answers.items()
+        }
+
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, OffsetSpec.earliest())
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, OffsetSpec.latest())
+
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms))
+        missing = [tp for tp, offset in found.items() if offset < 0]
+        return {**found, **self.end_offsets(missing)}
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        native = [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in before.items()]
+        self._asked(
+            lambda: self._admin.delete_records(native, request_timeout=_REQUEST_S),
+            "purging repartition records",
+        )
+
+    def close(self) -> None:
+        """The client has nothing to release; it ends with its last reference."""
+
+    def _offsets(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        # The isolation level is left at its default, read uncommitted: a restore target must
+        # include what is not committed YET.
+        request = {confluent_kafka.TopicPartition(t, p): spec for t, p in partitions}
+        answers = self._asked(
+            lambda: self._admin.list_offsets(request, request_timeout=_REQUEST_S),
+            "reading log offsets",
+        )
+        return {
+            TopicPartition(tp.topic, tp.partition): answer.offset for tp, answer in answers.items()
+        }
+
+    def _wait_for_leaders(self, partitions: Mapping[str, int]) -> None:
+        deadline = time.monotonic() + REACH_LIMIT_S
+        while True:
+            topics = self._admin.list_topics(timeout=_REQUEST_S).topics
+            if all(
+                name in topics
+                and len(topics[name].partitions) == count
+                and all(p.leader >= 0 for p in topics[name].partitions.values())
+                for name, count in partitions.items()
+            ):
+                return
+            if time.monotonic() > deadline:
+                raise BrokerError(
+                    f"topics {sorted(partitions)} were created but have no leaders after"
+                    f" {REACH_LIMIT_S:.0f} s; look at the brokers' logs"
+                )
+            time.sleep(0.05)
+
+    def _asked(
+        self, ask: Callable[[], Mapping[Any, Future[Any]]], doing: str, *, absent: int | None = None
+    ) -> dict[Any, Any]:
+        """Ask until everything is answered; ``absent`` is an error code that counts as None."""
+        deadline = time.monotonic() + REACH_LIMIT_S
+        while True:
+            try:
+                return {name: _answer(f, doing, absent) for name, f in ask().items()}
+            except RetriableError as exc:
+                if time.monotonic() > deadline:
+                    raise BrokerError(
+                        f"no answer from the brokers at {self._bootstrap} within"
+                        f" {REACH_LIMIT_S:.0f} s while {doing}: {exc}. Check that the brokers run,"
+                        " that bootstrap names their address as seen from here, and the security"
+                        " settings in kafka={...}"
+                    ) from exc
+                time.sleep(0.1)
+
+
+def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:
+    try:
+        return future.result(_REQUEST_S + 5)
+    except TimeoutError as exc:
+        raise RetriableError(f"{doing} timed out") from exc
+    except KafkaException as exc:
+        if absent is not None and exc.args[0].code() == absent:
+            return None
+        raise translated(exc, doing) from exc

@@ -1,0 +1,183 @@
+"""Consumers: the member of the group, and the reader of changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from logstate.errors import FencedError
+from logstate.kafka.faults import translated
+from logstate.records import TopicPartition
+from logstate.seams import Committed, Polled, Rebalance
+
+_FATAL_FOR_MEMBER = frozenset(
+    {KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
+)
+_OUT_OF_RANGE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+
+
+def _native(
+    partitions: Iterable[TopicPartition], offset: int = 0
+) -> list[confluent_kafka.TopicPartition]:
+    return [confluent_kafka.TopicPartition(t, p, offset) for t, p in partitions]
+
+
+def _native_at(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.TopicPartition]:
+    return [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in positions.items()]
+
+
+def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
+    """One poll. ``consume(n, timeout)`` waits for n records, so the wait is for the first only."""
+    polled = Polled()
+    messages = consumer.consume(max_records, 0)
+    if not messages and timeout_s > 0:
+        first = consumer.poll(timeout_s)
+        if first is None:
+            return polled
+        messages = [first, *consumer.consume(max_records - 1, 0)]
+    groups: dict[Any, list[Any]] = polled.records  # type: ignore[assignment]
+    for message in messages:
+        error = message.error()
+        where = (message.topic(), message.partition())
+        if error is None:
+            group = groups.get(where)
+            if group is None:
+                group = groups[TopicPartition(*where)] = []
+            group.append(message)
+        else:
+            _sort_error(polled, error, where, message.offset())
+    return polled
+
+
+def _sort_error(polled: Polled, error: KafkaError, where: tuple[Any, Any], offset: Any) -> None:
+    code = error.code()
+    if code == KafkaError._PARTITION_EOF:
+        polled.ends.append((TopicPartition(*where), offset))
+    elif code in _OUT_OF_RANGE:
+        polled.out_of_range.append(TopicPartition(*where))
+    elif code in _FATAL_FOR_MEMBER or error.fatal():
+        raise FencedError(f"this member was removed from the group: {error.str()}")
+    # everything else is a passing fault that the client retries by itself
+
+
+class KafkaLogConsumer:
+    """Assign-only, read committed (see :class:`logstate.seams.LogConsumer`)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._consumer = Consumer(dict(config))
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._consumer.assign(_native_at(positions))
+
+    def poll(self, max_records: int, timeout_s: float) -> Polled:
+        return _fetch(self._consumer, max_records, timeout_s)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        (found,) = self._consumer.position(_native([partition]))
+        return found.offset if found.offset >= 0 else None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaGroupConsumer:
+    """A group member (see :class:`logstate.seams.GroupConsumer`).
+
+    New partitions are assigned at offset 0 and paused at once, before the client could fetch: the
+    position they start at is the engine's decision, made outside the callback.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
+        self._consumer = Consumer(dict(config))
+        self._is_incremental = is_incremental
+        self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
+
+    def subscribe(
+        self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]
+    ) -> None:
+        self._on_rebalance = on_rebalance
+        self._consumer.subscribe(
+            list(topics),
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+
+    def poll(self, max_records: int, timeout_s: float) -> Polled:
+        try:
+            return _fetch(self._consumer, max_records, timeout_s)
+        except KafkaException as exc:
+            raise translated(exc, "polling the group's partitions") from exc
+
+    def committed(
+        self, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Committed]:
+        try:
+            found = self._consumer.committed(_native(partitions), timeout_s)
+        except KafkaException as exc:
+            raise translated(exc, "reading the group's committed offsets") from exc
+        result = {}
+        for tp in found:
+            if tp.error is not None:
+                raise translated(KafkaException(tp.error), f"reading the offset of {tp.topic}")
+            offset = tp.offset if tp.offset >= 0 else None
+            result[TopicPartition(tp.topic, tp.partition)] = Committed(offset, tp.metadata or "")
+        return result
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        try:
+            for native in _native_at(positions):
+                self._consumer.seek(native)
+            self._consumer.resume(_native(positions))
+        except KafkaException as exc:
+            raise translated(exc, f"seeking to {dict(positions)}") from exc
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.pause(_native(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.resume(_native(partitions))
+
+    def group_metadata(self) -> object:
+        return self._consumer.consumer_group_metadata()
+
+    def member_id(self) -> str:
+        return self._consumer.memberid() or ""
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    # Callbacks run inside poll() and close(), on the worker's thread.
+
+    def _assigned(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        new = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        if self._is_incremental:
+            consumer.incremental_assign(_native(new))
+        else:
+            consumer.assign(_native(new))
+        if new:
+            consumer.pause(_native(new))
+        self._on_rebalance(Rebalance("assigned", new))
+
+    def _revoked(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        self._on_rebalance(Rebalance("revoked", gone))
+        self._give_up(consumer, gone)
+
+    def _lost(self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        self._on_rebalance(Rebalance("lost", gone))
+        self._give_up(consumer, gone)
+
+    def _give_up(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if self._is_incremental:
+            consumer.incremental_unassign(_native(partitions))
+        else:
+            consumer.unassign()

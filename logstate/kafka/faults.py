@@ -1,0 +1,69 @@
+"""What a client error means for the engine: four answers, whatever the code.
+
+librdkafka tells by three flags. Without any flag its documentation says: treat as fatal. A fatal
+producer error of a live member is normal operation (a stall longer than the transaction time-out),
+so it means "fenced": new producer, read committed offsets again, replay.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from logstate.errors import (
+    AbortableError,
+    BrokerError,
+    FencedError,
+    ProductionError,
+    RetriableError,
+)
+
+#: another member or a newer incarnation owns what we act for
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+#: passing faults of requests outside transactions
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError._IN_PROGRESS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._STATE,
+    }
+)
+#: a record that no retry will ever deliver
+_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+
+
+def translated(exc: KafkaException, doing: str) -> BrokerError | ProductionError:
+    """The engine's error for a client exception raised while ``doing`` something."""
+    error: KafkaError = exc.args[0]
+    text = f"{doing} failed: {error.str()} ({error.name()})"
+    if error.code() in _RECORD:
+        return ProductionError(
+            f"{text}; a record is larger than the topic or the producer allows: raise"
+            " max.message.bytes of the topic and message.max.bytes of the client, or make it smaller"
+        )
+    if error.txn_requires_abort():
+        return AbortableError(text)
+    if error.fatal() or error.code() in _FENCED:
+        return FencedError(text)
+    if error.retriable() or error.code() in _PASSING:
+        return RetriableError(text)
+    return BrokerError(f"{text}; the broker refused or the client is misconfigured")

@@ -1,0 +1,202 @@
+"""Producers: the transactional one, and the plain one for at-least-once outputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from logstate.errors import AbortableError, BrokerError, ProductionError, RetriableError
+from logstate.kafka.faults import translated
+from logstate.records import ProducedRecord, TopicPartition
+
+#: a request that took longer may have been sent twice: librdkafka retries EndTxn silently
+SUSPECT_AFTER_S = 5.0
+#: every blocking call ends by then, well inside max.poll.interval.ms
+CALL_LIMIT_S = 60.0
+#: the partition count of an output topic is looked up again after so long
+_COUNT_LIFETIME_S = 300.0
+#: keys whose partition is remembered, per topic
+_CACHED_KEYS = 200_000
+
+
+class Partitioner:
+    """Partition of a key by murmur2, remembered: hashing through the client costs more."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._counts: dict[str, tuple[int, float]] = {}
+        self._cache: dict[str, dict[bytes, int]] = {}
+
+    def partition_for(self, topic: str, key: bytes) -> int:
+        cache = self._cache.get(topic)
+        if cache is None:
+            cache = self._cache[topic] = {}
+        partition = cache.get(key)
+        if partition is None or self._counts[topic][1] < time.monotonic():
+            partition = confluent_kafka.murmur2(key, self._count(topic, cache))
+            if len(cache) >= _CACHED_KEYS:
+                cache.clear()
+            cache[key] = partition
+        return partition
+
+    def _count(self, topic: str, cache: dict[bytes, int]) -> int:
+        known, expires = self._counts.get(topic, (0, 0.0))
+        now = time.monotonic()
+        if expires >= now:
+            return known
+        metadata = self._producer.list_topics(topic, timeout=30).topics[topic]
+        count = len(metadata.partitions)
+        if metadata.error is not None or count == 0:
+            raise ProductionError(
+                f"output topic {topic!r} does not exist or has no leader: {metadata.error};"
+                " output topics are never created by the application: create it first",
+                topic=topic,
+            )
+        if count != known:
+            cache.clear()
+        self._counts[topic] = (count, now + _COUNT_LIFETIME_S)
+        return count
+
+
+class KafkaPlainProducer:
+    """Idempotent producer; knows the next offset after the last delivered record."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._producer = Producer(dict(config))
+        self._partitioner = Partitioner(self._producer)
+        self._delivered: dict[TopicPartition, int] = {}
+        self._failure: KafkaError | None = None
+
+    def produce(self, records: Sequence[ProducedRecord]) -> None:
+        produce = self._producer.produce
+        tracked = _last_per_partition(records)
+        on_delivery = self._on_delivery
+        for i, (topic, partition, key, value, timestamp, headers) in enumerate(records):
+            if partition is None:
+                partition = -1 if key is None else self._partitioner.partition_for(topic, key)
+            extra: dict[str, Any] = {} if headers is None else {"headers": headers}
+            if i in tracked:
+                extra["on_delivery"] = on_delivery
+            while True:
+                try:
+                    produce(topic, value, key, partition, timestamp=timestamp, **extra)
+                    break
+                except BufferError:  # the local queue is full: wait for deliveries
+                    self._producer.poll(0.05)
+                except KafkaException as exc:
+                    raise translated(exc, f"producing to {topic!r}") from exc
+        self._producer.poll(0)
+
+    def flush(self) -> dict[TopicPartition, int]:
+        try:
+            left = self._producer.flush(CALL_LIMIT_S)
+        except KafkaException as exc:
+            raise translated(exc, "flushing the producer") from exc
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise translated(KafkaException(failure), "delivering a record")
+        if left:
+            raise AbortableError(
+                f"{left} records were not delivered within {CALL_LIMIT_S:.0f} s; the broker is slow"
+                " or unreachable"
+            )
+        delivered, self._delivered = self._delivered, {}
+        return delivered
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.poll(0)
+        self._producer.close()
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        offset = message.offset()
+        # A duplicate that the broker recognised counts as delivered but has no offset: then the
+        # older position stays, and replaying from there is harmless.
+        if offset is not None and offset >= 0:
+            where = TopicPartition(message.topic() or "", message.partition() or 0)
+            self._delivered[where] = max(offset + 1, self._delivered.get(where, 0))
+
+
+def _last_per_partition(records: Sequence[ProducedRecord]) -> set[int]:
+    """Indices of the last record per EXPLICIT partition: only those need a delivery report."""
+    last: dict[tuple[str, int], int] = {}
+    for i, record in enumerate(records):
+        if record[1] is not None:
+            last[record[0], record[1]] = i
+    return set(last.values())
+
+
+class KafkaTransactionalProducer(KafkaPlainProducer):
+    """One transactional id (see :class:`logstate.seams.TransactionalProducer`)."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self._is_suspect = False
+
+    def init_transactions(self) -> None:
+        self._retried(self._producer.init_transactions, "initialising transactions")
+
+    def begin(self) -> None:
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as exc:
+            raise translated(exc, "beginning a transaction") from exc
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
+    ) -> None:
+        native = [
+            confluent_kafka.TopicPartition(t, p, offset, metadata)
+            for (t, p), (offset, metadata) in offsets.items()
+        ]
+        send = self._producer.send_offsets_to_transaction
+        self._retried(
+            lambda timeout: send(native, group_metadata, timeout), "adding offsets"
+        )
+
+    def commit(self) -> None:
+        started = time.monotonic()
+        try:
+            self._retried(self._producer.commit_transaction, "committing the transaction")
+        finally:
+            self._note_duration(started)
+        self._delivered = {}
+
+    def abort(self) -> None:
+        started = time.monotonic()
+        try:
+            self._retried(self._producer.abort_transaction, "aborting the transaction")
+        finally:
+            self._note_duration(started)
+            self._delivered = {}
+            self._failure = None
+
+    def is_suspect(self) -> bool:
+        return self._is_suspect
+
+    def _note_duration(self, started: float) -> None:
+        if time.monotonic() - started >= SUSPECT_AFTER_S:
+            self._is_suspect = True
+
+    def _retried(self, call: Callable[[float], Any], doing: str) -> None:
+        """Call again while the client says so; a call that timed out goes on inside it."""
+        deadline = time.monotonic() + CALL_LIMIT_S
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                call(left)
+                return
+            except KafkaException as exc:
+                error: BrokerError | ProductionError = translated(exc, doing)
+                if not isinstance(error, RetriableError):
+                    raise error from exc
+                self._is_suspect = True
+                if time.monotonic() >= deadline:
+                    raise error from exc
