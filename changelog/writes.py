@@ -33,15 +33,23 @@ class ChangelogWrites:
         self._journal: list[tuple[bytes, LoggedWrite | None]] | None = None
         self._journal_length = 0
 
-    def add(self, identity: bytes, write: LoggedWrite, *, moves_to_end: bool = False) -> None:
+    def add(
+        self,
+        identity: bytes,
+        write: LoggedWrite,
+        *,
+        moves_to_end: bool = False,
+        once_per_commit: bool = False,
+    ) -> None:
         """Log a write of the row ``identity``; replaces an earlier one of this generation.
 
         ``moves_to_end`` keeps WRITE order among identities (versioned stores); otherwise a row
-        keeps the place of its first write.
+        keeps the place of its first write. ``once_per_commit``: only the last write of the row,
+        even where every write is logged (suppress buffers, which Kafka Streams flushes at commits).
         """
         if not self.is_logged:
             return
-        if self._logs_every_write:
+        if self._logs_every_write and not once_per_commit:
             self._every.append(write)
             return
         if self._journal is not None:
@@ -52,7 +60,7 @@ class ChangelogWrites:
 
     def take(self) -> list[LoggedWrite]:
         """The generation's writes, in order; starts the next generation."""
-        writes = self._every if self._logs_every_write else list(self._last.values())
+        writes = self._every + list(self._last.values())
         self._last = {}
         self._every = []
         return writes

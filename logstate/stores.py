@@ -130,6 +130,8 @@ class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
 
     def put(self, session: Windowed[K], value: V | None) -> None: ...
     def remove(self, session: Windowed[K]) -> None: ...
+    def find_ended(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[Any]:
+        """(session, value) of all keys that ended in the range, by end, start, key bytes."""
 
 
 class VersionedKeyValueStore(Protocol[K, V]):

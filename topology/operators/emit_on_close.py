@@ -5,8 +5,8 @@ keep two clocks of the task for that: how far they have emitted, and when they l
 survive a crash, so no final result is lost or repeated.
 
 As in Kafka Streams, windows are looked for only when a record arrives, and at most once per
-``emit_interval_ms`` of wall-clock time; a look counts even if nothing was due. Only an advance of the
-close time emits.
+``emit_interval_ms`` of wall-clock time; a look counts even if nothing was due. Only an advance of
+the close time emits.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 This is what Kafka Streams' record cache is for, made exact: there, what is emitted depends on cache
 size and on the memory of the whole process; here, it is one update per key and commit, always.
 
-How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to the
-result. Every update replaces the held one of the same key, but keeps the FIRST one's old value: that
-is the value of the previous emission, so a downstream subtractor sees an unbroken chain of values.
-The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
+How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to
+the result. Every update replaces the held one of the same key, but keeps the FIRST one's old value:
+that is the value of the previous emission, so a downstream subtractor sees an unbroken chain of
+values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
 
 Invariants:
 1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
