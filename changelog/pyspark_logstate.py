@@ -1,1 +1,5 @@
-"""placeholder"""
+"""Makes ``format("logstate")`` known to Spark, which looks for modules named ``pyspark_*``."""
+
+from logstate.changelog.spark import LogstateDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

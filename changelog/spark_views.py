@@ -1,0 +1,163 @@
+"""An up-to-date copy of a store as parquet files, kept by a streaming query.
+
+How it works: every micro-batch of the change feed is merged into the newest version of the view,
+per key by offset, and written as a version of its own; then one small file is renamed into place
+that names the new version and how far it got::
+
+    path/CURRENT                {"version": 7, "batch_id": 7, "positions": {"0": 412, "1": 96}}
+    path/version-00000007/      parquet files
+
+Invariants:
+
+- A reader sees a whole version or the next one, never a mixture: ``CURRENT`` is replaced by an
+  atomic rename, after the files it names are complete.
+- A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
+  after a crash, or a whole query started anew from the beginning, changes nothing.
+- A deleted key is absent.
+
+Each batch rewrites the view, so its cost grows with the store: for the size of store that fits
+one machine's disk. Larger ones want a table format with MERGE; ``latest_changes`` prepares a batch
+for it. ``path`` is a directory that the driver and all executors share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+_CURRENT = "CURRENT"
+_NOT_IDENTITY = frozenset({"change_type", "value", "_offset", "_timestamp", "_headers"})
+
+
+@dataclass(frozen=True)
+class ViewState:
+    """What ``CURRENT`` says."""
+
+    version: int
+    batch_id: int
+    positions: dict[int, int] = field(default_factory=dict)
+    """Changelog partition to the next offset that has not been taken into the view."""
+
+
+class ParquetView:
+    """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
+
+    def __init__(self, path: str | Path, *, keep_versions: int = 3) -> None:
+        """``keep_versions`` is for readers that still read an older one; at least 2."""
+        if keep_versions < 2:
+            raise ValueError(
+                f"keep_versions is {keep_versions}; at least 2 are needed, because the version "
+                "being replaced may still be read"
+            )
+        self.path = Path(path)
+        self.keep_versions = keep_versions
+
+    def __call__(self, changes: DataFrame, batch_id: int) -> None:
+        """Merge one micro-batch. Doing it twice is the same as doing it once."""
+        state = self.state()
+        changes = changes.persist()
+        try:
+            reached = _positions(changes)
+            positions = state.positions if state else {}
+            if state is not None and all(
+                end <= positions.get(partition, 0) for partition, end in reached.items()
+            ):
+                return
+            version = state.version + 1 if state else 0
+            rows = self._merged(_beyond(changes, positions), state)
+            rows.write.mode("overwrite").parquet(str(self._directory(version)))
+            for partition, end in reached.items():
+                positions = {**positions, partition: max(end, positions.get(partition, 0))}
+            self._publish(ViewState(version, batch_id, positions))
+        finally:
+            changes.unpersist()
+        self._remove_old(version)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The newest version. Raises FileNotFoundError before the first batch.
+
+        Columns are those of the change feed without ``change_type``.
+        """
+        state = self.state()
+        if state is None:
+            raise FileNotFoundError(
+                f"{self.path} holds no view yet; has the streaming query finished its first batch?"
+            )
+        return spark.read.parquet(str(self._directory(state.version)))
+
+    def state(self) -> ViewState | None:
+        """The newest version and how far it got, or None before the first batch."""
+        try:
+            found = json.loads((self.path / _CURRENT).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        positions = {int(n): position for n, position in found["positions"].items()}
+        return ViewState(found["version"], found["batch_id"], positions)
+
+    def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
+        if state is not None:
+            current = changes.sparkSession.read.schema(changes.drop("change_type").schema).parquet(
+                str(self._directory(state.version))
+            )
+            changes = changes.unionByName(current.withColumn("change_type", f.lit("update")))
+        return latest_changes(changes).where("change_type = 'update'").drop("change_type")
+
+    def _publish(self, state: ViewState) -> None:
+        draft = self.path / f"{_CURRENT}.draft"
+        text = {
+            "version": state.version,
+            "batch_id": state.batch_id,
+            "positions": {str(n): position for n, position in sorted(state.positions.items())},
+        }
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(text, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path / _CURRENT)
+
+    def _remove_old(self, version: int) -> None:
+        # Also what a crash left behind before it was published.
+        kept = {self._directory(n) for n in range(version - self.keep_versions + 1, version + 1)}
+        for directory in self.path.glob("version-*"):
+            if directory not in kept:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def _directory(self, version: int) -> Path:
+        return self.path / f"version-{version:08d}"
+
+
+def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
+    """A view for ``changes.writeStream.foreachBatch(parquet_view("/data/spend"))``.
+
+    >>> parquet_view("/data/spend").state() is None
+    True
+    """
+    return ParquetView(path, keep_versions=keep_versions)
+
+
+def latest_changes(changes: DataFrame) -> DataFrame:
+    """The newest change of each row of a change feed, deletes included: what a MERGE wants.
+
+    Rows are told apart by key, window, valid-from and partition; newest is by offset.
+    """
+    identity = [name for name in changes.columns if name not in _NOT_IDENTITY]
+    rest = [name for name in changes.columns if name not in identity]
+    newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
+    return newest.select(*identity, "_newest.*").select(*changes.columns)
+
+
+def _positions(changes: DataFrame) -> dict[int, int]:
+    rows = changes.groupBy("_partition").agg(f.max("_offset").alias("last_offset")).collect()
+    return {row["_partition"]: row["last_offset"] + 1 for row in rows}
+
+
+def _beyond(changes: DataFrame, positions: dict[int, int]) -> DataFrame:
+    for partition, position in sorted(positions.items()):
+        changes = changes.where((f.col("_partition") != partition) | (f.col("_offset") >= position))
+    return changes
