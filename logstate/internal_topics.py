@@ -1,0 +1,126 @@
+"""The topics the application makes for itself: names, configurations, checks.
+
+Pure except for :func:`prepare`, which asks and creates through the Admin seam. Existing topics are
+never altered and never deleted: what does not fit is an error that names the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.bound_plan import BoundPlan, bind, external_topics
+from logstate.changelog.cut import cuts_topic
+from logstate.errors import TopicError
+from logstate.seams import Admin, NewTopic, Step, Steps, TopicDescription
+from logstate.stores import StoreSpec
+from logstate.topology.plan import Topology
+
+#: Kafka Streams' windowstore.changelog.additional.retention.ms
+_EXTRA_RETENTION_MS = 86_400_000
+_WINDOWED = frozenset({"window", "timestamped_window", "session"})
+
+
+def changelog_config(spec: StoreSpec) -> dict[str, str]:
+    """Configuration of a store's changelog.
+
+    As Kafka Streams', but for one thing: the changelog of a windowed store is compacted and NOT
+    deleted by the broker. Retention compares event time with the broker's wall clock, so
+    reprocessing old data would delete live windows; expired rows are trimmed by their owner.
+    """
+    config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    if spec.kind in _WINDOWED:
+        config["retention.ms"] = "-1"
+    if spec.kind == "versioned":
+        config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
+    config.update(spec.changelog_config)
+    return config
+
+
+def repartition_config() -> dict[str, str]:
+    """Repartition topics keep everything until it was committed, then it is purged."""
+    return {
+        "cleanup.policy": "delete",
+        "segment.bytes": "52428800",
+        "retention.ms": "-1",
+        "message.timestamp.type": "CreateTime",
+    }
+
+
+def required_topics(
+    plan: BoundPlan, replication_factor: int, overrides: Mapping[str, str]
+) -> list[NewTopic]:
+    """Every internal topic with its partition count and configuration."""
+    topics = [
+        NewTopic(
+            cuts_topic(plan.application_id),
+            1,
+            replication_factor,
+            {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime", **overrides},
+        )
+    ]
+    for name in sorted(plan.repartition_topics):
+        config = {**repartition_config(), **overrides}
+        topics.append(NewTopic(name, plan.partition_counts[name], replication_factor, config))
+    for sub in plan.topology.sub_topologies:
+        for spec in sub.stores:
+            changelog = plan.changelog_topic(spec)
+            if changelog is not None and spec.source_topic is None:
+                config = {**changelog_config(spec), **overrides}
+                topics.append(
+                    NewTopic(changelog, plan.task_count(sub), replication_factor, config)
+                )
+    return topics
+
+
+def mismatches(
+    required: list[NewTopic],
+    existing: Mapping[str, TopicDescription],
+    configs: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """What is wrong with internal topics that exist already."""
+    problems = []
+    for topic in required:
+        found = existing.get(topic.name)
+        if found is None:
+            continue
+        if found.partitions != topic.partitions:
+            problems.append(
+                f"internal topic {topic.name!r} has {found.partitions} partitions and needs"
+                f" {topic.partitions}; the partition count of a source changed, or the topic belongs"
+                " to another application. Keys would be looked up in the wrong partition: use a new"
+                " application_id, or reset this one and delete the topic"
+            )
+        policy = configs.get(topic.name, {}).get("cleanup.policy", topic.config["cleanup.policy"])
+        if "compact" in topic.config["cleanup.policy"] and "compact" not in policy:
+            problems.append(
+                f"changelog topic {topic.name!r} has cleanup.policy={policy!r} and would lose state;"
+                " it was probably created by hand or automatically. Set cleanup.policy=compact"
+            )
+    return problems
+
+
+def prepare(
+    admin: Admin,
+    topology: Topology,
+    application_id: str,
+    *,
+    replication_factor: int,
+    overrides: Mapping[str, str],
+) -> Steps[BoundPlan]:
+    """Check the source topics, create what is missing, return the bound plan."""
+    external = external_topics(topology)
+    existing = yield Step("describe_topics", admin.describe_topics, (external,))
+    plan = bind(topology, application_id, existing)
+    required = required_topics(plan, replication_factor, overrides)
+    names = [topic.name for topic in required]
+    existing = yield Step("describe_topics", admin.describe_topics, (names,))
+    configs = yield Step("topic_configs", admin.topic_configs, (sorted(existing),))
+    problems = mismatches(required, existing, configs)
+    if problems:
+        raise TopicError("; ".join(problems))
+    missing = [topic for topic in required if topic.name not in existing]
+    if missing:
+        yield Step("create_topics", admin.create_topics, (missing,))
+        existing = yield Step("describe_topics", admin.describe_topics, (names,))
+    plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
+    return plan
