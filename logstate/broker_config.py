@@ -11,7 +11,7 @@ from pathlib import Path
 
 from logstate.ports import LOOPBACK
 
-_ONE_NODE = {
+ONE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
@@ -23,7 +23,7 @@ _ONE_NODE = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
-_SHORT_WAITS = {
+SHORT_WAITS = {
     # Few coordinator partitions: 50 of each (the default) cost seconds at the first commit.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
@@ -47,7 +47,7 @@ _SHORT_WAITS = {
     "log.segment.delete.delay.ms": "1000",
 }
 
-_OTHERS = {
+FOR_TESTS = {
     # Topics are created on purpose, by name and partition count, or a typing error becomes one.
     "auto.create.topics.enable": "false",
     "num.partitions": "4",
@@ -88,7 +88,7 @@ def server_properties(
         "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{controller_port}",
         "log.dirs": str(log_directory),
     }
-    settings = {**_ONE_NODE, **_SHORT_WAITS, **_OTHERS, **addresses, **overrides}
+    settings = {**ONE_NODE, **SHORT_WAITS, **FOR_TESTS, **addresses, **overrides}
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 

