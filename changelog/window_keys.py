@@ -1,11 +1,11 @@
 """The keys of window rows.
 
-Layout: 8 bytes segment | serialised key | 8 bytes window start | 4 bytes sequence number. Behind the
-segment these are the bytes Kafka Streams keeps and logs. The sequence number is 0 but in stores that
-keep duplicates. The end is not stored: it is start + size.
+Layout: 8 bytes segment | serialised key | 8 bytes window start | 4 bytes sequence number. Behind
+the segment these are the bytes Kafka Streams keeps and logs. The sequence number is 0 but in stores
+that keep duplicates. The end is not stored: it is start + size.
 
-Keys have any length, so between "a" + start and "a" + end there may be rows of "a\\x00...": a scan
-for one key re-checks length and key of each row.
+Keys have any length, so between two windows of the key "a" there may be rows of longer keys that
+start with "a": a scan for one key re-checks length and key of each row.
 """
 
 from __future__ import annotations

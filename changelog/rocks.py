@@ -1,0 +1,269 @@
+"""RocksDB as the medium of stores: one database per task, rows and positions in one column family.
+
+One column family, because only then do rows and position survive a killed process together without
+further care. The write-ahead log is on and not synced: a write that returned survives the process,
+and after a power cut the database holds a prefix of the writes, whose position says which. Nothing
+uncommitted is ever written here.
+
+What RocksDB does not do by itself, and this module adds:
+
+- errors are told apart by their text, the only thing the binding gives: a damaged file is
+  StoreCorruptedError, a locked directory StateDirectoryError, the rest StoreError;
+- an iterator that ends says whether it ended for an error: a damaged block otherwise looks like the
+  end of the data;
+- live iterators and snapshots would keep the directory locked after closing: they are registered,
+  and closing ends them; a reader then gets an error, never a short answer;
+- a child process forked while databases are open cannot use them: RocksDB's threads do not exist
+  there and flushing would wait for ever.
+
+All databases of the process share one cache and one bound for unflushed data (see
+:class:`RocksMemory`): memory does not grow with the number of tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import rocksdict
+
+from logstate.changelog.backend import KeyRange
+from logstate.changelog.rocks_cursor import Cursor, rows_of
+from logstate.changelog.rocks_errors import ClosedDatabase, explained
+
+_MIB: Final = 1024 * 1024
+
+_open_backends: weakref.WeakSet[RocksBackend] = weakref.WeakSet()
+_kept_for_ever: list[object] = []
+
+
+class RocksMemory:
+    """The memory that all databases of the process share.
+
+    ``cache_bytes`` bounds cached blocks, indexes and filters AND unflushed writes, which are
+    charged to the same cache; ``write_buffer_bytes`` is the part unflushed writes may take.
+    """
+
+    def __init__(self, cache_bytes: int = 128 * _MIB, write_buffer_bytes: int = 48 * _MIB) -> None:
+        self.cache = rocksdict.Cache(cache_bytes)
+        # Stalling would block the one thread that could make room; the bound is soft instead.
+        self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+            write_buffer_bytes, False, self.cache
+        )
+
+    def used_bytes(self) -> int:
+        """Bytes of blocks and unflushed writes held now."""
+        return int(self.cache.get_usage())
+
+
+_shared: list[RocksMemory] = []
+_shared_lock = threading.Lock()
+
+
+def shared_memory() -> RocksMemory:
+    """The process-wide memory, made at first use."""
+    with _shared_lock:
+        if not _shared:
+            _shared.append(RocksMemory())
+        return _shared[0]
+
+
+def _options(memory: RocksMemory) -> rocksdict.Options:
+    options = rocksdict.Options(raw_mode=True)  # the other mode unpickles what it reads
+    options.create_if_missing(True)
+    # Applies are rare and deduplicated, so a small memtable is enough, and 50 tasks stay small.
+    options.set_write_buffer_size(16 * _MIB)
+    options.set_max_write_buffer_number(3)
+    options.set_write_buffer_manager(memory.write_buffers)
+    # The log only has to cover what is not flushed yet; a reopen replays at most this much.
+    options.set_max_total_wal_size(64 * _MIB)
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.point_in_time())
+    # Values are small and alike; lz4 costs less than reading twice the blocks.
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(256)  # a default process limit of 1,024 must hold several tasks
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_MIB)
+    options.set_stats_dump_period_sec(0)
+    options.set_skip_stats_update_on_db_open(True)
+    # Closing an iterator must not delete files on the thread that processes records.
+    options.set_avoid_unnecessary_blocking_io(True)
+    table = rocksdict.BlockBasedOptions()
+    table.set_block_cache(memory.cache)
+    # The first read of a key is mostly a miss (a new key): the filter answers it without a block.
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+class RocksBackend:
+    """A StoreBackend over the RocksDB database in ``path``, which it creates when missing.
+
+    Raises StateDirectoryError when another process (or this one) has the directory open,
+    StoreCorruptedError when its files are damaged.
+    """
+
+    def __init__(self, path: Path | str, memory: RocksMemory | None = None) -> None:
+        self.path = Path(path)
+        self._memory = memory or shared_memory()  # the cache lives at least as long as its users
+        self._lock = threading.Lock()
+        self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
+        self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
+        options = _options(self._memory)
+        try:
+            # Options hold only for the column families named at THIS open, the default one too.
+            self._database: Any = rocksdict.Rdict(
+                str(self.path), options, column_families={"default": options}
+            )
+        except Exception as error:
+            raise explained(error, self.path, "open") from error
+        self._get: Any = self._database.get
+        _open_backends.add(self)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The row, or None."""
+        try:
+            value: bytes | None = self._get(key)
+            return value
+        except Exception as error:
+            raise explained(error, self.path, "read") from error
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """The rows in the order of ``keys``, read in one call."""
+        try:
+            values: list[bytes | None] = self._get(keys)
+            return values
+        except Exception as error:
+            raise explained(error, self.path, "read") from error
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of ``[lower, upper)`` as of this call."""
+        return _scan(self, self._database, lower, upper, reverse)
+
+    def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
+        """Put (None = delete) all rows, then delete the ranges, in one atomic write."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in rows.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        for lower, upper in ranges:
+            batch.delete_range(lower, upper)
+        try:
+            self._database.write(batch)
+        except Exception as error:
+            raise explained(error, self.path, "write") from error
+
+    def snapshot(self) -> RocksSnapshot:
+        """A view of the rows as they are now, readable from any thread until released."""
+        try:
+            view = self._database.snapshot()
+        except Exception as error:
+            raise explained(error, self.path, "read") from error
+        snapshot = RocksSnapshot(self, view)
+        with self._lock:
+            self._snapshots.add(snapshot)
+        return snapshot
+
+    def flush(self) -> None:
+        """Write what is in memory to table files."""
+        try:
+            self._database.flush()
+        except Exception as error:
+            raise explained(error, self.path, "flush") from error
+
+    def close(self) -> None:
+        """Flush, end all iterators and snapshots, give the directory free; idempotent."""
+        with self._lock:
+            database, self._database = self._database, ClosedDatabase(self.path)
+            if isinstance(database, ClosedDatabase):
+                return
+            self._get = self._database.get
+            for snapshot in list(self._snapshots):
+                snapshot.release()
+            for cursor in list(self._cursors):
+                cursor.end()
+        _open_backends.discard(self)
+        try:
+            database.close()
+        except Exception as error:
+            raise explained(error, self.path, "close") from error
+
+    def watch(self, cursor: Cursor) -> None:
+        """End this cursor when the database closes."""
+        with self._lock:
+            self._cursors.add(cursor)
+
+    def abandon(self) -> None:
+        """In a forked child: keep the objects, so that nothing closes them, and refuse all use."""
+        _kept_for_ever.append((self._database, list(self._snapshots), list(self._cursors)))
+        self._database = ClosedDatabase(self.path, is_forked=True)
+        self._get = self._database.get
+
+
+class RocksSnapshot:
+    """Rows fixed at one moment."""
+
+    def __init__(self, backend: RocksBackend, view: Any) -> None:
+        self._backend = backend
+        self._view = view
+
+    def get(self, key: bytes) -> bytes | None:
+        """The row, or None; StoreUnavailableError after ``release``."""
+        try:
+            value: bytes = self._view[key]
+            return value
+        except Exception as error:
+            if str(error) == "key not found":
+                return None
+            raise explained(error, self._backend.path, "read") from error
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """The rows in the order of ``keys``."""
+        return [self.get(key) for key in keys]
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of ``[lower, upper)``."""
+        return _scan(self._backend, self._view, lower, upper, reverse)
+
+    def release(self) -> None:
+        """Let RocksDB drop what only this snapshot still needs; idempotent."""
+        self._view = ClosedDatabase(self._backend.path)
+
+
+def _scan(
+    backend: RocksBackend, source: Any, lower: bytes, upper: bytes, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    bounds = rocksdict.ReadOptions()
+    bounds.set_iterate_upper_bound(upper)  # setting a lower bound has no effect in this binding
+    try:
+        iterator = source.iter(bounds)
+        if reverse:
+            iterator.seek_to_last()
+            cursor = Cursor(iterator, iterator.prev, backend.path, stop_below=lower)
+        else:
+            iterator.seek(lower)
+            cursor = Cursor(iterator, iterator.next, backend.path)
+    except Exception as error:
+        raise explained(error, backend.path, "read") from error
+    return rows_of(cursor, backend.watch)
+
+
+def _abandon_all() -> None:
+    for backend in list(_open_backends):
+        backend.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
