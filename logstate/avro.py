@@ -31,7 +31,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from logstate.avro_schema import Check, int32_check, is_lossless, schema_and_text, schema_name
+from logstate.avro_schema import (
+    Check,
+    int32_check,
+    is_lossless,
+    is_recursive,
+    schema_and_text,
+    schema_name,
+)
 from logstate.errors import RegistryError, SerdeError
 from logstate.immutability import is_immutable
 from logstate.schema_ids import SchemaIds, UnknownSchemaError
@@ -47,6 +54,7 @@ from logstate.serde import Deserializer, Serde, Serializer
 
 try:
     import fastavro
+    from fastavro._read_py import schemaless_reader as read_in_python
     from fastavro.validation import ValidationError, validate
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Avro needs fastavro: pip install 'logstate[avro]'.") from error
@@ -57,6 +65,10 @@ Parsed = Any  # What fastavro.parse_schema returns.
 _FRAMED = "It begins like a record framed with a schema id: is registry= missing?"
 _SAME_SCHEMA = "With a plain schema, writer and reader need the very same one."
 _FRAME = struct.Struct(">BI")
+# The compiled reader does not count how deep it is: some 2,000 levels of a recursive schema, each a
+# byte or more, overflow the C stack and end the process. Longer records of such schemas are read by
+# the Python twin, which raises RecursionError instead.
+_MAX_NATIVE_BYTES = 512
 # fastavro takes and gives these as they are; msgspec must not turn them into text.
 _NATIVE_TYPES = (
     bytes,
@@ -120,14 +132,14 @@ class AvroSerde(Serde[T]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
-            return _writer(self._parsed, b"", self.type, self.schema)
+            return _writer(self._parsed, b"", self.type)
         write: Serializer[T] | None = None
 
         def serialize(value: T) -> bytes:
             nonlocal write
             if write is None:  # The first record: only now is the network needed.
                 schema_id, parsed = self._bind(topic, is_key)
-                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type, self.schema)
+                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type)
             return write(value)
 
         return serialize
@@ -268,9 +280,10 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     return _parse(schema_and_text(schema.text)[0], named)
 
 
-def _writer(parsed: Parsed, prefix: bytes, type_: Any, schema: Any) -> Serializer[Any]:
+def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
     write = fastavro.schemaless_writer
-    check: Check | None = int32_check(schema)
+    check: Check | None = int32_check(parsed)
+    read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
 
     def serialize(value: Any) -> bytes:
@@ -286,7 +299,10 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, schema: Any) -> Serialize
             raise _misfit(value, parsed) from None
         if check is not None:
             check(value, schema_name(parsed))
-        return out.getvalue()
+        data = out.getvalue()
+        if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
+            read_back(data)  # Nested too deeply to be read again? Then it must not be written.
+        return data
 
     return serialize
 
@@ -294,12 +310,14 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, schema: Any) -> Serialize
 def _reader(
     writer: Parsed, into: Parsed, type_: Any, start: int, name: str = ""
 ) -> Callable[[bytes], Any]:
-    read = fastavro.schemaless_reader
+    fast, safe = fastavro.schemaless_reader, read_in_python
+    max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
     unconverted = type_ in (dict, Any)
 
     def deserialize(data: bytes) -> Any:
         source = io.BytesIO(data)
         source.seek(start)
+        read = fast if len(data) <= max_fast_bytes else safe
         try:
             value = read(source, writer, into)
         except Exception as error:

@@ -46,6 +46,23 @@ def is_lossless(schema: Schema) -> bool:
     return True
 
 
+def is_recursive(parsed: Schema) -> bool:
+    """Whether values of a parsed schema can be nested without end."""
+    named = parsed.get("__named_schemas", {}) if isinstance(parsed, Mapping) else {}
+
+    def visit(schema: Schema, above: frozenset[str]) -> bool:
+        if isinstance(schema, str):
+            return schema in above or (schema in named and visit(named[schema], above))
+        if isinstance(schema, list):
+            return any(visit(branch, above) for branch in schema)
+        inside = above | {schema["name"]} if "name" in schema else above
+        parts = [field["type"] for field in schema.get("fields", ())]
+        parts += [schema[part] for part in ("items", "values") if part in schema]
+        return any(visit(part, inside) for part in parts)
+
+    return visit(parsed, frozenset())
+
+
 def schema_name(schema: Schema) -> str:
     """How messages call a schema: the name of a named type, otherwise its kind."""
     if isinstance(schema, Mapping):

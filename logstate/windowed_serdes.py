@@ -12,6 +12,7 @@ A windowed key does not carry its end: the reader must know the window's size, w
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from logstate.errors import SerdeError
@@ -51,7 +52,7 @@ class WindowedSerde(Serde[Windowed[K]]):
         inner = self.inner.deserializer(topic, is_key)
         unpack = _START.unpack_from
         # Half the cost of calling Windowed: no Python-level constructor in between.
-        make: Any = tuple.__new__
+        make: Callable[..., Windowed[K]] = tuple.__new__
         size_ms = self.window_size_ms
 
         def deserialize(data: bytes) -> Windowed[K]:
@@ -59,7 +60,7 @@ class WindowedSerde(Serde[Windowed[K]]):
                 raise _too_short(data, 8, "a windowed key ends in an 8-byte window start")
             start_ms = unpack(data, len(data) - 8)[0]
             end_ms = start_ms + size_ms
-            if end_ms > _MAX_TIME_MS:  # Java clamps the same overflow.
+            if end_ms > _MAX_TIME_MS:  # noqa: PLR1730  as Java clamps it; min() costs 60 ns
                 end_ms = _MAX_TIME_MS
             return make(Windowed, (inner(data[:-8]), start_ms, end_ms))
 
@@ -93,7 +94,7 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
         inner = self.inner.deserializer(topic, is_key)
         unpack = _END_AND_START.unpack_from
-        make: Any = tuple.__new__
+        make: Callable[..., Windowed[K]] = tuple.__new__
 
         def deserialize(data: bytes) -> Windowed[K]:
             if len(data) < 16:
