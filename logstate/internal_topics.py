@@ -23,12 +23,14 @@ _WINDOWED = frozenset({"window", "timestamped_window", "session"})
 def changelog_config(spec: StoreSpec) -> dict[str, str]:
     """Configuration of a store's changelog.
 
-    As Kafka Streams', but for one thing: the changelog of a windowed store is compacted and NOT
-    deleted by the broker. Retention compares event time with the broker's wall clock, so
-    reprocessing old data would delete live windows; expired rows are trimmed by their owner.
+    As Kafka Streams', but for one thing: the broker never deletes from the changelog of a windowed
+    store by time. Retention compares event time with the broker's wall clock, so reprocessing old
+    data would delete live windows; their owner trims what has expired (which needs the policy
+    "delete": brokers refuse DeleteRecords on topics that are only compacted).
     """
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     if spec.kind in _WINDOWED:
+        config["cleanup.policy"] = "compact,delete"
         config["retention.ms"] = "-1"
     if spec.kind == "versioned":
         config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)

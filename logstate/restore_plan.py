@@ -1,0 +1,88 @@
+"""What a store must replay before its task may run. Pure.
+
+The target is the end of the changelog as READ UNCOMMITTED, taken after the committed offsets: every
+record an earlier owner could still have in flight lies below it. It is read with READ COMMITTED and
+done when the consumer's POSITION reaches it: markers, aborted records and compacted holes leave no
+record to wait for.
+
+The local rows are kept wherever their identity holds, which is the normal case after a crash. They
+are given up (``StoreCorruptedError``, the task's directory is rebuilt) only when
+- the changelog is another topic than the one they came from (topic id),
+- their position lies beyond the end of the log (truncated or recreated),
+- their position lies below its start (retention took records they have not seen), or
+- they missed so much time that tombstones may have been compacted away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from logstate.changelog.state import StoredMeta
+from logstate.errors import RestoreError, StoreCorruptedError
+from logstate.records import TopicPartition
+
+#: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
+TOMBSTONE_LIFETIME_MS = 86_400_000
+
+
+class LogRange(NamedTuple):
+    """A changelog partition as it is now."""
+
+    start: int
+    end: int
+
+
+def first_offset(
+    store: str,
+    changelog: TopicPartition,
+    position: int | None,
+    log: LogRange,
+    *,
+    meta: StoredMeta,
+    topic_id: str | None,
+    now_ms: int,
+    tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
+) -> int:
+    """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild."""
+    if position is None:
+        return log.start
+    known_id = meta.topic_ids.get(store)
+    if known_id is not None and topic_id is not None and known_id != topic_id:
+        raise StoreCorruptedError(
+            f"store {store!r} was built from another incarnation of {changelog.topic!r} (topic id"
+            f" {known_id}, now {topic_id}): the topic was deleted and created again"
+        )
+    if position > log.end:
+        raise StoreCorruptedError(
+            f"store {store!r} is at offset {position} of {changelog}, beyond its end {log.end}: the"
+            " log was truncated or the directory comes from another cluster"
+        )
+    if position < log.start:
+        raise StoreCorruptedError(
+            f"store {store!r} is at offset {position} of {changelog}, which now starts at"
+            f" {log.start}: records it has not seen are gone"
+        )
+    age_ms = now_ms - meta.caught_up_at_ms
+    if position < log.end and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
+        raise StoreCorruptedError(
+            f"store {store!r} was last at the end of {changelog} {age_ms // 3_600_000} hours ago;"
+            " deletions it missed may have been compacted away"
+        )
+    return position
+
+
+def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, int]) -> None:
+    """The log must reach what the committed cut says it holds.
+
+    Raises RestoreError: state is missing that outputs were already computed from.
+    """
+    for topic, position in cut_positions.items():
+        end = ends.get(topic)
+        if end is not None and end < position:
+            raise RestoreError(
+                f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong to"
+                f" position {position}. Committed state is missing: the log was truncated, restored"
+                " from an old backup, or the topic was recreated. Restore the topic, or give up this"
+                " state with `logstate reset`"
+            )
