@@ -1,0 +1,170 @@
+"""The wheel, built from a copy of the source and used in an empty environment outside of it.
+
+The empty environment sees the third-party packages of this one through a path file. Path files of
+packages seen that way are not processed, so the editable install of this environment stays out.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {
+    "logstate": "logstate",
+    "topology": "logstate/topology",
+    "changelog": "logstate/changelog",
+}
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def source_modules() -> dict[str, str]:
+    """Path in the wheel of every module of ours, with its path in the source."""
+    found = {"pyspark_logstate.py": "changelog/pyspark_logstate.py"}
+    for folder, target in FOLDERS.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            if "__pycache__" not in path.parts:
+                inside = path.relative_to(ROOT / folder).as_posix()
+                found[f"{target}/{inside}"] = f"{folder}/{inside}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # A copy, because a build leaves a `build` folder whose old modules end up in the next wheel.
+    source = tmp_path_factory.mktemp("source")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    target = tmp_path_factory.mktemp("wheel")
+    command = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target)]
+    pip(*command, str(source))
+    (built,) = target.glob("logstate-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a program of an environment that has the wheel, somewhere outside of the source."""
+    home = tmp_path_factory.mktemp("empty") / "venv"
+    venv.create(home, with_pip=False, symlinks=True)
+    pip("--python", str(home / "bin" / "python"), "install", "--quiet", "--no-deps", str(wheel))
+    library = home / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (library / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+
+    def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [home / "bin" / program, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=elsewhere,
+            timeout=120,
+        )
+
+    return run
+
+
+def pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def python(run: Run, code: str) -> str:
+    answer = run("python", "-c", code)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+def test_the_wheel_holds_every_module_under_its_import_name(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.endswith(".py")}
+
+    # A package missing here is missing in the list of pyproject.toml.
+    assert set(source_modules()) <= packed
+    assert packed == set(source_modules())
+
+
+def test_the_wheel_is_typed_and_licensed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    assert "logstate/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_installed_package_comes_from_the_wheel_and_knows_its_version(run: Run) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    where, version = python(
+        run, "import logstate; print(logstate.__file__); print(logstate.__version__)"
+    ).splitlines()
+
+    assert not Path(where).is_relative_to(ROOT)
+    assert version == project["version"]
+
+
+def test_every_module_without_an_optional_library_can_be_imported(run: Run) -> None:
+    core = [
+        "logstate.topology",
+        "logstate.changelog",
+        "logstate.broker",
+        "logstate.testing",
+        *(
+            path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
+            for path in source_modules()
+            if path.startswith("logstate/topology/")
+        ),
+    ]
+    python(run, f"import importlib\nfor name in {core}: importlib.import_module(name)")
+
+
+def test_every_public_name_is_there(run: Run) -> None:
+    python(run, "import logstate\nfor name in logstate.__all__: getattr(logstate, name)")
+
+
+@pytest.mark.spark
+def test_the_spark_readers_import_without_the_kafka_client_and_rocksdb(run: Run) -> None:
+    python(
+        run,
+        "import sys\n"
+        "sys.modules['confluent_kafka'] = sys.modules['rocksdict'] = None\n"
+        "import logstate.changelog.spark, pyspark_logstate",
+    )
+
+
+@pytest.mark.spark
+def test_spark_finds_the_data_source_module_by_its_name(run: Run) -> None:
+    found = python(
+        run,
+        "import pkgutil\n"
+        "print([m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_log')])",
+    )
+    assert found == "['pyspark_logstate']"
+
+
+def test_the_command_runs_under_both_of_its_names(run: Run) -> None:
+    for answer in (run("logstate", "--help"), run("python", "-m", "logstate", "--help")):
+        assert answer.returncode == 0, answer.stderr
+        assert "broker" in answer.stdout
+
+
+def test_the_command_without_its_extra_says_what_to_install(run: Run) -> None:
+    answer = run("python", "-c", "import sys; sys.modules['typer'] = None; import logstate.cli")
+
+    assert answer.returncode == 1
+    assert "pip install logstate[cli]" in answer.stderr
+    assert "Traceback" not in answer.stderr
