@@ -10,14 +10,14 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 - a distance of exactly the gap still merges. The aggregate is folded in the order of the store (end
   of the session): ``merger(key, so far, found)`` beginning with the initializer's value, the
   record's own value comes last.
-- late: a session is closed once the operator's stream time exceeds its end by more than gap + grace.
-  What counts is the session that the record would end up in: a record far behind is accepted if it
-  reaches a session that is still open. Dropped records are counted.
+- late: a session is closed once the operator's stream time exceeds its end by more than gap +
+  grace. What counts is the session that the record would end up in: a record far behind is accepted
+  if it reaches a session that is still open. Dropped records are counted.
 - result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too;
   record headers do not travel with it. A result of None removes the row.
-- old values: a tombstone carries its row as old value, a new or updated session none. (Kafka Streams
-  does not send the old value of a session that is updated in place, so a downstream `group_by`
-  counts two records of one millisecond twice; kept as is.)
+- old values: a tombstone carries its row as old value, a new or updated session none. (A session
+  that is updated in place, by a second record of the same millisecond, does not send its old value
+  either: a downstream `group_by` then has both in its sum.)
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones.
@@ -135,9 +135,7 @@ class SessionAggregateNode(TableNode):
 
         return process
 
-    def _compile_removed_value(
-        self, task: TaskContext
-    ) -> Callable[[Windowed[Any], Any], Any]:
+    def _compile_removed_value(self, task: TaskContext) -> Callable[[Windowed[Any], Any], Any]:
         """The value of a found session as its tombstone's old value.
 
         The merger may change a mutable aggregate in place, so that needs a copy: decoded again.

@@ -1,0 +1,50 @@
+"""The table of a cogroup (KIP-150): several grouped streams, one aggregate.
+
+Every stream has an aggregation node of its own, with its own aggregator AND its own stream time,
+but all of them update the same store; their outputs meet here and pass through unchanged. So "late"
+is judged per input stream: an input that lags is not made late by another that is ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.processing import TableProcess, TaskContext
+from logstate.stores import StoreSpec
+from logstate.topology.graph import Process, TableNode, ValueGetter
+
+
+class CogroupMergeNode(TableNode):
+    """Passes on what the ``parents``, the aggregations over ``store``, forward."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parents: tuple[TableNode, ...],
+        store: StoreSpec,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.parents = parents
+        self.store = store
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        for parent in self.parents:
+            parent.enable_sending_old_values(force=force)
+        self.sends_old_values = True
+        return True
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return self.parents[0].value_getter(task)
+
+    def is_versioned(self) -> bool:
+        return self.parents[0].is_versioned()
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> TableProcess:
+        return forward
