@@ -1,0 +1,251 @@
+"""The state directory of an instance: who may use it, and where each task's rows lie.
+
+Layout below ``state_dir``, all of it readable by its owner only::
+
+    <application id>/
+        logstate.json         marker: this directory is ours, and whose application it holds
+        instance-<slot>.lock  held (flock) while an instance or worker runs; says who holds it
+        instance-<slot>.id    a random id that stays with the slot over restarts
+        <task id>/            the RocksDB database of a task
+            logstate.json     marker: nothing without it is ever deleted
+        quarantine/           damaged task directories, the newest few, to be examined
+
+Workers of one application on one machine share the directory and tell themselves apart by slot; a
+task's own database has a lock too, so that two workers never have it open at once. Deleting renames
+first, so that a crash half way leaves no directory that looks whole.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from logstate.errors import StateDirectoryError
+from logstate.records import TaskId
+
+MARKER: Final = "logstate.json"
+_FORMAT: Final = 1
+_QUARANTINE: Final = "quarantine"
+_QUARANTINED_MAX: Final = 3
+_DOOMED_PREFIX: Final = ".deleted-"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_TASK: Final = re.compile(r"\d+_\d+")
+
+
+class StateDirectory:
+    """``<state_dir>/<application_id>``, locked for one slot from construction to ``close``.
+
+    Raises StateDirectoryError, which names the holder, when another process has the slot; and when
+    the directory cannot be written or belongs to someone else.
+
+    >>> import tempfile
+    >>> with StateDirectory(tempfile.mkdtemp(), "shop") as directory:
+    ...     path = directory.task_path(TaskId(0, 3))
+    >>> path.name
+    '0_3'
+    """
+
+    def __init__(self, state_dir: Path | str, application_id: str, *, slot: int = 0) -> None:
+        if not _NAME.fullmatch(application_id):
+            raise StateDirectoryError(
+                f"{application_id!r} cannot name a directory: use letters, digits, '.', '_' and"
+                " '-', not '.' first, at most 100 characters."
+            )
+        self.application_id = application_id
+        self.slot = slot
+        root = Path(state_dir).resolve()
+        self.path = root / application_id
+        _make_directory(root)
+        _make_directory(self.path)
+        _check_owner(self.path)
+        self._lock_file: int | None = None
+        self._lock()
+        try:
+            _write_marker(self.path, {"application_id": application_id})
+            self.instance_id = self._read_or_make_id()
+            self._sweep()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the slot free; idempotent. Close the tasks' databases first."""
+        lock_file, self._lock_file = self._lock_file, None
+        if lock_file is not None:
+            os.close(lock_file)
+
+    # ------------------------------------------------------------------ tasks
+
+    def task_path(self, task_id: TaskId) -> Path:
+        """The directory of a task, made when missing."""
+        path = self.path / str(task_id)
+        _make_directory(path)
+        _write_marker(path, {"application_id": self.application_id, "task": str(task_id)})
+        return path
+
+    def tasks(self) -> list[TaskId]:
+        """The tasks that have a directory here, whoever uses it now."""
+        names = (entry.name for entry in self.path.iterdir() if entry.is_dir())
+        return sorted(TaskId.parse(name) for name in names if _TASK.fullmatch(name))
+
+    def delete_task(self, task_id: TaskId) -> None:
+        """Delete a task's rows; its changelogs rebuild them. The task must be closed.
+
+        Raises StateDirectoryError for a directory that is not ours.
+        """
+        path = self.path / str(task_id)
+        if path.is_dir():
+            _check_marker(path)
+            shutil.rmtree(path.rename(self.path / f"{_DOOMED_PREFIX}{task_id}-{uuid.uuid4().hex}"))
+
+    def quarantine_task(self, task_id: TaskId) -> Path:
+        """Move a damaged task directory aside for examination; returns where it is now.
+
+        Only the newest few are kept.
+        """
+        path = self.path / str(task_id)
+        _check_marker(path)
+        quarantine = self.path / _QUARANTINE
+        _make_directory(quarantine)
+        moment = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
+        target = path.rename(quarantine / f"{moment}-{task_id}")
+        for old in sorted(quarantine.iterdir())[:-_QUARANTINED_MAX]:
+            shutil.rmtree(old)
+        return target
+
+    # ------------------------------------------------------------------ lock and identity
+
+    def _lock(self) -> None:
+        path = self.path / f"instance-{self.slot}.lock"
+        try:
+            lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _unusable(path, error) from error
+        try:
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(lock_file, 4096)
+            os.close(lock_file)
+            raise StateDirectoryError(
+                f"{self.path} is in use: slot {self.slot} of application"
+                f" {self.application_id!r} is held by {_describe(holder)}. Two instances cannot"
+                " share it. Stop the other one, or give this one its own state_dir."
+            ) from error
+        me = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        os.ftruncate(lock_file, 0)
+        os.pwrite(lock_file, json.dumps(me).encode(), 0)
+        self._lock_file = lock_file
+
+    def _read_or_make_id(self) -> str:
+        path = self.path / f"instance-{self.slot}.id"
+        try:
+            return str(uuid.UUID(path.read_text().strip()))
+        except FileNotFoundError:
+            pass
+        except ValueError:
+            pass  # torn by a power cut: a new id costs a restore, not data
+        made = str(uuid.uuid4())
+        _replace(path, made)
+        return made
+
+    def _sweep(self) -> None:
+        """Finish what a crash left half deleted; another slot may do the same at this moment."""
+        for entry in self.path.glob(f"{_DOOMED_PREFIX}*"):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if path.is_symlink():
+        raise StateDirectoryError(
+            f"{path} is a symbolic link. State is kept in real directories only, because what is"
+            " deleted here must be ours: set state_dir to the link's target."
+        )
+
+
+def _check_owner(path: Path) -> None:
+    status = path.stat()
+    if status.st_uid != os.geteuid():
+        raise StateDirectoryError(
+            f"{path} belongs to user {status.st_uid}, this process runs as {os.geteuid()}. Likely"
+            " the application ran as another user before: change the owner, or set state_dir."
+        )
+    if status.st_mode & 0o077:
+        path.chmod(0o700)  # it holds the data of the input topics
+
+
+def _write_marker(path: Path, whose: dict[str, Any]) -> None:
+    marker = path / MARKER
+    try:
+        found = json.loads(marker.read_text())
+    except (FileNotFoundError, ValueError):
+        _replace(marker, json.dumps({"format": _FORMAT, **whose}))
+        return
+    except OSError as error:
+        raise _unusable(marker, error) from error
+    if found.get("format") != _FORMAT or any(found.get(k) != v for k, v in whose.items()):
+        raise StateDirectoryError(
+            f"{path} is not this application's: its marker {MARKER} says {found}, expected"
+            f" {whose} in format {_FORMAT}. It was made by another version or moved here by hand:"
+            " delete it (the changelogs rebuild it) or set another state_dir."
+        )
+
+
+def _check_marker(path: Path) -> None:
+    if not (path / MARKER).is_file() and any(path.iterdir()):
+        raise StateDirectoryError(
+            f"{path} has no {MARKER}, so it was not made by this library and is not touched."
+            " Remove it by hand if it is in the way."
+        )
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        fresh.write_text(text)
+        fresh.replace(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _describe(holder: bytes) -> str:
+    try:
+        found = json.loads(holder)
+        return f"process {found['pid']} on host {found['host']} since {found['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _unusable(path: Path, error: OSError) -> StateDirectoryError:
+    return StateDirectoryError(
+        f"{path} cannot be used for state: {error.strerror or error}. The directory must exist or"
+        " be creatable, on a local disk that is not full, and writable by the user that runs the"
+        " application. Set state_dir to such a place."
+    )
