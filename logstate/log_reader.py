@@ -26,9 +26,6 @@ import confluent_kafka.admin
 from logstate.errors import BrokerError, LogstateError, RestoreError, TopicError
 from logstate.records import FetchedRecord, TopicPartition
 
-BEGINNING = -2
-"""As a start: wherever the log begins at the time of reading."""
-
 _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
 _REQUEST_SECONDS = 30.0
@@ -39,7 +36,6 @@ _CONSUMER_CONFIG: dict[str, Any] = {
     "enable.partition.eof": True,
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
     # The end-of-partition event behind a trailing transaction marker costs one such wait.
     "fetch.wait.max.ms": 25,
 }
@@ -133,21 +129,25 @@ def read_partition(
     *,
     start: int,
     end: int,
+    may_skip: bool = False,
     stall_seconds: float = 60.0,
 ) -> Iterator[list[FetchedRecord]]:
     """Batches of the committed records with ``start <= offset < end``, in offset order.
 
-    ``start`` may be ``BEGINNING``. Ends when the position reaches ``end``. Tombstones are included.
+    Ends when the position reaches ``end``. Tombstones are included. With ``may_skip`` a log that
+    begins after ``start`` is read from where it begins. (Give the start that ``log_bounds`` told:
+    a client that has to find the beginning by itself takes half a second for it.)
 
-    Raises RestoreError if ``start`` is no longer (or not yet) in the log, BrokerError if the
-    position does not move for ``stall_seconds`` or the brokers refuse.
+    Raises RestoreError if ``start`` is not in the log, BrokerError if the position does not move
+    for ``stall_seconds`` or the brokers refuse.
     """
     if start >= end:
         return
-    consumer = confluent_kafka.Consumer({**config, **_CONSUMER_CONFIG})
+    reset = {"auto.offset.reset": "earliest" if may_skip else "error"}
+    consumer = confluent_kafka.Consumer({**config, **_CONSUMER_CONFIG, **reset})
     try:
         consumer.assign([confluent_kafka.TopicPartition(*partition, start)])
-        position = max(start, 0)
+        position = start
         deadline = time.monotonic() + stall_seconds
         while position < end:
             records, reached = _take(consumer, partition, position, end)
@@ -165,7 +165,9 @@ def latest_values(config: Mapping[str, Any], partition: TopicPartition) -> dict[
     """The latest committed value of every key of a small compacted partition, deletes honoured."""
     bounds = log_bounds(config, [partition])[partition]
     latest: dict[bytes, bytes] = {}
-    for records in read_partition(config, partition, start=BEGINNING, end=bounds.stable_end):
+    for records in read_partition(
+        config, partition, start=bounds.start, end=bounds.stable_end, may_skip=True
+    ):
         for record in records:
             value = record.value()
             if value is None:

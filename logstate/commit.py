@@ -1,0 +1,195 @@
+"""The commit, as one list of steps. Everything that must happen in order happens here.
+
+    0  check ownership: every partition of the commit belongs to this member, since the same epoch
+    1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
+    2  produce what is left of the outputs, and the changelog records of every changed row
+    3  flush: delivery reports give the changelog positions
+    4  check ownership again; add ALL input offsets of every task, each with its cut
+    5  commit the transaction
+    6  only now the rows become the committed view; RocksDB takes them over later, in one write
+
+A crash between any two steps leaves either everything of the commit or nothing of it on the log:
+before 5 the transaction is aborted (by the next owner of its id, or its time-out), after 5 the
+changelogs hold what the local rows lack, and a replay from the stored position brings it.
+
+State is exactly-once whatever the guarantee: changelogs, repartition records and offsets are always
+in the transaction. ``at_least_once`` only sends OUTPUTS through a plain producer, visible at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from logstate.bound_plan import BoundPlan
+from logstate.changelog.cut import cut_key, cuts_topic, encode_task_cut
+from logstate.errors import AbortableError
+from logstate.owned_task import OwnedTask, Stage
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.seams import GroupConsumer, PlainProducer, Step, Steps
+from logstate.task import TaskCommit
+from logstate.transaction import Transactions
+
+#: event time 0 would be replaced by the current time on its way through the client
+_NO_TIMESTAMP = -1
+_ONE_MS = 1
+
+
+class CommitReport(NamedTuple):
+    """What a commit did, for metrics."""
+
+    changelog_records: int
+    offsets: Mapping[TopicPartition, int]
+
+
+class Committer:
+    """Commits tasks of one worker."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        consumer: GroupConsumer,
+        transactions: Transactions,
+        outputs: PlainProducer | None,
+    ) -> None:
+        self._plan = plan
+        self._consumer = consumer
+        self._transactions = transactions
+        self._outputs = outputs
+        self._member_id = ""
+
+    def joined(self) -> None:
+        """Remember the membership that the current assignment belongs to."""
+        self._member_id = self._consumer.member_id()
+
+    def send_outputs(self, records: Sequence[ProducedRecord]) -> Steps[None]:
+        """Send outputs early, so that they travel while processing goes on."""
+        if not records:
+            return
+        wired = [self._wired(r) for r in records]
+        if self._outputs is None:
+            yield from self._transactions.produce(wired)
+            return
+        internal = [r for r in wired if self._plan.is_internal(r.topic)]
+        yield from self._transactions.produce(internal)
+        external = [r for r in wired if not self._plan.is_internal(r.topic)]
+        if external:
+            yield Step("produce_plain", self._outputs.produce, (external,))
+
+    def commit(self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]) -> Steps[
+        CommitReport
+    ]:
+        """Commit everything these tasks have done since their last commit."""
+        self._check_ownership(tasks, epoch_of)  # 0
+        commits = [owned.running.freeze() for owned in tasks]  # 1
+        changelog_records = 0
+        for commit in commits:  # 2
+            yield from self.send_outputs(commit.outputs)
+            writes = self._changelog_records(commit)
+            changelog_records += len(writes)
+            yield from self._transactions.produce(writes)
+        yield from self._transactions.begin()
+        if self._outputs is not None:
+            yield Step("flush_plain", self._outputs.flush)
+        delivered = yield from self._transactions.flush()  # 3
+        positions = [self._positions(commit, delivered) for commit in commits]
+        offsets = yield from self._offsets(tasks, commits, positions)
+        self._check_ownership(tasks, epoch_of)  # 4
+        metadata = yield Step("group_metadata", self._consumer.group_metadata)
+        yield from self._transactions.commit(offsets, metadata)  # 5
+        for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
+            owned.running.committed(commit, position)
+        return CommitReport(changelog_records, {tp: o for tp, (o, _) in offsets.items()})
+
+    # ------------------------------------------------------------------ pieces
+
+    def _check_ownership(
+        self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
+    ) -> None:
+        """Group metadata fences members, not owners: the broker would accept offsets of partitions
+        this member no longer owns, so the check is ours."""
+        if self._consumer.member_id() != self._member_id:
+            raise AbortableError("this worker is no longer the group member its tasks were given to")
+        for owned in tasks:
+            assert owned.stage is not Stage.CLOSED, owned.task_id
+            for partition in owned.partitions:
+                if epoch_of.get(partition) != owned.epoch:
+                    raise AbortableError(
+                        f"task {owned.task_id} no longer owns {partition} since the assignment it"
+                        " was started for"
+                    )
+
+    def _changelog_records(self, commit: TaskCommit) -> list[ProducedRecord]:
+        records = []
+        partition = commit.task_id.partition
+        for store, writes in commit.generation.writes.items():
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topic(spec)
+            if topic is None or spec.source_topic is not None:
+                continue
+            for key, value, timestamp, headers in writes:
+                # None means "stamp it yourself", which is what 0 says to the client.
+                wire = 0 if timestamp is None else timestamp or _NO_TIMESTAMP
+                records.append(ProducedRecord(topic, partition, key, value, wire, headers))
+        return records
+
+    def _wired(self, record: ProducedRecord) -> ProducedRecord:
+        if record.timestamp != 0:
+            return record
+        is_internal = self._plan.is_internal(record.topic)
+        return record._replace(timestamp=_NO_TIMESTAMP if is_internal else _ONE_MS)
+
+    def _positions(
+        self, commit: TaskCommit, delivered: Mapping[TopicPartition, int]
+    ) -> dict[str, int]:
+        """Changelog positions after this commit, of the stores that wrote."""
+        positions = {}
+        for store in commit.generation.writes:
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topic(spec)
+            if topic is None:
+                continue
+            partition = TopicPartition(topic, commit.task_id.partition)
+            if spec.source_topic is not None:
+                positions[store] = commit.offsets[partition]
+            elif partition in delivered:
+                positions[store] = delivered[partition]
+        return positions
+
+    def _offsets(
+        self,
+        tasks: Sequence[OwnedTask],
+        commits: Sequence[TaskCommit],
+        positions: Sequence[Mapping[str, int]],
+    ) -> Steps[dict[TopicPartition, tuple[int, str]]]:
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        overflow: list[ProducedRecord] = []
+        for owned, commit, position in zip(tasks, commits, positions, strict=True):
+            cut = encode_task_cut(
+                {
+                    tp.topic: (offset, commit.partition_times.get(tp, -1))
+                    for tp, offset in commit.offsets.items()
+                },
+                positions=self._named({**owned.running.state.positions, **position}),
+                clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
+                topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
+            )
+            for tp, offset in commit.offsets.items():
+                offsets[tp] = (offset, cut.metadata[tp.topic])
+            if cut.record is not None:
+                topic = cuts_topic(self._plan.application_id)
+                key = cut_key(owned.task_id)
+                overflow.append(ProducedRecord(topic, 0, key, cut.record, 0))
+        if overflow:
+            yield from self._transactions.produce(overflow)
+            yield from self._transactions.flush()
+        return offsets
+
+    def _named(self, positions: Mapping[str, int]) -> dict[str, int]:
+        named = {}
+        for store, position in positions.items():
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topic(spec)
+            if topic is not None and spec.source_topic is None:
+                named[topic] = position
+        return named

@@ -1,0 +1,42 @@
+"""Which partition a key goes to: murmur2, as every JVM producer and Kafka Streams decide.
+
+librdkafka hashes with the same function when it is told to (``partitioner=murmur2_random``); this
+one is for keys that are placed by a part of their bytes, and for finding the owner of a key.
+"""
+
+from __future__ import annotations
+
+import struct
+
+_WORD = struct.Struct("<I")
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The signed 32-bit hash.
+
+    >>> murmur2(b"21")
+    -973932308
+    """
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for (k,) in _WORD.iter_unpack(data[:whole]):
+        k = k * _M & _MASK
+        k ^= k >> 24
+        h = h * _M & _MASK ^ k * _M & _MASK
+    if rest := data[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    h ^= h >> 15
+    return h - (1 << 32) if h & 0x80000000 else h
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, 0 .. partitions - 1."""
+    if partitions == 1:
+        return 0
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,0 +1,162 @@
+"""Replaying changelogs into stores, beside the tasks that run.
+
+One assign-only consumer per worker serves all restoring stores; it belongs to no group, so a
+rebalance cannot disturb it and a restore cannot stop anything else. See
+:mod:`logstate.restore_plan` for targets and when local rows are given up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logstate.changelog.writes import LoggedWrite
+from logstate.owned_task import OwnedTask, StoreTarget
+from logstate.records import FetchedRecord, TopicPartition
+from logstate.seams import Cluster, LogConsumer, Step, Steps
+
+_LOGGER = logging.getLogger(__name__)
+
+#: records asked for at once
+_BATCH = 10_000
+#: committed rows held in memory before they are written to the backend
+_APPLY_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """What a restore listener is told."""
+
+    task: str
+    store: str
+    topic: str
+    position: int
+    target: int
+
+
+RestoreListener = Callable[[RestoreProgress], None]
+
+
+class Restorer:
+    """The restore consumer of a worker and what it reads."""
+
+    def __init__(self, cluster: Cluster, listener: RestoreListener | None = None) -> None:
+        self._cluster = cluster
+        self._listener = listener
+        self._consumer: LogConsumer | None = None
+        self._active: dict[TopicPartition, tuple[OwnedTask, StoreTarget]] = {}
+        self._is_assigned = True
+        self.restored_total = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True where nothing is being restored."""
+        return not self._active
+
+    def add(self, owned: OwnedTask) -> None:
+        """Begin with a task whose ``targets`` are set; those already reached are done at once."""
+        for target in owned.targets:
+            if self._position(owned, target) >= target.target:
+                target.is_done = True
+            else:
+                self._active[target.changelog] = (owned, target)
+                self._is_assigned = False
+
+    def remove(self, owned: OwnedTask) -> None:
+        """Stop with a task; what it got so far is kept."""
+        for changelog in [c for c, (o, _) in self._active.items() if o is owned]:
+            del self._active[changelog]
+            self._is_assigned = False
+
+    def remaining(self) -> int:
+        """Offsets between positions and targets, over all active stores."""
+        return sum(t.target - self._position(o, t) for o, t in self._active.values())
+
+    def poll(self, timeout_s: float) -> Steps[None]:
+        """Read once and take what came into the stores."""
+        if not self._active:
+            return
+        if self._consumer is None:
+            self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
+        consumer = self._consumer
+        if not self._is_assigned:
+            positions = {tp: self._position(o, t) for tp, (o, t) in self._active.items()}
+            yield Step("restore_assign", consumer.assign, (positions,))
+            self._is_assigned = True
+        polled = yield Step("restore_poll", consumer.poll, (_BATCH, timeout_s))
+        for changelog, records in polled.records.items():
+            if changelog in self._active:
+                self._take(changelog, records)
+        for changelog, (owned, target) in list(self._active.items()):
+            position = yield Step("restore_position", consumer.position, (changelog,))
+            self._advance(owned, target, position)
+            if target.is_done:
+                del self._active[changelog]
+                self._is_assigned = False
+
+    def close(self) -> Steps[None]:
+        """Release the consumer."""
+        if self._consumer is not None:
+            yield Step("close_log_consumer", self._consumer.close)
+            self._consumer = None
+
+    def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
+        owned, target = self._active[changelog]
+        state = owned.running.state
+        last = records[-1].offset()
+        assert last is not None
+        if last < self._position(owned, target):
+            return  # fetched before the consumer was re-assigned
+        state.restore(target.store, [_write(r) for r in records], last + 1)
+        owned.restored_records += len(records)
+        self.restored_total += len(records)
+        if state.unapplied_rows() >= _APPLY_ROWS:
+            state.apply()
+
+    def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:
+        state = owned.running.state
+        if position is not None and position > self._position(owned, target):
+            state.restore(target.store, (), position)  # markers and holes: no records, but progress
+        if self._position(owned, target) >= target.target:
+            target.is_done = True
+        if self._listener is not None:
+            self._listener(
+                RestoreProgress(
+                    str(owned.task_id),
+                    target.store,
+                    target.changelog.topic,
+                    self._position(owned, target),
+                    target.target,
+                )
+            )
+
+    @staticmethod
+    def _position(owned: OwnedTask, target: StoreTarget) -> int:
+        return owned.running.state.positions.get(target.store, 0)
+
+
+def _write(record: FetchedRecord) -> LoggedWrite:
+    timestamp = record.timestamp()[1]
+    # Event time 0 travels as "no timestamp" on internal topics.
+    return LoggedWrite(
+        record.key(), record.value(), max(timestamp, 0), record.headers()
+    )
+
+
+def read_all(
+    cluster: Cluster, partition: TopicPartition, end: int, timeout_s: float
+) -> Steps[list[FetchedRecord]]:
+    """Everything committed in one partition up to ``end``; for small topics only."""
+    consumer = yield Step("new_log_consumer", cluster.log_consumer)
+    admin = yield Step("admin", cluster.admin)
+    starts = yield Step("start_offsets", admin.start_offsets, ([partition],))
+    yield Step("restore_assign", consumer.assign, ({partition: starts[partition]},))
+    found: list[FetchedRecord] = []
+    position: int | None = starts[partition]
+    while position is None or position < end:
+        polled = yield Step("restore_poll", consumer.poll, (_BATCH, timeout_s))
+        found += polled.records.get(partition, [])
+        position = yield Step("restore_position", consumer.position, (partition,))
+    yield Step("close_log_consumer", consumer.close)
+    return found
