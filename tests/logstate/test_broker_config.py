@@ -1,0 +1,105 @@
+"""What the local broker is told, without starting one."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from pathlib import Path
+
+from logstate.broker_config import FOR_TESTS, ONE_NODE, SHORT_WAITS, server_properties
+from logstate.broker_jars import cache_directory, ivy_module, ivy_settings
+from logstate.broker_probe import broker_count
+
+
+def settings(**overrides: str) -> dict[str, str]:
+    text = server_properties(
+        port=29_000,
+        controller_port=29_001,
+        log_directory=Path("logs"),
+        overrides={name.replace("_", "."): value for name, value in overrides.items()},
+    )
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_the_broker_listens_on_loopback_only() -> None:
+    found = settings()
+    for listener in found["listeners"].split(","):
+        assert "://127.0.0.1:" in listener
+    assert found["advertised.listeners"] == "PLAINTEXT://127.0.0.1:29000"
+    assert found["controller.quorum.bootstrap.servers"] == "127.0.0.1:29001"
+
+
+def test_no_setting_is_decided_in_two_places() -> None:
+    tables = (ONE_NODE, SHORT_WAITS, FOR_TESTS)
+    assert len(set().union(*tables)) == sum(len(table) for table in tables)
+
+
+def test_a_setting_given_by_the_caller_wins_over_every_default() -> None:
+    found = settings(num_partitions="9", process_roles="broker")
+    assert found["num.partitions"] == "9"
+    assert found["process.roles"] == "broker"
+
+
+def test_old_event_times_are_not_deleted_by_the_retention_clock() -> None:
+    assert settings()["log.retention.ms"] == "-1"
+
+
+def test_checksums_are_required_of_every_repository() -> None:
+    for repository in (None, "https://mirror.example/maven"):
+        assert '<property name="ivy.checksums" value="sha1,md5"/>' in ivy_settings(repository)
+
+
+def test_a_mirror_is_used_when_one_is_given() -> None:
+    assert 'root="https://mirror.example/maven"' in ivy_settings("https://mirror.example/maven")
+    assert "root=" not in ivy_settings(None)
+
+
+def test_a_module_names_each_dependency_with_its_revision() -> None:
+    text = ivy_module(("org.example", "thing", "1.0"), ("org.example", "other", "2.0"))
+    assert 'org="org.example" name="thing" rev="1.0"' in text
+    assert 'org="org.example" name="other" rev="2.0"' in text
+
+
+def test_the_cache_follows_the_variables_in_their_order() -> None:
+    everything = {"LOGSTATE_CACHE_DIR": "a", "XDG_CACHE_HOME": "b", "HOME": "c"}
+    assert cache_directory(everything) == Path("a")
+    del everything["LOGSTATE_CACHE_DIR"]
+    assert cache_directory(everything) == Path("b/logstate")
+    del everything["XDG_CACHE_HOME"]
+    assert cache_directory(everything) == Path("c/.cache/logstate")
+
+
+def answering(response: bytes) -> tuple[str, threading.Thread]:
+    """A server that reads one request, sends ``response`` and hangs up."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as connection:
+            size = struct.unpack(">i", connection.recv(4))[0]
+            received = 0
+            while received < size:
+                received += len(connection.recv(size - received))
+            connection.sendall(response)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return f"127.0.0.1:{server.getsockname()[1]}", thread
+
+
+def test_a_broker_that_knows_itself_is_counted() -> None:
+    address, thread = answering(struct.pack(">iiii", 12, 1, 0, 1))
+    assert broker_count(address) == 1
+    thread.join()
+
+
+def test_an_open_port_without_a_registered_broker_counts_nothing() -> None:
+    address, thread = answering(struct.pack(">iiii", 12, 1, 0, 0))
+    assert broker_count(address) == 0
+    thread.join()
+
+
+def test_a_server_that_hangs_up_counts_nothing() -> None:
+    address, thread = answering(b"\x00\x00")
+    assert broker_count(address) == 0
+    thread.join()
