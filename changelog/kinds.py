@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.rows import Rows
+from logstate.changelog.session import SessionStore
 from logstate.changelog.suppress_buffer import SuppressBuffer
 from logstate.changelog.timestamped_key_value import TimestampedKeyValueStore
 from logstate.changelog.window import WindowStore
@@ -32,6 +33,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "timestamped_key_value": TimestampedKeyValueStore,
     "window": WindowStore,
     "timestamped_window": WindowStore,
+    "session": SessionStore,
     "suppress_buffer": SuppressBuffer,
 }
 

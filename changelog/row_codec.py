@@ -4,7 +4,7 @@ Layouts, all integers big-endian::
 
     plain                     value
     timestamped               8 bytes timestamp | value
-    plain with headers        header block | value
+    session with headers      header block | value
     timestamped with headers  8 bytes timestamp | header block | value
     header block              4 bytes count, then per header:
                               4 bytes length, name, 4 bytes length (-1 = null), value
@@ -51,7 +51,7 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     decode_value = spec.value.deserializer(topic, False)
     if spec.kind.startswith("timestamped"):
         decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)
-    elif spec.with_headers:
+    elif spec.kind == "session" and spec.with_headers:
         decode_row = _after_headers(decode_value)
     else:
         decode_row = decode_value

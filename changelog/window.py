@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from logstate.changelog.row_codec import (
-    encode_headers,
     row_codec,
     serde_topic,
     timestamped_row,
@@ -85,7 +84,7 @@ class WindowStore(WindowReads[K, V]):
             if self._with_headers:
                 return timestamped_row_with_headers(value, timestamp, headers)
             return timestamped_row(value, timestamp)
-        return encode_headers(headers) + value if self._with_headers else value
+        return value
 
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""
@@ -156,10 +155,7 @@ class WindowStore(WindowReads[K, V]):
             return encode_with_headers
 
         def encode_plain(value: Any) -> Any:
-            headers = context.headers if with_headers else None
-            if value is None:
-                return None, None, context.timestamp, headers
-            data = encode_value(value)
-            return make_row(data, context.timestamp, headers), data, context.timestamp, headers
+            data = None if value is None else encode_value(value)
+            return data, data, context.timestamp, None
 
         return encode_plain

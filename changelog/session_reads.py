@@ -1,0 +1,126 @@
+"""The reads of a session store, over a task's rows or a query's.
+
+A session is visible while its end is within the retention of the store's clock, the largest end put
+so far. Sessions of one key come in the order of their ends, then of their starts; in memory a later
+start comes first, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from logstate.changelog.key_value import ReadableRows
+from logstate.changelog.row_codec import RowCodec
+from logstate.changelog.segments import SegmentClock, pack_segment, segment_interval_ms
+from logstate.changelog.session_keys import (
+    SEGMENT_BYTES,
+    TAIL_BYTES,
+    pack_tail,
+    split_row_key,
+    times_of,
+    windowed_decoder,
+)
+from logstate.processing import TimeCell
+from logstate.records import Windowed
+from logstate.stores import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MAX_TIME_MS = 2**63 - 1
+
+
+class SessionReads(Generic[K, V]):
+    """Reads by key and the times of sessions; both ends of every time range are inclusive."""
+
+    def __init__(
+        self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
+    ) -> None:
+        self.codec = codec
+        self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
+        self._reads = rows
+        self._is_in_memory = spec.in_memory
+        self._decode_windowed = windowed_decoder(codec.decode_key)
+
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
+        """The value of exactly this session, or None."""
+        if end_ms < self._oldest_end():
+            return None
+        segment = pack_segment(end_ms // self.segments.interval_ms)
+        row = self._reads.get(segment + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
+        return None if row is None else self.codec.decode_row(row)
+
+    def find_sessions(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
+        raw = self.codec.encode_key(key)
+        rows = self._rows_of_key(raw, earliest_end_ms, latest_start_ms, reverse)
+        if self._is_in_memory:
+            rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
+        return self._decoded(rows)
+
+    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """All visible sessions of the key."""
+        return self.find_sessions(key, 0, _MAX_TIME_MS, reverse=reverse)
+
+    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """Every visible session: by segment and bytes, in memory by end and key."""
+        oldest, segments = self._spans(0, reverse=False)
+        scans = [
+            self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
+            for segment in segments
+        ]
+        rows = (
+            (row_key, row)
+            for scan in scans
+            for row_key, row in scan
+            if times_of(row_key)[0] >= oldest
+        )
+        return self._decoded(iter(sorted(rows, key=_memory_order)) if self._is_in_memory else rows)
+
+    # ------------------------------------------------------------------ rows
+
+    def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
+        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
+        return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
+
+    def _oldest_end(self) -> int:
+        return self.segments.cell.time - self.segments.retention_ms + 1
+
+    def _spans(self, from_ms: int, *, reverse: bool) -> tuple[int, Iterator[int]]:
+        oldest = max(from_ms, self._oldest_end(), 0)
+        newest = self._newest_segment() if self.segments.cell.time < 0 else None
+        span = self.segments.span(oldest, _MAX_TIME_MS, newest)
+        return oldest, reversed(span) if reverse else iter(span)
+
+    def _newest_segment(self) -> int | None:
+        for row_key, _ in self._reads.scan(reverse=True):
+            return int.from_bytes(row_key[:SEGMENT_BYTES], "big")
+        return None
+
+    def _rows_of_key(
+        self, key: bytes, earliest_end_ms: int, latest_start_ms: int, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        oldest, segments = self._spans(earliest_end_ms, reverse=reverse)
+        length = SEGMENT_BYTES + len(key) + TAIL_BYTES
+        key_end = SEGMENT_BYTES + len(key)
+        # Every segment's scan is opened now: an iterator shows the state at its opening.
+        scans = [
+            self._reads.scan(head + pack_tail(oldest, 0), head + b"\x80", reverse=reverse)
+            for head in (pack_segment(segment) + key for segment in segments)
+        ]
+        return (
+            (row_key, row)
+            for scan in scans
+            for row_key, row in scan
+            if len(row_key) == length
+            and row_key[SEGMENT_BYTES:key_end] == key
+            and times_of(row_key)[1] <= latest_start_ms
+        )
+
+
+def _memory_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
+    end_ms, key, start_ms = split_row_key(pair[0])
+    return end_ms, key, -start_ms
