@@ -1,0 +1,114 @@
+"""One operator over real stores: a task context for tests, without driver, topics or plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from logstate.changelog.state import TaskState
+from logstate.clock import ManualClock
+from logstate.processing import HeldBack, TimeCell
+from logstate.records import Headers, TaskId
+from logstate.stores import StoreSpec
+from logstate.topology.graph import ProcessorNode
+
+
+class OneOperator:
+    """A compiled node; ``forwarded`` collects its output edge's arguments.
+
+    Implements `logstate.processing.TaskContext` as far as operators of tables and windows use it.
+    """
+
+    def __init__(self, node: ProcessorNode, *specs: StoreSpec, wall_clock_ms: int = 0) -> None:
+        self.application_id = "app"
+        self.task_id = TaskId(0, 0)
+        self.timestamp = -1
+        self.headers: Headers = None
+        self.topic: str | None = "in"
+        self.partition = 0
+        self.offset = -1
+        self.stream_time = -1
+        self.clock = ManualClock(wall_clock_ms)
+        self.dropped: Counter[str] = Counter()
+        self.forwarded: list[tuple[Any, ...]] = []
+        self.forwarded_from: list[tuple[str | None, int, int]] = []
+        self._held: list[HeldBack] = []
+        # Stores ask for their clocks while the state that keeps clocks is being built.
+        self.state = TaskState.__new__(TaskState)
+        self.state.__init__(  # type: ignore[misc]
+            (*node.own_stores(), *specs), self, logs_every_write=True, publishes_views=False
+        )
+        self.process: Callable[..., None] = node.compile(self, self._forward, {})
+
+    def pipe(
+        self, key: Any, value: Any, timestamp: int, headers: Headers = None
+    ) -> list[tuple[Any, ...]]:
+        """Process one stream record; returns what it forwarded."""
+        self._enter(timestamp, headers)
+        self.process(key, value, timestamp, headers)
+        return self.take()
+
+    def update(
+        self, key: Any, new: Any, old: Any, timestamp: int, headers: Headers = None
+    ) -> list[tuple[Any, ...]]:
+        """Process one table update; returns what it forwarded."""
+        self._enter(timestamp, headers)
+        self.process(key, new, old, timestamp, headers, True)
+        return self.take()
+
+    def take(self) -> list[tuple[Any, ...]]:
+        forwarded, self.forwarded = self.forwarded, []
+        return forwarded
+
+    def commit(self) -> dict[str, Sequence[Any]]:
+        """Emit what is held back and commit; returns what each store logs."""
+        while any([held.emit() for held in reversed(self._held)]):
+            pass
+        generation = self.state.freeze()
+        self.state.committed(generation, {})
+        return {name: writes for name, writes in generation.writes.items() if writes}
+
+    def discard(self) -> None:
+        for held in self._held:
+            held.discard()
+        self.state.discard()
+
+    def begin_journal(self) -> None:
+        self.state.begin_journal()
+        for held in self._held:
+            held.begin_journal()
+
+    def end_journal(self, *, rollback: bool) -> None:
+        self.state.end_journal(rollback=rollback)
+        for held in self._held:
+            held.end_journal(rollback=rollback)
+
+    # ------------------------------------------------------------------ TaskContext
+
+    def wall_clock_ms(self) -> int:
+        return self.clock.wall_clock_ms()
+
+    def store(self, name: str) -> Any:
+        return self.state.stores[name]
+
+    def time_cell(self, name: str) -> TimeCell:
+        return self.state.time_cell(name)
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        return f"app-{name}" if is_internal else name
+
+    def before_commit(self, held: HeldBack) -> None:
+        self._held.append(held)
+
+    def _enter(self, timestamp: int, headers: Headers) -> None:
+        self.offset += 1
+        self.timestamp, self.headers = timestamp, headers
+        self.stream_time = max(self.stream_time, timestamp)
+
+    def _forward(self, *edge: Any) -> None:
+        self.forwarded.append(edge)
+        self.forwarded_from.append((self.topic, self.partition, self.offset))
