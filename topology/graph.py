@@ -11,15 +11,15 @@ handed over as ``forward``: a no-op without children, the child itself for one, 
 several. Stream edges call ``forward(key, value, timestamp, headers)``, table edges
 ``forward(key, new, old, timestamp, headers, is_latest)``; see `logstate.processing`.
 
-Invariants: names are unique in a topology; a node's output edge is a table edge exactly if it is a
-:class:`TableNode`; ``compile`` keeps per-task state only in the closure, never on the node.
+Invariants: names are unique in a topology; a node's output edge is a table edge exactly if its class
+says ``has_table_edge`` (every :class:`TableNode` does); ``compile`` keeps per-task state only in the closure, never on the node.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from logstate.processing import StreamProcess, TableProcess, TaskContext
 from logstate.records import RecordMetadata, TopicPartition
@@ -109,6 +109,9 @@ class SourceNode(Node):
 class ProcessorNode(Node, ABC):
     """An operator. Subclass it in ``topology/operators/<operator>.py``."""
 
+    #: what kind of edge its output is
+    has_table_edge: ClassVar[bool] = False
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         """Stores that come into being with this node. Asked for when the plan is written."""
         return ()
@@ -136,6 +139,7 @@ class TableNode(ProcessorNode):
     produce them (Kafka Streams' ``enableSendingOldValues``). Read it inside ``compile``.
     """
 
+    has_table_edge = True
     sends_old_values: bool = False
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
@@ -164,7 +168,11 @@ class TableNode(ProcessorNode):
 
 
 class SinkNode(Node):
-    """Writes a topic, or the topic that a function chooses per record."""
+    """Writes a topic, or the topic that a function chooses per record.
+
+    With ``takes_table_edge`` its input is a table edge; the value that is serialised is then the
+    pair ``(new, old)``.
+    """
 
     def __init__(
         self,
@@ -174,6 +182,8 @@ class SinkNode(Node):
         value: Serde[Any],
         *,
         partitioner: Partitioner | None = None,
+        value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None,
+        takes_table_edge: bool = False,
         declared_at: str | None = None,
     ) -> None:
         super().__init__(name, declared_at=declared_at)
@@ -181,3 +191,11 @@ class SinkNode(Node):
         self.key = key
         self.value = value
         self.partitioner = partitioner
+        self.value_serializer = value_serializer
+        self.takes_table_edge = takes_table_edge
+
+    def serialize_value(self, topic: str) -> Callable[[Any], bytes]:
+        """The value's encoder for a resolved topic; internal formats bring their own."""
+        if self.value_serializer is not None:
+            return self.value_serializer(topic)
+        return self.value.serializer(topic, False)

@@ -1,0 +1,253 @@
+"""Store declarations: ``Materialized`` for the DSL, and the specs of stores for processors.
+
+``store="spend"`` everywhere in the DSL is short for ``Materialized("spend")``. Retention defaults to
+what correctness needs and no more: window size + grace, twice the difference + grace for sliding
+windows, gap + grace for sessions; a smaller one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from logstate.errors import TopologyError
+from logstate.serde import Serde
+from logstate.serdes import serde_of
+from logstate.stores import StoreKind, StoreSpec
+from logstate.topology.declared import declaration_site
+from logstate.topology.naming import check_name
+from logstate.topology.windows import to_ms
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """How a table is kept.
+
+    ``history`` makes it versioned (KIP-889): rows can be read as of a time that far back.
+    ``retention`` is for windowed tables. ``logged=False`` gives up the changelog, and with it the
+    state when the partition moves. ``changelog_config`` overrides the changelog topic's settings.
+    """
+
+    name: str
+    in_memory: bool | None = None
+    logged: bool = True
+    retention: timedelta | None = None
+    history: timedelta | None = None
+    segment_interval: timedelta | None = None
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
+    key: Any = None
+    value: Any = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "a store")
+
+
+@dataclass(frozen=True)
+class StoreDefaults:
+    """What the builder decides for every store of the DSL."""
+
+    in_memory: bool = False
+    with_headers: bool = False
+
+
+def materialized(store: str | Materialized | None) -> Materialized | None:
+    """``store=`` in its long form."""
+    if store is None or isinstance(store, Materialized):
+        return store
+    return Materialized(store)
+
+
+def key_value_spec(
+    store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults
+) -> StoreSpec:
+    """The store of a table: timestamped, or versioned where ``history`` is given."""
+    if store.retention is not None:
+        raise TopologyError(
+            f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
+            " table never expire. Use history= for a versioned store.",
+            declared_at=declaration_site(),
+        )
+    if store.history is not None and store.in_memory:
+        raise TopologyError(
+            f"Store {store.name!r} is versioned and in memory: versioned stores are on disk only.",
+            declared_at=declaration_site(),
+        )
+    history_ms = None if store.history is None else to_ms(store.history, "history")
+    return _spec(
+        store, "timestamped_key_value" if history_ms is None else "versioned", key, value, defaults,
+        history_ms=history_ms,
+    )  # fmt: skip
+
+
+def window_spec(
+    store: Materialized,
+    key: Serde[Any],
+    value: Serde[Any],
+    defaults: StoreDefaults,
+    *,
+    size_ms: int,
+    needed_ms: int,
+    keep_at_retention: bool,
+) -> StoreSpec:
+    """The store of a time-windowed table. ``needed_ms``: the least retention that is correct."""
+    return _spec(
+        store, "timestamped_window", key, value, defaults,
+        window_size_ms=size_ms,
+        retention_ms=_retention_ms(store, needed_ms),
+        keep_at_retention=keep_at_retention,
+    )  # fmt: skip
+
+
+def session_spec(
+    store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults, *,
+    needed_ms: int,
+) -> StoreSpec:  # fmt: skip
+    """The store of a session-windowed table."""
+    retention_ms = _retention_ms(store, needed_ms)
+    return _spec(store, "session", key, value, defaults, retention_ms=retention_ms)
+
+
+def _retention_ms(store: Materialized, needed_ms: int) -> int:
+    if store.history is not None:
+        raise TopologyError(
+            f"Store {store.name!r} has a history, but its table is windowed: only plain tables can"
+            " be versioned.",
+            declared_at=declaration_site(),
+        )
+    if store.retention is None:
+        return needed_ms
+    retention_ms = to_ms(store.retention, "retention")
+    if retention_ms < needed_ms:
+        raise TopologyError(
+            f"Store {store.name!r} has a retention of {retention_ms} ms, but its windows stay open"
+            f" for {needed_ms} ms (size + grace): open windows would be lost. Raise the retention"
+            " or lower the grace.",
+            declared_at=declaration_site(),
+        )
+    return retention_ms
+
+
+def _spec(
+    store: Materialized,
+    kind: StoreKind,
+    key: Serde[Any],
+    value: Serde[Any],
+    defaults: StoreDefaults,
+    **options: Any,
+) -> StoreSpec:
+    if store.segment_interval is not None:
+        options["segment_interval_ms"] = to_ms(store.segment_interval, "segment_interval")
+    in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
+    return StoreSpec(
+        name=store.name,
+        kind=kind,
+        key=key,
+        value=value,
+        in_memory=in_memory and kind != "versioned",
+        is_logged=store.logged,
+        with_headers=defaults.with_headers,
+        changelog_config=dict(store.changelog_config),
+        declared_at=declaration_site(),
+        **options,
+    )
+
+
+def key_value_store(
+    name: str, key: Any, value: Any, *, in_memory: bool = False, logged: bool = True
+) -> StoreSpec:
+    """A plain key-value store for processors; its changelog has the record's timestamp."""
+    return _processor_store(name, "key_value", key, value, in_memory=in_memory, is_logged=logged)
+
+
+def timestamped_key_value_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    in_memory: bool = False,
+    logged: bool = True,
+    headers: bool = False,
+) -> StoreSpec:
+    """A key-value store of ``ValueAndTimestamp``; ``headers`` keeps record headers (KIP-1271)."""
+    return _processor_store(
+        name, "timestamped_key_value", key, value,
+        in_memory=in_memory, is_logged=logged, with_headers=headers,
+    )  # fmt: skip
+
+
+def window_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    size: timedelta,
+    retention: timedelta,
+    segment_interval: timedelta | None = None,
+    retain_duplicates: bool = False,
+    in_memory: bool = False,
+    logged: bool = True,
+    timestamped: bool = False,
+) -> StoreSpec:
+    """A store of values per key and window start."""
+    return _processor_store(
+        name, "timestamped_window" if timestamped else "window", key, value,
+        window_size_ms=to_ms(size, "size"),
+        retention_ms=to_ms(retention, "retention"),
+        segment_interval_ms=_optional_ms(segment_interval),
+        retain_duplicates=retain_duplicates, in_memory=in_memory, is_logged=logged,
+    )  # fmt: skip
+
+
+def session_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    retention: timedelta,
+    segment_interval: timedelta | None = None,
+    in_memory: bool = False,
+    logged: bool = True,
+) -> StoreSpec:
+    """A store of values per key and session (start, end)."""
+    return _processor_store(
+        name, "session", key, value,
+        retention_ms=to_ms(retention, "retention"),
+        segment_interval_ms=_optional_ms(segment_interval),
+        in_memory=in_memory, is_logged=logged,
+    )  # fmt: skip
+
+
+def versioned_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    history: timedelta,
+    segment_interval: timedelta | None = None,
+    logged: bool = True,
+) -> StoreSpec:
+    """A store of versions (KIP-889), readable as of a time up to ``history`` back."""
+    return _processor_store(
+        name, "versioned", key, value,
+        history_ms=to_ms(history, "history"),
+        segment_interval_ms=_optional_ms(segment_interval),
+        is_logged=logged,
+    )  # fmt: skip
+
+
+def _optional_ms(duration: timedelta | None) -> int | None:
+    return None if duration is None else to_ms(duration, "segment_interval")
+
+
+def _processor_store(name: str, kind: StoreKind, key: Any, value: Any, **options: Any) -> StoreSpec:
+    check_name(name, "a store")
+    return StoreSpec(
+        name=name,
+        kind=kind,
+        key=serde_of(key, what=f"the key of store {name!r}"),
+        value=serde_of(value, what=f"the value of store {name!r}"),
+        declared_at=declaration_site(),
+        **options,
+    )

@@ -1,0 +1,106 @@
+"""count, reduce and aggregate of a grouped stream, without windows.
+
+One node for all three. ``reduce`` starts with the first value instead of an initializer's. The
+result's timestamp is the largest of all records that went in; a null result deletes the row, and
+the next record starts anew. Null keys and null values are dropped and counted.
+
+Towards old values the initializer's value counts as the row before the first one, as in Kafka
+Streams: a downstream subtractor sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.processing import TaskContext
+from logstate.records import Headers
+from logstate.stores import StoreSpec
+from logstate.topology.graph import Process, TableNode, ValueGetter
+from logstate.topology.operators.emit_on_commit import hold_until_commit
+from logstate.topology.operators.rows import bind_rows, row_getter
+from logstate.topology.windows import Emit
+
+
+class AggregateNode(TableNode):
+    """``initializer`` None means reduce: the first value is the aggregate."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: StoreSpec,
+        initializer: Callable[[], Any] | None,
+        aggregator: Callable[[Any, Any, Any], Any],
+        emit: Emit = "update",
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+        self.initializer = initializer
+        self.aggregator = aggregator
+        self.emit = emit
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return row_getter(task, self.store)
+
+    def is_versioned(self) -> bool:
+        return self.store.kind == "versioned"
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        if self.emit == "commit":
+            forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
+        read, write = bind_rows(task, self.store)
+        drop = task.drop
+        initializer = self.initializer
+        aggregator = self.aggregator
+        by_value = getattr(aggregator, "by_value", None)
+        with_old = self.sends_old_values
+        # An aggregator may change what it is given; whoever gets the old value needs his own copy.
+        copies_old = with_old and not self.store.value.immutable
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key_or_value")
+                return
+            row = read(key)
+            newest = timestamp
+            if row is not None:
+                old = row.value
+                if row.timestamp > timestamp:
+                    newest = row.timestamp
+            else:
+                old = initializer() if initializer is not None else None
+            if old is None and initializer is None:
+                new = value
+            elif by_value is not None:
+                new = by_value(old, value)
+            else:
+                new = aggregator(key, value, old)
+            if copies_old:
+                # The store still holds the row as it was: nothing has been written yet.
+                if row is not None:
+                    row = read(key)
+                    old = None if row is None else row.value
+                else:
+                    old = initializer() if initializer is not None else None
+            is_latest = write(key, new, newest, timestamp, headers)
+            if is_latest is not None:
+                forward(key, new, old if with_old else None, newest, headers, is_latest)
+
+        return process
+
+
+def key_identity(task: TaskContext, store: StoreSpec) -> Callable[[Any], bytes] | None:
+    """What makes the store's keys comparable: None if they are hashable themselves."""
+    if store.key.immutable:
+        return None
+    return store.key.serializer(task.topic_name(f"{store.name}-changelog", is_internal=True), True)

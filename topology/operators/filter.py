@@ -1,0 +1,48 @@
+"""filter and filter_not of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.processing import TaskContext
+from logstate.records import Headers
+from logstate.topology.graph import Process, ProcessorNode
+
+
+class FilterNode(ProcessorNode):
+    """Lets pass what the predicate accepts; it sees null keys and values too."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        predicate: Callable[[Any, Any], Any],
+        keeps: bool = True,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.predicate = predicate
+        self.keeps = keeps
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        predicate = self.predicate
+        by_value = getattr(predicate, "by_value", None)
+
+        def keep_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if by_value(value):
+                forward(key, value, timestamp, headers)
+
+        def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if predicate(key, value):
+                forward(key, value, timestamp, headers)
+
+        def drop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if not predicate(key, value):
+                forward(key, value, timestamp, headers)
+
+        if not self.keeps:
+            return drop
+        return keep if by_value is None else keep_by_value

@@ -1,0 +1,207 @@
+"""process and process_values: the user's own processor as an operator.
+
+While user code runs, the task's record attributes are those of the record it was given, because
+plain stores log with them. They are restored after every forward: operators further down set their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from logstate.errors import StoreError
+from logstate.processing import Cancellable, TaskContext
+from logstate.records import Headers, Record, RecordMetadata, TaskId
+from logstate.stores import StoreSpec
+from logstate.topology.blame import labelled
+from logstate.topology.graph import Process, ProcessorNode
+from logstate.topology.processor import Processor, PunctuationKind
+from logstate.topology.windows import to_ms
+
+_WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
+
+
+class ProcessNode(ProcessorNode):
+    """``keeps_key``: process_values, whose results must have the key of their input."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: tuple[str, ...] = (),
+        keeps_key: bool = False,
+        owned: tuple[StoreSpec, ...] = (),
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.supplier = supplier
+        self.stores = stores
+        self.keeps_key = keeps_key
+        self.owned = owned
+        #: names of all global stores, known when the plan is made: readable without connecting
+        self.global_stores: frozenset[str] = frozenset()
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return self.owned
+
+    def store_names(self) -> tuple[str, ...]:
+        return self.stores
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        processor = self.supplier()
+        context = _Context(task, self, forward, children)
+        processor.init(context)
+        task.on_close(processor.close)
+        user_process = processor.process
+        new_tuple = tuple.__new__
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+
+        def process_values(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            context.fixed_key = key
+            context.has_fixed_key = True
+            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+            context.has_fixed_key = False
+
+        return process_values if self.keeps_key else process
+
+
+class _Context:
+    """The ProcessorContext of one node in one task."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        node: ProcessNode,
+        forward: Callable[..., None],
+        children: Mapping[str, Process],
+    ) -> None:
+        self._task = task
+        self._node = node
+        self._forward = forward
+        self._children = children
+        self._schedules = 0
+        self.fixed_key: Any = None
+        self.has_fixed_key = False
+
+    @property
+    def application_id(self) -> str:
+        return self._task.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task.task_id
+
+    @property
+    def partition(self) -> int:
+        return self._task.task_id.partition
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        key, value, timestamp, headers = record
+        if timestamp < 0:
+            raise ValueError(
+                f"Processor {self._node.name!r} forwarded a record with timestamp {timestamp}:"
+                " event time is not negative."
+            )
+        if self.has_fixed_key and key != self.fixed_key:
+            raise ValueError(
+                f"process_values {self._node.name!r} changed a key: the rows of one key would be"
+                " spread over partitions without a repartition. Use process()."
+            )
+        target: Callable[..., None] = self._forward if child is None else self._child(child)
+        task = self._task
+        outer = task.timestamp, task.headers
+        fixed = self.fixed_key, self.has_fixed_key
+        target(key, value, timestamp, headers)
+        task.timestamp, task.headers = outer
+        self.fixed_key, self.has_fixed_key = fixed
+
+    def _child(self, name: str) -> Callable[..., None]:
+        try:
+            return self._children[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._children)) or "none"
+            raise KeyError(
+                f"Processor {self._node.name!r} has no child {name!r}; its children: {known}."
+            ) from None
+
+    def store(self, name: str) -> Any:
+        node = self._node
+        if name in node.stores:
+            return self._task.store(name)
+        if name not in node.global_stores:
+            known = ", ".join(map(repr, node.stores)) or "none"
+            raise StoreError(
+                f"Processor {node.name!r} (declared at {node.declared_at}) asked for store"
+                f" {name!r}, to which it is not connected; connected: {known}. Add the store to the"
+                " builder and name it in stores=."
+            )
+        return _ReadOnly(self._task.store(name), name)
+
+    def schedule(
+        self,
+        interval: timedelta,
+        kind: PunctuationKind,
+        callback: Callable[[int], None],
+        *,
+        start: int | None = None,
+    ) -> Cancellable:
+        if kind not in ("stream_time", "wall_clock"):
+            raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
+        task = self._task
+        self._schedules += 1
+
+        def punctuate(timestamp: int) -> None:
+            task.timestamp = timestamp
+            task.headers = None
+            self.has_fixed_key = False
+            callback(timestamp)
+
+        return task.schedule(
+            to_ms(interval, "interval"),
+            kind,
+            labelled(punctuate, self._node.name),
+            start_ms=start,
+            name=f"{self._node.name}-{self._schedules}",
+        )
+
+    def current_stream_time_ms(self) -> int:
+        return self._task.stream_time
+
+    def current_system_time_ms(self) -> int:
+        return self._task.wall_clock_ms()
+
+    def record_metadata(self) -> RecordMetadata | None:
+        task = self._task
+        if task.topic is None:
+            return None
+        return RecordMetadata(task.topic, task.partition, task.offset)
+
+    def commit(self) -> None:
+        self._task.request_commit()
+
+
+class _ReadOnly:
+    """A global store as seen by processors: it is filled from its topic and from nowhere else."""
+
+    def __init__(self, store: Any, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute in _WRITES:
+            raise StoreError(
+                f"Global store {self._name!r} is read-only here: it holds what its topic says."
+                " Write to that topic instead."
+            )
+        return getattr(self._store, attribute)

@@ -1,0 +1,38 @@
+"""select_key and group_by of a stream: a new key per record, the value untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.processing import TaskContext
+from logstate.records import Headers
+from logstate.topology.graph import Process, ProcessorNode
+
+
+class SelectKeyNode(ProcessorNode):
+    """The mapper returns the new key."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mapper: Callable[[Any, Any], Any],
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.mapper = mapper
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        mapper = self.mapper
+        by_value = getattr(mapper, "by_value", None)
+
+        def select_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(by_value(value), value, timestamp, headers)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(mapper(key, value), value, timestamp, headers)
+
+        return process if by_value is None else select_by_value
