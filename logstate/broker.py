@@ -8,58 +8,32 @@ run at once; each has its own ports and directory.
 Invariants:
     - It listens on 127.0.0.1 only.
     - A broker that is not ``detached`` dies with the process that started it, even when that
-      process is killed: a watchdog shell blocks on a pipe that only the starter holds open.
+      process is killed (`logstate.broker_jvm` says how).
     - A temporary directory is removed by ``stop`` (or by the watchdog), a given one never.
     - The port stays the same over ``kill`` and ``restart``.
 """
 
 from __future__ import annotations
 
-import base64
-import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from logstate.broker_config import log4j_properties, server_properties
 from logstate.broker_jars import broker_jars
+from logstate.broker_jvm import Launch, last_words, start_jvm, watch
 from logstate.broker_probe import broker_count
 from logstate.broker_registry import RunningBroker, register, unregister
 from logstate.errors import BrokerError
-from logstate.java import Java, find_java
+from logstate.java import find_java
 from logstate.ports import LOOPBACK, PortReservation, reserve_port
 
 _ATTEMPTS = 3
-
-# $1 is the broker, $2 its directory when that is temporary. `read` returns when the starter has
-# closed the pipe, which the kernel does for a process however it ends.
-_WATCHDOG = """
-read -r _
-kill -KILL "$1" 2>/dev/null
-[ -z "$2" ] && exit
-for _ in 1 2 3 4 5; do rm -rf -- "$2" && exit; sleep 0.2; done
-"""
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """Everything that does not change when the same broker is started again."""
-
-    java: Java
-    jars: Path
-    data: Path
-    temporary: bool
-    heap: str
-    properties: Mapping[str, str]
-    detached: bool
-    timeout_s: float
 
 
 class _PortTakenError(BrokerError):
@@ -75,7 +49,7 @@ class LocalBroker:
             run_against(broker.bootstrap)
     """
 
-    def __init__(self, launch: _Launch, port: PortReservation, controller: PortReservation) -> None:
+    def __init__(self, launch: Launch, port: PortReservation, controller: PortReservation) -> None:
         self._launch = launch
         self._port = port
         self._controller = controller
@@ -110,7 +84,7 @@ class LocalBroker:
                 the message ends with the last lines of its log.
         """
         java = find_java()
-        launch = _Launch(
+        launch = Launch(
             java=java,
             jars=broker_jars(java),
             data=_data_directory(data),
@@ -128,7 +102,7 @@ class LocalBroker:
             raise
 
     @classmethod
-    def _start_on_free_ports(cls, launch: _Launch, port: int | None) -> LocalBroker:
+    def _start_on_free_ports(cls, launch: Launch, port: int | None) -> LocalBroker:
         for attempt in range(1, _ATTEMPTS + 1):
             broker = cls(launch, reserve_port(port), reserve_port())
             try:
@@ -188,33 +162,11 @@ class LocalBroker:
 
     def _run(self) -> None:
         launch = self._launch
-        settings = launch.data / "server.properties"
-        text = server_properties(
-            port=self._port.port,
-            controller_port=self._controller.port,
-            log_directory=launch.data / "kafka",
-            overrides=launch.properties,
+        self._process = start_jvm(
+            launch, port=self._port.port, controller_port=self._controller.port
         )
-        settings.write_text(text, encoding="utf-8")
-        log4j = launch.data / "log4j2.properties"
-        log4j.write_text(log4j_properties(launch.data), encoding="utf-8")
-        if not (launch.data / "kafka" / "meta.properties").exists():
-            _format(launch, settings)
-        with (launch.data / "jvm.log").open("ab") as output:
-            self._process = subprocess.Popen(
-                [
-                    *_java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}"),
-                    *("kafka.Kafka", str(settings)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=launch.data,
-                # Ctrl-C at the terminal is for the program under test, not for its broker.
-                start_new_session=True,
-            )
         if not launch.detached:
-            self._watchdog = _watch(self._process.pid, launch.data if launch.temporary else None)
+            self._watchdog = watch(self._process.pid, launch.data if launch.temporary else None)
         register(self._registration(self._process))
         try:
             self._wait_until_serving(self._process)
@@ -235,16 +187,11 @@ class LocalBroker:
             time.sleep(0.05)
 
     def _failure(self, what: str) -> BrokerError:
-        lines: list[str] = []
-        for name in ("jvm.log", "broker.log"):
-            path = self._launch.data / name
-            if path.exists():
-                lines.append(_without_frames(path.read_text(encoding="utf-8", errors="replace")))
-        story = "\n".join(lines)
+        story = last_words(self._launch)
         if "Address already in use" in story or "BindException" in story:
             return _PortTakenError(f"{what} Its port was taken meanwhile. It said:\n{story}")
         return BrokerError(
-            f"{what} Likely a bad server property or too small a heap. Log:\n{story}"
+            f"{what} Likely a bad server property or too small a heap. It said:\n{story}"
         )
 
     def _end(self, *, graceful: bool) -> None:
@@ -285,46 +232,3 @@ def _data_directory(data: str | Path | None) -> Path:
     except OSError as error:
         raise BrokerError(f"The broker's directory {path} cannot be created: {error}.") from error
     return path
-
-
-def _java_command(launch: _Launch, *flags: str) -> list[str]:
-    log4j = f"-Dlog4j2.configurationFile={launch.data / 'log4j2.properties'}"
-    return [str(launch.java.executable), *flags, log4j, "-cp", str(launch.jars / "*")]
-
-
-def _format(launch: _Launch, settings: Path) -> None:
-    # A cluster id is 16 random bytes in URL-safe base64. A leading dash would read as an option.
-    cluster_id = "-"
-    while cluster_id.startswith("-"):
-        cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
-    answer = subprocess.run(
-        [
-            *_java_command(launch, "-XX:TieredStopAtLevel=1"),
-            *("kafka.tools.StorageTool", "format", "--standalone"),
-            *("-t", cluster_id, "-c", str(settings)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode != 0:
-        raise BrokerError(
-            f"The broker's directory {launch.data} cannot be formatted. Likely a bad server "
-            f"property. It said:\n{_without_frames(answer.stdout + answer.stderr)}"
-        )
-
-
-def _without_frames(log: str) -> str:
-    """The last lines of a JVM's log; its stack frames say nothing to a user of the broker."""
-    lines = [line for line in log.splitlines() if not line.startswith(("\tat ", "\t... "))]
-    return "\n".join(lines[-10:])
-
-
-def _watch(pid: int, temporary: Path | None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _WATCHDOG, "logstate-watchdog", str(pid), str(temporary or "")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
