@@ -1,0 +1,126 @@
+import ctypes
+import logging
+import pathlib
+import re
+
+import confluent_kafka
+import pytest
+
+from logstate.client_config import OWNED_KEYS, UNSAFE_KEYS, check_user_config, weaknesses
+from logstate.client_keys import ELSEWHERE, KNOWN_KEYS
+from logstate.errors import ConfigError
+
+
+def problems(config: dict[str, object]) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        check_user_config(config)
+    return caught.value.problems
+
+
+def test_security_and_tuning_settings_pass() -> None:
+    check_user_config(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "ada",
+            "sasl.password": "hunter2",
+            "ssl.ca.location": "ca.pem",
+            "oauth_cb": lambda _config: ("token", 0.0),
+            "logger": logging.getLogger("kafka"),
+            "linger.ms": 20,
+            "fetch.max.bytes": 1_000_000,
+            "enable.metrics.push": False,
+        }
+    )
+
+
+@pytest.mark.parametrize("key", OWNED_KEYS)
+def test_settings_that_the_engine_owns_are_refused_with_the_reason(key: str) -> None:
+    assert problems({key: "x"}) == (
+        f"kafka[{key!r}] belongs to the engine: {OWNED_KEYS[key]}. Remove it.",
+    )
+
+
+@pytest.mark.parametrize("key", UNSAFE_KEYS)
+def test_settings_that_run_foreign_code_need_an_explicit_word(key: str) -> None:
+    assert "not allowed from configuration by default" in problems({key: "x"})[0]
+    check_user_config({key: "x"}, allow_unsafe=True)
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_user_config({"group.id": "a", "acks": "1", "linger.ms": 5, "sasl.pasword": "x"})
+
+    assert len(caught.value.problems) == 3
+    assert "3 problems" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("sasl.pasword", "sasl.password"),
+        ("security_protocol", "security.protocol"),
+        ("Linger.ms", "linger.ms"),
+        ("ssl.ca.locaton", "ssl.ca.location"),
+        ("group_id", "group.id"),
+    ],
+)
+def test_a_slip_of_the_finger_gets_the_nearest_name(key: str, meant: str) -> None:
+    assert problems({key: "x"}) == (f"kafka[{key!r}] is not known. Did you mean {meant!r}?",)
+
+
+def test_names_of_other_clients_are_translated() -> None:
+    assert "use 'ssl.ca.location'" in problems({"ssl.truststore.location": "x"})[0]
+    assert "registry=" in problems({"schema.registry.url": "x"})[0]
+
+
+def test_a_setting_of_a_newer_client_is_left_to_the_client() -> None:
+    check_user_config({"sasl.quantum.entanglement.ms": 3})
+
+
+@pytest.mark.parametrize("value", [None, [], {}, b"x"])
+def test_values_that_no_setting_has_are_refused_without_being_shown(value: object) -> None:
+    assert re.fullmatch(r"kafka\['client.id'\] must be text.*", problems({"client.id": value})[0])
+
+
+def test_a_callback_must_be_callable() -> None:
+    assert "must be a function, found str" in problems({"error_cb": "print"})[0]
+
+
+def test_a_name_that_is_not_text_is_refused() -> None:
+    assert "a setting's name is text" in problems({5: "x"})[0]  # type: ignore[dict-item]
+
+
+def test_no_message_contains_a_value() -> None:
+    assert "hunter2" not in "".join(problems({"sasl.pasword": "hunter2", "group.id": "hunter2"}))
+
+
+def test_weak_security_is_pointed_out() -> None:
+    assert weaknesses({"security.protocol": "SASL_SSL"}) == []
+    assert len(weaknesses({"enable.ssl.certificate.verification": "false"})) == 1
+    assert len(weaknesses({"enable.ssl.certificate.verification": False})) == 1
+    assert len(weaknesses({"ssl.endpoint.identification.algorithm": "none"})) == 1
+    assert len(weaknesses({"security.protocol": "sasl_plaintext"})) == 1
+
+
+def test_the_known_names_are_known_to_the_installed_client() -> None:
+    libraries = sorted(
+        pathlib.Path(confluent_kafka.__file__).parent.parent.glob(
+            "confluent_kafka*/*librdkafka*.so*"
+        )
+    )
+    if not libraries:
+        pytest.skip("this build of confluent-kafka has librdkafka linked in")
+    library = ctypes.CDLL(str(libraries[0]))
+    library.rd_kafka_conf_new.restype = ctypes.c_void_p
+    reason = ctypes.create_string_buffer(200)
+    conf = ctypes.c_void_p(library.rd_kafka_conf_new())
+
+    def is_unknown(key: str) -> bool:
+        # -2 is RD_KAFKA_CONF_UNKNOWN; any other answer is about the value.
+        answer = library.rd_kafka_conf_set(conf, key.encode(), b"x", reason, 200)
+        return bool(answer == -2)
+
+    python_only = {"error_cb", "logger", "oauth_cb", "stats_cb", "throttle_cb"}
+    assert [key for key in sorted(KNOWN_KEYS - python_only) if is_unknown(key)] == []
+    assert not KNOWN_KEYS & ELSEWHERE.keys()
