@@ -61,6 +61,22 @@ class SessionReads(Generic[K, V]):
             rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
         return self._decoded(rows)
 
+    def find_ended(
+        self, earliest_end_ms: int, latest_end_ms: int
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Sessions of all keys that end in the range, by end, start and key bytes."""
+        oldest, segments = self._spans(earliest_end_ms, reverse=False)
+        newest = latest_end_ms // self.segments.interval_ms
+        found = [
+            (split_row_key(row_key), row_key, row)
+            for segment in segments
+            if segment <= newest
+            for row_key, row in self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
+            if oldest <= times_of(row_key)[0] <= latest_end_ms
+        ]
+        found.sort(key=lambda row: (row[0].end_ms, row[0].start_ms, row[0].key))
+        return self._decoded((row_key, row) for _, row_key, row in found)
+
     def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """All visible sessions of the key."""
         return self.find_sessions(key, 0, _MAX_TIME_MS, reverse=reverse)

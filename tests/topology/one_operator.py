@@ -63,7 +63,7 @@ class OneOperator:
 
     def commit(self) -> dict[str, Sequence[Any]]:
         """Emit what is held back and commit; returns what each store logs."""
-        while any([held.emit() for held in reversed(self._held)]):
+        while any(held.emit() for held in reversed(self._held)):
             pass
         generation = self.state.freeze()
         self.state.committed(generation, {})

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from logstate import serdes
 from logstate.records import Windowed
 from logstate.stores import StoreSpec
@@ -16,7 +17,6 @@ from logstate.topology.windows import (
     UnlimitedWindows,
     Windows,
 )
-
 from tests.topology.one_operator import OneOperator
 
 
