@@ -1,0 +1,19 @@
+"""The broker that the other tests of this tier are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from logstate.broker_probe import broker_count
+from tests.broker.raw_topic import create_topic, read_all, write
+
+
+def test_the_broker_of_the_run_stores_records(bootstrap: str, unique: Callable[[str], str]) -> None:
+    first_of_several = bootstrap.split(",")[0]
+    assert broker_count(first_of_several) >= 1
+    topic = unique("bootstrap")
+
+    create_topic(bootstrap, topic)
+    write(bootstrap, topic, [b"1", b"2"])
+
+    assert read_all(bootstrap, topic) == [b"1", b"2"]

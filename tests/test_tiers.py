@@ -1,0 +1,47 @@
+"""The rules of tests/conftest.py: tiers by folder, and no broker is a failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BROKER_TEST = "tests/broker/test_bootstrap.py"
+
+
+def pytest_run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        timeout=120,
+    )
+
+
+def test_a_missing_broker_fails_the_test_and_never_skips_it() -> None:
+    answer = pytest_run(BROKER_TEST, LOGSTATE_BOOTSTRAP="127.0.0.1:1")
+
+    assert answer.returncode == 1
+    assert "LOGSTATE_BOOTSTRAP names 127.0.0.1:1, and no broker answers there" in answer.stdout
+    assert "1 error" in answer.stdout
+    assert "skipped" not in answer.stdout
+
+
+def test_a_folder_is_a_tier_whatever_its_files_say() -> None:
+    fast = pytest_run("--collect-only", "-m", "not broker", BROKER_TEST, "tests/test_tiers.py")
+
+    assert "test_tiers.py" in fast.stdout
+    assert "test_bootstrap.py" not in fast.stdout
+
+
+def test_cheap_tiers_run_first() -> None:
+    answer = pytest_run("--collect-only", BROKER_TEST, "tests/test_tiers.py")
+
+    tests = [line for line in answer.stdout.splitlines() if "::" in line]
+    assert tests[-1].startswith("tests/broker/")
+    assert tests[0].startswith("tests/test_tiers.py")
