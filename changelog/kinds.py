@@ -10,6 +10,7 @@ from logstate.changelog.rows import Rows
 from logstate.changelog.session import SessionStore
 from logstate.changelog.suppress_buffer import SuppressBuffer
 from logstate.changelog.timestamped_key_value import TimestampedKeyValueStore
+from logstate.changelog.versioned import VersionedKeyValueStore
 from logstate.changelog.window import WindowStore
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.errors import TopologyError
@@ -34,6 +35,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "window": WindowStore,
     "timestamped_window": WindowStore,
     "session": SessionStore,
+    "versioned": VersionedKeyValueStore,
     "suppress_buffer": SuppressBuffer,
 }
 

@@ -41,7 +41,11 @@ class OrderedMap(dict[bytes, V], Generic[V]):
 
     def remove(self, key: bytes) -> None:
         """Delete if present."""
-        if self.pop(key, None) is not None and self._index is not None:
+        if key not in self:
+            return
+        del self[key]
+        # Left in the index, a key that comes back would be walked twice.
+        if self._index is not None:
             self._discard(key)
 
     def clear(self) -> None:

@@ -51,6 +51,7 @@ class Rows:
         self._unapplied: list[Layer] = []
         #: when set, the previous overlay and layer values of each write, for a rollback
         self._journal: list[tuple[bytes, object, object]] | None = None
+        self._journaled_ranges = 0
 
     # ------------------------------------------------------------------ reads and writes
 
@@ -97,6 +98,9 @@ class Rows:
         the next apply.
         """
         for key in self._overlay.keys_between(lower, upper):
+            if self._journal is not None:
+                in_layer: object = self._current.rows.get(key, _ABSENT)  # type: ignore[call-overload]
+                self._journal.append((key, self._overlay[key], in_layer))
             self._overlay.remove(key)
             self._current.rows.pop(key, None)
         self._current.ranges.append((lower, upper))
@@ -106,12 +110,14 @@ class Rows:
     def begin_journal(self) -> None:
         """Remember old values from here on, so that one record's writes can be undone."""
         self._journal = []
+        self._journaled_ranges = len(self._current.ranges)
 
     def end_journal(self, *, rollback: bool) -> None:
         """Stop remembering; with ``rollback`` put back what was there."""
         journal, self._journal = self._journal, None
-        if not rollback or not journal:
+        if not rollback or journal is None:
             return
+        del self._current.ranges[self._journaled_ranges :]
         for key, in_overlay, in_layer in reversed(journal):
             if in_layer is _ABSENT:
                 self._current.rows.pop(key, None)

@@ -1,9 +1,9 @@
 """What a store has to say to its changelog since the last commit.
 
-``changelog_writes="commit"`` (default) logs a row once per commit, its last write; ``"update"`` logs
-every write in order, as Kafka Streams without caches does. What a row IS depends on the store kind,
-so the store names it: the key, the window key, (key, valid-from). Stores that keep duplicates give
-every write its own identity.
+``changelog_writes="commit"`` (default) logs a row once per commit, its last write; ``"update"``
+logs every write in order, as Kafka Streams without caches does. What a row IS depends on the store
+kind, so the store names it: the key, the window key, (key, valid-from). Stores that keep duplicates
+give every write its own identity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChangelogWrites:
 
     def __init__(self, *, is_logged: bool, logs_every_write: bool) -> None:
         self.is_logged = is_logged
-        self._logs_every_write = logs_every_write
+        self.logs_every_write = logs_every_write
         self._last: dict[bytes, LoggedWrite] = {}
         self._every: list[LoggedWrite] = []
         self._journal: list[tuple[bytes, LoggedWrite | None]] | None = None
@@ -49,7 +49,7 @@ class ChangelogWrites:
         """
         if not self.is_logged:
             return
-        if self._logs_every_write and not once_per_commit:
+        if self.logs_every_write and not once_per_commit:
             self._every.append(write)
             return
         if self._journal is not None:
