@@ -64,15 +64,18 @@ class SessionReads(Generic[K, V]):
     def find_ended(
         self, earliest_end_ms: int, latest_end_ms: int
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """Sessions of all keys that end in the range, by end, start and key bytes."""
-        oldest, segments = self._spans(earliest_end_ms, reverse=False)
-        newest = latest_end_ms // self.segments.interval_ms
+        """Sessions of all keys that end in the range, by end, start and key bytes.
+
+        Final results are read with it, and those are not hidden by the retention: every row of a
+        segment that still exists is found, as in Kafka Streams.
+        """
+        newest = self._newest_segment() if self.segments.cell.time < 0 else None
+        oldest = max(earliest_end_ms, self.segments.first_live() * self.segments.interval_ms)
         found = [
             (split_row_key(row_key), row_key, row)
-            for segment in segments
-            if segment <= newest
+            for segment in self.segments.span(oldest, latest_end_ms, newest)
             for row_key, row in self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
-            if oldest <= times_of(row_key)[0] <= latest_end_ms
+            if earliest_end_ms <= times_of(row_key)[0] <= latest_end_ms
         ]
         found.sort(key=lambda row: (row[0].end_ms, row[0].start_ms, row[0].key))
         return self._decoded((row_key, row) for _, row_key, row in found)
