@@ -27,8 +27,17 @@ _RESPONSE_HEAD = struct.Struct(">iiii")
 
 
 def broker_count(bootstrap: str, *, timeout_s: float = 2.0) -> int:
-    """How many unfenced brokers the cluster behind ``host:port`` knows; 0 while unreachable."""
-    host, _, port = bootstrap.rpartition(":")
+    """How many unfenced brokers the cluster knows; 0 while none of the addresses answers.
+
+    Args:
+        bootstrap: ``host:port``, or several of them with commas between.
+        timeout_s: how long to wait for each address.
+    """
+    return max(_count_at(address, timeout_s) for address in bootstrap.split(","))
+
+
+def _count_at(address: str, timeout_s: float) -> int:
+    host, _, port = address.strip().rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout_s) as connection:
             connection.sendall(struct.pack(">i", len(_REQUEST_BODY)) + _REQUEST_BODY)

@@ -103,3 +103,9 @@ def test_a_server_that_hangs_up_counts_nothing() -> None:
     address, thread = answering(b"\x00\x00")
     assert broker_count(address) == 0
     thread.join()
+
+
+def test_one_address_that_answers_is_enough() -> None:
+    address, thread = answering(struct.pack(">iiii", 12, 1, 0, 3))
+    assert broker_count(f"127.0.0.1:1, {address}") == 3
+    thread.join()
