@@ -152,16 +152,19 @@ def test_processes_are_spawned_never_forked() -> None:
     assert not [relative(p) for p in OURS if fork.search(p.read_text(encoding="utf-8"))]
 
 
-TEXT = {".cfg", ".in", ".md", ".py", ".toml", ".txt", ".yaml", ".yml", ".Dockerfile", ""}
+TEXT = {".Dockerfile", ".dockerignore", ".json", ".md", ".py", ".toml", ".txt", ".yaml"}
+WITHOUT_SUFFIX = {"LICENSE", "dev", "run", ".gitignore"}
 
 
 def text_files() -> list[Path]:
     roots = [ROOT / name for name in (*LIBRARY, "examples", "tests", "docker", ".ci")]
-    nested = [path for root in roots for path in root.rglob("*") if path.suffix in TEXT]
-    found = nested + [path for path in ROOT.iterdir() if path.suffix in TEXT]
-    skipped = {"__pycache__", ".git", ".venv"}
+    found = [path for root in roots for path in root.rglob("*")] + list(ROOT.iterdir())
     return sorted(
-        p for p in found if p.is_file() and not skipped & set(p.parts) and p.name != ".git"
+        path
+        for path in found
+        if (path.suffix in TEXT or path.name in WITHOUT_SUFFIX)
+        and path.is_file()
+        and "__pycache__" not in path.parts
     )
 
 
