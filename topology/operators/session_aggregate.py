@@ -34,6 +34,7 @@ from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.emit_on_close import CloseClock
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.window_aggregate import no_aggregate
 from logstate.topology.windows import Emit, SessionWindows
 
 #: forwards (session, aggregate, old aggregate)
@@ -49,7 +50,7 @@ class SessionAggregateNode(TableNode):
         *,
         store: StoreSpec,
         windows: SessionWindows,
-        initializer: Callable[[], Any],
+        initializer: Callable[[], Any] | None,
         aggregator: Callable[[Any, Any, Any], Any],
         merger: Callable[[Any, Any, Any], Any],
         emit: Emit,
@@ -59,7 +60,7 @@ class SessionAggregateNode(TableNode):
         super().__init__(name, declared_at=declared_at)
         self.store = store
         self.windows = windows
-        self.initializer = initializer
+        self.initializer = initializer or no_aggregate
         self.aggregator = aggregator
         self.merger = merger
         self.emit = emit

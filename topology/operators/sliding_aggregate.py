@@ -36,7 +36,7 @@ from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.emit_on_close import CloseClock
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.window_aggregate import windowed_row_getter
+from logstate.topology.operators.window_aggregate import no_aggregate, windowed_row_getter
 from logstate.topology.windows import Emit, SlidingWindows
 
 
@@ -49,7 +49,7 @@ class SlidingAggregateNode(TableNode):
         *,
         store: StoreSpec,
         windows: SlidingWindows,
-        initializer: Callable[[], Any],
+        initializer: Callable[[], Any] | None,
         aggregator: Callable[[Any, Any, Any], Any],
         emit: Emit,
         emit_interval_ms: int = 0,
@@ -58,7 +58,7 @@ class SlidingAggregateNode(TableNode):
         super().__init__(name, declared_at=declared_at)
         self.store = store
         self.windows = windows
-        self.initializer = initializer
+        self.initializer = initializer or no_aggregate
         self.aggregator = aggregator
         self.emit = emit
         self.emit_interval_ms = emit_interval_ms
