@@ -38,7 +38,8 @@ _ONE_MS = 1
 class CommitReport(NamedTuple):
     """What a commit did, for metrics."""
 
-    changelog_records: int
+    #: (task id, store) -> records logged
+    changelog_records: Mapping[tuple[str, str], int]
     offsets: Mapping[TopicPartition, int]
 
 
@@ -82,12 +83,12 @@ class Committer:
         """Commit everything these tasks have done since their last commit."""
         self._check_ownership(tasks, epoch_of)  # 0
         commits = [owned.running.freeze() for owned in tasks]  # 1
-        changelog_records = 0
+        logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
             yield from self.send_outputs(commit.outputs)
-            writes = self._changelog_records(commit)
-            changelog_records += len(writes)
-            yield from self._transactions.produce(writes)
+            for store, records in self._changelog_records(commit).items():
+                logged[str(commit.task_id), store] = len(records)
+                yield from self._transactions.produce(records)
         yield from self._transactions.begin()
         if self._outputs is not None:
             yield Step("flush_plain", self._outputs.flush)
@@ -99,7 +100,7 @@ class Committer:
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.running.committed(commit, position)
-        return CommitReport(changelog_records, {tp: o for tp, (o, _) in offsets.items()})
+        return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
 
     # ------------------------------------------------------------------ pieces
 
@@ -119,19 +120,20 @@ class Committer:
                         " was started for"
                     )
 
-    def _changelog_records(self, commit: TaskCommit) -> list[ProducedRecord]:
-        records = []
+    def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedRecord]]:
+        by_store = {}
         partition = commit.task_id.partition
         for store, writes in commit.generation.writes.items():
             spec = self._plan.topology.stores[store]
             topic = self._plan.changelog_topic(spec)
-            if topic is None or spec.source_topic is not None:
+            if topic is None or spec.source_topic is not None or not writes:
                 continue
+            records = by_store[store] = []
             for key, value, timestamp, headers in writes:
                 # None means "stamp it yourself", which is what 0 says to the client.
                 wire = 0 if timestamp is None else timestamp or _NO_TIMESTAMP
                 records.append(ProducedRecord(topic, partition, key, value, wire, headers))
-        return records
+        return by_store
 
     def _wired(self, record: ProducedRecord) -> ProducedRecord:
         if record.timestamp != 0:

@@ -52,6 +52,7 @@ class StoreTarget:
     changelog: TopicPartition
     target: int
     is_done: bool = False
+    restored_records: int = 0
 
 
 @dataclass
@@ -72,6 +73,8 @@ class OwnedTask:
     is_new: bool = False
     targets: list[StoreTarget] = field(default_factory=list)
     restored_records: int = 0
+    #: ends of the input partitions as last heard from the consumer, for the lag
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
 
     def move_to(self, stage: Stage) -> None:

@@ -110,6 +110,7 @@ class Restorer:
             return  # fetched before the consumer was re-assigned
         state.restore(target.store, [_write(r) for r in records], last + 1)
         owned.restored_records += len(records)
+        target.restored_records += len(records)
         self.restored_total += len(records)
         if state.unapplied_rows() >= _APPLY_ROWS:
             state.apply()

@@ -25,7 +25,7 @@ from typing import Any
 
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
-from logstate.errors import DeserializationError, LogstateError, ProcessingError
+from logstate.errors import DeserializationError, LogstateError, ProcessingError, RegistryError
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations
 from logstate.queues import PartitionQueue
@@ -301,6 +301,8 @@ class Task:
             part = "value"
             raw = record.value()
             value = None if raw is None else source.deserialize_value(raw)
+        except RegistryError:
+            raise  # the registry is out of reach: the record may well be good
         except Exception as exc:
             topic, partition, offset = record.topic(), record.partition(), record.offset()
             raise DeserializationError(

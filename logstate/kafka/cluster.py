@@ -16,29 +16,35 @@ GroupProtocol = Literal["consumer", "classic"]
 
 _LOGGER = logging.getLogger("logstate.kafka")
 
-_CONSUMER: Mapping[str, Any] = {
+#: what no user may change (see logstate.client_keys): the guarantees rest on it
+_OWNED_CONSUMER: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",  # where to start is the engine's decision, never the client's
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
+}
+_OWNED_PRODUCER: Mapping[str, Any] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "partitioner": "murmur2_random",  # librdkafka's default is CRC32, Kafka's is murmur2
+    "allow.auto.create.topics": False,
+}
+#: what was measured or reasoned; the user's settings win
+_CONSUMER: Mapping[str, Any] = {
     # 0.25 M records/s with the default of 1000: the fetcher sleeps each time its queue is full
     "fetch.queue.backoff.ms": 2,
     "fetch.wait.max.ms": 100,
     "queued.max.messages.kbytes": 16_384,  # bounds memory per consumer
 }
 _PRODUCER: Mapping[str, Any] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    "partitioner": "murmur2_random",  # librdkafka's default is CRC32, Kafka's is murmur2
     "compression.type": "lz4",
     "linger.ms": 5,
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 262_144,
     "socket.timeout.ms": 10_000,
-    "allow.auto.create.topics": False,
 }
 
 
@@ -54,18 +60,18 @@ class KafkaCluster:
         group_protocol: GroupProtocol = "consumer",
         transaction_timeout_ms: int = 10_000,
     ) -> None:
+        self._user = dict(config or {})
         self._common = {
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
             "logger": _LOGGER,
-            **(config or {}),
         }
         self._group_protocol = group_protocol
         self._transaction_timeout_ms = transaction_timeout_ms
 
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> KafkaGroupConsumer:
         is_incremental = self._group_protocol == "consumer"
-        config = {**self._common, **_CONSUMER, "group.id": group_id}
+        config = self._consumer_config(group_id)
         config["group.protocol"] = self._group_protocol
         # range, because it gives partitions of the same number to the same member (co-partitioning)
         if is_incremental:
@@ -78,23 +84,29 @@ class KafkaCluster:
 
     def log_consumer(self) -> KafkaLogConsumer:
         # The client insists on a group id; nothing is ever joined or committed with it.
-        return KafkaLogConsumer({**self._common, **_CONSUMER, "group.id": "logstate-log-reader"})
+        return KafkaLogConsumer(self._consumer_config("logstate-log-reader"))
 
     def transactional_producer(self, transactional_id: str) -> KafkaTransactionalProducer:
         return KafkaTransactionalProducer(
             {
-                **self._common,
-                **_PRODUCER,
+                **self._producer_config(),
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": self._transaction_timeout_ms,
             }
         )
 
     def plain_producer(self) -> KafkaPlainProducer:
-        return KafkaPlainProducer({**self._common, **_PRODUCER})
+        return KafkaPlainProducer(self._producer_config())
 
     def admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self._common)
+        return KafkaAdmin({**self._user, **self._common})
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return confluent_kafka.murmur2(key, partitions)
+
+    def _consumer_config(self, group_id: str) -> dict[str, Any]:
+        owned = {**_OWNED_CONSUMER, "group.id": group_id}
+        return {**_CONSUMER, **self._user, **self._common, **owned}
+
+    def _producer_config(self) -> dict[str, Any]:
+        return {**_PRODUCER, **self._user, **self._common, **_OWNED_PRODUCER}

@@ -1,0 +1,96 @@
+"""Global tables and stores: every instance reads ALL partitions of their topics.
+
+They are caches without a changelog: read completely before the first task runs, then followed. They
+live in memory and are read anew at each start, through their processor, so a processor that
+transforms what it stores gives the same rows after a restart (KAFKA-7663).
+
+Not synchronised in time with the streams that look them up, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from logstate.bound_plan import BoundPlan
+from logstate.changelog.state import TaskState
+from logstate.clock import Clock
+from logstate.records import TaskId, TopicPartition
+from logstate.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
+from logstate.task import Task
+
+_BATCH = 10_000
+
+
+class GlobalStores:
+    """The global stores of one worker and the consumer that follows their topics."""
+
+    def __init__(self, plan: BoundPlan, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._consumer: LogConsumer | None = None
+        self._tasks: dict[TopicPartition, Task] = {}
+        self.stores: dict[str, Any] = {}
+        for sub_topology in plan.topology.global_sub_topologies:
+            partitions = [
+                TopicPartition(topic, partition)
+                for topic in plan.source_topics(sub_topology)
+                for partition in range(plan.partition_counts[topic])
+            ]
+            task = Task(
+                TaskId(sub_topology.id, 0),
+                [sub_topology],
+                partitions,
+                application_id=plan.application_id,
+                clock=clock,
+                open_state=lambda task, specs=sub_topology.stores: TaskState(  # type: ignore[misc]
+                    specs, task, publishes_views=False
+                ),
+                waits_for_empty_partitions=False,
+            )
+            self.stores.update(task.state.stores)
+            self._tasks.update(dict.fromkeys(partitions, task))
+
+    def bootstrap(self, admin: Admin) -> Steps[None]:
+        """Read everything there is, before any task runs."""
+        if not self._tasks:
+            return
+        partitions = list(self._tasks)
+        starts = yield Step("start_offsets", admin.start_offsets, (partitions,))
+        ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
+        self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
+        for partition, start in starts.items():
+            self._tasks[partition].start_at({partition: start})
+        yield Step("global_assign", self._consumer.assign, (starts,))
+        waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
+        while waiting:
+            polled = yield Step("global_poll", self._consumer.poll, (_BATCH, 0.1))
+            self._take(polled)
+            for partition in list(waiting):
+                position = yield Step("global_position", self._consumer.position, (partition,))
+                if position is not None and position >= ends[partition]:
+                    waiting.discard(partition)
+
+    def poll(self) -> Steps[None]:
+        """Follow: take what came since."""
+        if self._consumer is not None:
+            polled = yield Step("global_poll", self._consumer.poll, (_BATCH, 0.0))
+            self._take(polled)
+
+    def close(self) -> Steps[None]:
+        """Release consumer and stores."""
+        if self._consumer is not None:
+            yield Step("close_log_consumer", self._consumer.close)
+            self._consumer = None
+        for task in set(self._tasks.values()):
+            task.close()
+
+    def _take(self, polled: Polled) -> None:
+        touched: Mapping[Task, None] = {}
+        for partition, records in polled.records.items():
+            task = self._tasks[partition]
+            task.add_records(partition, records)
+            touched = {**touched, task: None}
+        for task in touched:
+            task.process(1 << 60)
+            task.committed(task.freeze(), {})
+            task.state.apply()

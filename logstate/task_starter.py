@@ -1,0 +1,209 @@
+"""From an assigned task to a running one: committed offsets, local state, targets, start.
+
+Each method advances every task of one stage as far as it can go without waiting; what is not ready
+stays in its stage and is looked at again at the worker's next turn, so nothing here ever holds up
+the tasks that run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from logstate.bound_plan import BoundPlan
+from logstate.changelog.cut import (
+    Cut,
+    OffsetMetadata,
+    cut_key,
+    cuts_topic,
+    decode_cut,
+    decode_cut_record,
+)
+from logstate.clock import Clock
+from logstate.errors import RetriableError, StoreCorruptedError
+from logstate.owned_task import OwnedTask, Stage, StoreTarget
+from logstate.records import TopicPartition
+from logstate.restore import read_all
+from logstate.restore_plan import LogRange, check_cut, first_offset
+from logstate.seams import Admin, Cluster, GroupConsumer, Step, Steps
+from logstate.start_positions import InputRange, check_topic_ids, start_position
+from logstate.stores import StoreSpec
+from logstate.task import Task
+from logstate.worker_config import WorkerConfig
+
+_LOGGER = logging.getLogger(__name__)
+
+#: one question about committed offsets; an open transaction makes it wait, so it is asked again
+_COMMITTED_TIMEOUT_S = 0.5
+
+
+class TaskStarter:
+    """Brings assigned tasks to the point where the restorer takes over."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        config: WorkerConfig,
+        cluster: Cluster,
+        consumer: GroupConsumer,
+        admin: Admin,
+        clock: Clock,
+        new_task: Callable[[OwnedTask], Task],
+        destroy_state: Callable[[OwnedTask], None],
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._cluster = cluster
+        self._consumer = consumer
+        self._admin = admin
+        self._clock = clock
+        self._new_task = new_task
+        self._destroy_state = destroy_state
+
+    def prepare(self, tasks: Sequence[OwnedTask]) -> Steps[list[OwnedTask]]:
+        """Take assigned tasks to RESTORING; returns those that got there."""
+        partitions = [tp for owned in tasks for tp in owned.partitions]
+        try:
+            found = yield Step(
+                "committed", self._consumer.committed, (partitions, _COMMITTED_TIMEOUT_S)
+            )
+        except RetriableError as exc:
+            _LOGGER.debug("committed offsets are not stable yet: %s", exc)
+            return []
+        prepared = []
+        for owned in tasks:
+            if not all(tp in found for tp in owned.partitions):
+                continue
+            owned.metadata = {
+                tp: decode_cut(found[tp].metadata, committed_offset=found[tp].offset or 0)
+                if found[tp].offset is not None
+                else OffsetMetadata()
+                for tp in owned.partitions
+            }
+            # The order matters: targets are read AFTER the committed offsets.
+            yield from self._decide(owned, found)
+            prepared.append(owned)
+        return prepared
+
+    def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, object]) -> Steps[None]:
+        inputs = list(owned.partitions)
+        changelogs = self._changelogs(owned)
+        logs = [*inputs, *changelogs]
+        starts = yield Step("start_offsets", self._admin.start_offsets, (logs,))
+        ends = yield Step("end_offsets", self._admin.end_offsets, (logs,))
+        has_state = any(ends[tp] > 0 for tp, spec in changelogs.items() if not spec.source_topic)
+        owned.start_positions = {}
+        owned.is_new = False
+        for tp in inputs:
+            check_topic_ids(owned.metadata[tp], self._plan.topic_ids)
+            reset = self._reset_of(tp)
+            at_reset = None
+            committed = found[tp]
+            if isinstance(reset, timedelta):
+                since = self._clock.wall_clock_ms() - reset // timedelta(milliseconds=1)
+                at = yield Step("offsets_at", self._admin.offsets_at, ([tp], since))
+                at_reset = at[tp]
+            position = start_position(
+                tp,
+                committed,  # type: ignore[arg-type]
+                InputRange(starts[tp], ends[tp]),
+                reset=reset,
+                offset_at_reset=at_reset,
+                has_state=has_state,
+            )
+            owned.start_positions[tp] = position
+            owned.is_new |= position != committed.offset  # type: ignore[attr-defined]
+        ranges = {tp: LogRange(starts[tp], ends[tp]) for tp in changelogs}
+        self._open(owned, ranges)
+        cut = yield from self._cut(owned)
+        self._take_cut(owned, cut, ranges)
+        owned.move_to(Stage.RESTORING)
+
+    # ------------------------------------------------------------------ local state
+
+    def _open(self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]) -> None:
+        """Open the task's stores, rebuilding the directory where its identity does not hold."""
+        try:
+            if owned.task is None:
+                owned.task = self._new_task(owned)
+            self._set_targets(owned, ranges)
+        except StoreCorruptedError as exc:
+            _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, exc)
+            if owned.task is not None:
+                owned.task.close()
+                owned.task = None
+            self._destroy_state(owned)
+            owned.task = self._new_task(owned)
+            self._set_targets(owned, ranges)
+
+    def _set_targets(
+        self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]
+    ) -> None:
+        state = owned.running.state
+        now = self._clock.wall_clock_ms()
+        owned.targets = []
+        for changelog, spec in self._changelogs(owned).items():
+            log = ranges[changelog]
+            topic_id = self._plan.topic_ids.get(changelog.topic)
+            first = first_offset(
+                spec.name,
+                changelog,
+                state.positions.get(spec.name),
+                log,
+                meta=state.meta,
+                topic_id=topic_id,
+                now_ms=now,
+            )
+            state.positions[spec.name] = first
+            if topic_id is not None:
+                state.meta.topic_ids[spec.name] = topic_id
+            target = log.end
+            if spec.source_topic is not None:
+                target = min(log.end, max(first, owned.start_positions[changelog]))
+            owned.targets.append(StoreTarget(spec.name, changelog, target))
+
+    def _changelogs(self, owned: OwnedTask) -> dict[TopicPartition, StoreSpec]:
+        found = {}
+        for spec in self._plan.sub_topology(owned.task_id).stores:
+            topic = self._plan.changelog_topic(spec)
+            if topic is not None:
+                found[TopicPartition(topic, owned.task_id.partition)] = spec
+        return found
+
+    # ------------------------------------------------------------------ the cut
+
+    def _cut(self, owned: OwnedTask) -> Steps[Cut | None]:
+        cuts = {tp: m.cut for tp, m in owned.metadata.items() if m.cut is not None}
+        for tp, cut in cuts.items():
+            if not cut.is_in_cuts_topic:
+                return cut
+            topic = TopicPartition(cuts_topic(self._plan.application_id), 0)
+            ends = yield Step("end_offsets", self._admin.end_offsets, ([topic],))
+            records = yield from read_all(self._cluster, topic, ends[topic], 0.1)
+            for record in reversed(records):
+                if record.key() == cut_key(owned.task_id):
+                    return decode_cut_record(
+                        record.value(), topic=tp.topic, committed_offset=cut.offset
+                    )
+        return None
+
+    def _take_cut(
+        self, owned: OwnedTask, cut: Cut | None, ranges: Mapping[TopicPartition, LogRange]
+    ) -> None:
+        if cut is not None:
+            ends = {tp.topic: log.end for tp, log in ranges.items()}
+            check_cut(str(owned.task_id), cut.positions, ends)
+        owned.running.set_clocks(
+            cut.clocks if cut is not None else {},
+            {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
+        )
+
+    def _reset_of(self, partition: TopicPartition) -> str | timedelta:
+        if partition.topic in self._plan.repartition_topics:
+            return "earliest"
+        for sub in self._plan.topology.sub_topologies:
+            for source in sub.sources:
+                if source.offset_reset and any(t.name == partition.topic for t in source.topics):
+                    return source.offset_reset
+        return self._config.offset_reset

@@ -1,0 +1,471 @@
+"""The worker: one consumer, one transactional producer, its tasks, one loop.
+
+Theory. `run` is a generator that yields every contact with the outside as a Step (see
+:mod:`logstate.seams`), so the same loop runs on Kafka, where each step is executed at once, and in a
+simulator, which may stop it for ever between any two. One turn of the loop:
+
+    poll -> take over fetched records -> start and restore assigned tasks -> process what may be
+    processed -> send outputs -> commit when it is time
+
+A change of the assignment is handled inside the poll that brings it: what is revoked is committed
+first, what is lost is discarded. Any failure of a transaction discards everything uncommitted, sends
+every task through its stages again and replays: there is one path for all of them.
+
+Invariants:
+1. records are processed only for tasks in stage RUNNING;
+2. a partition is fetched only while its task runs (otherwise it is paused);
+3. after `run` ended, whatever way, no transaction of this worker is open.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from logstate.assignment import Assignment
+from logstate.bound_plan import BoundPlan
+from logstate.clock import Clock
+from logstate.commit import Committer
+from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
+from logstate.global_stores import GlobalStores
+from logstate.internal_topics import prepare
+from logstate.manifest import manifest_record
+from logstate.owned_task import OwnedTask, Stage
+from logstate.records import TaskId, TopicPartition
+from logstate.restore import Restorer, RestoreListener
+from logstate.seams import Admin, Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
+from logstate.task import Task
+from logstate.task_starter import TaskStarter
+from logstate.topology.plan import SubTopology, Topology
+from logstate.transaction import Transactions
+from logstate.worker_config import WorkerConfig
+from logstate.worker_observer import WorkerObserver
+
+_LOGGER = logging.getLogger(__name__)
+
+#: the longest wait for records while nothing is due
+_IDLE_POLL_S = 0.1
+#: records processed between two looks at clock and broker
+_PROCESS_RECORDS = 2_000
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a worker has once it started."""
+
+    plan: BoundPlan
+    admin: Admin
+    globals: GlobalStores
+    consumer: GroupConsumer
+    committer: Committer
+    starter: TaskStarter
+    assignment: Assignment
+
+
+class Worker:
+    """See the module. ``new_task`` makes a Task with its stores; ``drive`` runs callbacks' steps."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: WorkerConfig,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        new_task: Callable[[BoundPlan, OwnedTask, GlobalStores], Task],
+        destroy_state: Callable[[OwnedTask], None],
+        drive: Callable[[Steps[None]], None],
+        observer: WorkerObserver | None = None,
+        restore_listener: RestoreListener | None = None,
+    ) -> None:
+        self._topology = topology
+        self._config = config
+        self._cluster = cluster
+        self._clock = clock
+        self._new_task = new_task
+        self._destroy_state = destroy_state
+        self._drive = drive
+        self._observer = observer or WorkerObserver()
+        self._session: Session | None = None
+        self._transactions = Transactions(cluster, config.transactional_id)
+        self._restorer = Restorer(cluster, restore_listener)
+        self.tasks: dict[TaskId, OwnedTask] = {}
+        self._owner_of: dict[TopicPartition, OwnedTask] = {}
+        self._epoch_of: dict[TopicPartition, int] = {}
+        self._failure: LogstateError | None = None
+        self._aborts: deque[float] = deque()
+        self._last_commit_ms = 0.0
+        self._last_apply_ms = 0.0
+        self._last_purge_ms = 0.0
+        self._had_work = False
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Ask the loop to end after its current turn; safe from any thread."""
+        self._is_stopping = True
+
+    def task_count(self, sub_topology: SubTopology) -> int | None:
+        """Partitions of a sub-topology; None before the start."""
+        session = self._session
+        return None if session is None else session.plan.task_count(sub_topology)
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> Steps[None]:
+        """Start, run until stopped, commit, close. Raises what nothing can be done about."""
+        try:
+            yield from self._start()
+            while not self._is_stopping:
+                yield from self._turn_with_recovery()
+            yield from self._commit_all()
+        finally:
+            yield from self._close()
+
+    def _start(self) -> Steps[None]:
+        config = self._config
+        admin = yield Step("admin", self._cluster.admin)
+        plan = yield from prepare(
+            admin,
+            self._topology,
+            config.application_id,
+            replication_factor=config.replication_factor,
+            overrides=config.topic_config,
+        )
+        globals_ = GlobalStores(plan, self._cluster, self._clock)
+        yield from globals_.bootstrap(admin)
+        yield from self._transactions.initialise()
+        yield from self._transactions.produce([manifest_record(plan)])
+        yield from self._transactions.commit_without_offsets()
+        outputs: PlainProducer | None = None
+        if config.guarantee == "at_least_once":
+            outputs = yield Step("plain_producer", self._cluster.plain_producer)
+        consumer = yield Step("group_consumer", self._new_consumer)
+        self._session = Session(
+            plan,
+            admin,
+            globals_,
+            consumer,
+            Committer(plan, consumer, self._transactions, outputs),
+            TaskStarter(
+                plan,
+                config,
+                self._cluster,
+                consumer,
+                admin,
+                self._clock,
+                lambda owned: self._new_task(plan, owned, globals_),
+                self._destroy_state,
+            ),
+            Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
+        )
+        yield Step("subscribe", consumer.subscribe, (plan.subscription, self._rebalanced))
+        self._last_commit_ms = self._last_apply_ms = self._clock.monotonic_ms()
+        self._observer.started()
+
+    def _new_consumer(self) -> GroupConsumer:
+        return self._cluster.group_consumer(
+            group_id=self._config.application_id, instance_id=self._config.instance_id
+        )
+
+    @property
+    def _live(self) -> Session:
+        assert self._session is not None, "the worker has not started"
+        return self._session
+
+    def _turn_with_recovery(self) -> Steps[None]:
+        try:
+            yield from self._turn()
+        except (AbortableError, FencedError, RetriableError) as exc:
+            yield from self._recover(exc)
+
+    def _turn(self) -> Steps[None]:
+        yield from self._poll()
+        if any(owned.stage is not Stage.RUNNING for owned in self.tasks.values()):
+            yield from self._start_tasks()
+        yield from self._live.globals.poll()
+        yield from self._process()
+        now = self._clock.monotonic_ms()
+        if self._commit_is_due(now):
+            yield from self._commit_all()
+            yield from self._purge(now)
+        self._observer.turn(self.tasks)
+
+    # ------------------------------------------------------------------ fetching
+
+    def _poll(self) -> Steps[None]:
+        timeout_s = 0.0 if self._had_work or not self._restorer.is_idle else self._idle_timeout_s()
+        polled = yield Step(
+            "poll", self._live.consumer.poll, (self._config.poll_records_max, timeout_s)
+        )
+        for rebalance in polled.rebalances:
+            yield from self._answer(rebalance)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        for partition, records in polled.records.items():
+            owned = self._owner_of.get(partition)
+            if owned is not None and owned.stage is Stage.RUNNING:
+                owned.running.add_records(partition, records)
+        for partition, position in polled.ends:
+            owned = self._owner_of.get(partition)
+            if owned is not None and owned.stage is Stage.RUNNING:
+                owned.running.at_end(partition, position)
+                owned.ends[partition] = position
+        if polled.out_of_range:
+            raise AbortableError(
+                f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
+            )
+        yield from self._balance_buffers(polled.records)
+
+    def _idle_timeout_s(self) -> float:
+        until_commit = (
+            self._last_commit_ms + self._config.commit_interval_ms - self._clock.monotonic_ms()
+        )
+        if not self._transactions.is_open and not self._has_uncommitted():
+            return _IDLE_POLL_S
+        return min(_IDLE_POLL_S, max(0.0, until_commit / 1000))
+
+    def _balance_buffers(self, fetched: Iterable[TopicPartition]) -> Steps[None]:
+        """Pause what has too much waiting, resume what has drained."""
+        limit = self._config.buffered_records_max
+        for partition in fetched:
+            owned = self._owner_of.get(partition)
+            if (
+                owned is not None
+                and owned.stage is Stage.RUNNING
+                and partition not in owned.paused
+                and owned.running.buffered(partition) > limit
+            ):
+                yield Step("pause", self._live.consumer.pause, ([partition],))
+                owned.paused.add(partition)
+        for owned in self.tasks.values():
+            if owned.paused and owned.stage is Stage.RUNNING:
+                drained = [tp for tp in owned.paused if owned.running.buffered(tp) < limit // 2]
+                if drained:
+                    yield Step("resume", self._live.consumer.resume, (drained,))
+                    owned.paused.difference_update(drained)
+
+    # ------------------------------------------------------------------ assignment
+
+    def _rebalanced(self, rebalance: Rebalance) -> None:
+        """Called by a real consumer inside poll; errors surface at the end of that poll."""
+        try:
+            self._drive(self._answer(rebalance))
+        except LogstateError as exc:
+            self._failure = exc
+
+    def _answer(self, rebalance: Rebalance) -> Steps[None]:
+        _LOGGER.info("partitions %s: %s", rebalance.kind, [str(tp) for tp in rebalance.partitions])
+        self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
+        if rebalance.kind == "assigned":
+            self._assigned(rebalance.partitions)
+            return
+        is_lost = rebalance.kind == "lost"
+        if not is_lost and rebalance.partitions:
+            try:
+                yield from self._commit_all()
+            except (AbortableError, FencedError, RetriableError) as exc:
+                yield from self._recover(exc)
+        stopped = self._live.assignment.lose(rebalance.partitions)
+        for partition in rebalance.partitions:
+            self._epoch_of.pop(partition, None)
+        if is_lost and self.tasks:
+            # Others may own these partitions already: nothing of this transaction may commit.
+            yield from self._recover(FencedError("the partitions were lost"))
+        for task_id in stopped:
+            owned = self.tasks.pop(task_id, None)
+            if owned is not None:
+                self._close_task(owned, applies=not is_lost)
+        self._observer.tasks_changed(self.tasks)
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        new = list(partitions)
+        complete = self._live.assignment.gain(new)
+        self._live.committer.joined()
+        for task_id in complete:
+            if task_id in self.tasks:
+                continue
+            inputs = self._live.assignment.inputs(task_id)
+            owned = OwnedTask(task_id, inputs, self._live.assignment.epoch)
+            self.tasks[task_id] = owned
+            for partition in inputs:
+                self._owner_of[partition] = owned
+                self._epoch_of[partition] = self._live.assignment.epoch
+        self._observer.tasks_changed(self.tasks)
+
+    def _close_task(self, owned: OwnedTask, *, applies: bool) -> None:
+        self._restorer.remove(owned)
+        for partition in owned.partitions:
+            if self._owner_of.get(partition) is owned:
+                del self._owner_of[partition]
+        owned.move_to(Stage.CLOSED)
+        if owned.task is not None:
+            self._observer.task_closing(owned)
+            try:
+                if applies:
+                    owned.task.state.discard()
+                    owned.task.state.apply()
+            finally:
+                owned.task.close()
+
+    # ------------------------------------------------------------------ starting tasks
+
+    def _start_tasks(self) -> Steps[None]:
+        assigned = [o for o in self.tasks.values() if o.stage is Stage.ASSIGNED]
+        if assigned:
+            for owned in (yield from self._live.starter.prepare(assigned)):
+                self._restorer.add(owned)
+        timeout_s = 0.0 if self._had_work else 0.05
+        yield from self._restorer.poll(timeout_s)
+        for owned in list(self.tasks.values()):
+            if owned.stage is Stage.RESTORING and all(t.is_done for t in owned.targets):
+                self._restored(owned)
+            if owned.stage is Stage.STARTING:
+                yield from self._start_task(owned)
+
+    def _restored(self, owned: OwnedTask) -> None:
+        task = owned.running
+        task.state.apply(self._clock.wall_clock_ms())
+        task.state.restored()
+        task.start_at(owned.start_positions)
+        owned.move_to(Stage.STARTING)
+        _LOGGER.info(
+            "task %s: restored %d records, starts at %s",
+            owned.task_id,
+            owned.restored_records,
+            {str(tp): offset for tp, offset in owned.start_positions.items()},
+        )
+
+    def _start_task(self, owned: OwnedTask) -> Steps[None]:
+        if owned.is_new:
+            # "Nothing was committed" is decided once: the start is committed before any record.
+            # With everything else of the worker: the open transaction may hold its outputs.
+            yield from self._commit([*self._running(), owned])
+            owned.is_new = False
+        try:
+            yield Step("start", self._live.consumer.start, (owned.start_positions,))
+        except RetriableError as exc:
+            _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, exc)
+            return
+        owned.paused.clear()
+        owned.move_to(Stage.RUNNING)
+        self._observer.tasks_changed(self.tasks)
+
+    # ------------------------------------------------------------------ processing
+
+    def _process(self) -> Steps[None]:
+        self._had_work = False
+        for owned in self._running():
+            task = owned.running
+            processed = task.process(_PROCESS_RECORDS)
+            fired = task.punctuate("wall_clock")
+            if processed or fired:
+                self._had_work = True
+            if task.outputs:
+                outputs = task.outputs.copy()
+                task.outputs.clear()
+                self._observer.produced(owned, Counter(r.topic for r in outputs))
+                yield from self._live.committer.send_outputs(outputs)
+
+    def _running(self) -> list[OwnedTask]:
+        return [o for o in self.tasks.values() if o.stage is Stage.RUNNING]
+
+    def _has_uncommitted(self) -> bool:
+        return any(
+            o.running.has_uncommitted_input or o.running.outputs for o in self._running()
+        )
+
+    # ------------------------------------------------------------------ committing
+
+    def _commit_is_due(self, now: float) -> bool:
+        running = self._running()
+        if not self._transactions.is_open and not self._has_uncommitted():
+            return False
+        return now - self._last_commit_ms >= self._config.commit_interval_ms or any(
+            o.running.wants_commit for o in running
+        )
+
+    def _commit_all(self) -> Steps[None]:
+        running = self._running()
+        if running and (self._transactions.is_open or self._has_uncommitted()):
+            yield from self._commit(running)
+
+    def _commit(self, tasks: list[OwnedTask]) -> Steps[None]:
+        started = self._clock.monotonic_ms()
+        report = yield from self._live.committer.commit(tasks, self._epoch_of)
+        now = self._clock.monotonic_ms()
+        self._observer.committed(report, now - started)
+        self._last_commit_ms = now
+        self._apply_if_due(now)
+
+    def _apply_if_due(self, now: float) -> None:
+        is_time = now - self._last_apply_ms >= self._config.checkpoint_interval_ms
+        for owned in self._running():
+            state = owned.running.state
+            rows = state.unapplied_rows()
+            if (is_time and rows) or rows >= self._config.checkpoint_rows_max:
+                state.apply(self._clock.wall_clock_ms())
+            if state.cached_rows() > self._config.cached_rows_max:
+                state.drop_caches()
+        if is_time:
+            self._last_apply_ms = now
+
+    def _purge(self, now: float) -> Steps[None]:
+        """Delete committed repartition records; failing to is not fatal, only wasteful."""
+        if now - self._last_purge_ms < self._config.purge_interval_ms:
+            return
+        self._last_purge_ms = now
+        before = {
+            tp: offset
+            for owned in self._running()
+            for tp, offset in owned.running.consumed.items()
+            if tp.topic in self._live.plan.repartition_topics and offset > 0
+        }
+        if before:
+            try:
+                yield Step("delete_records", self._live.admin.delete_records, (before,))
+            except BrokerError as exc:
+                _LOGGER.warning("repartition records could not be purged: %s", exc)
+
+    # ------------------------------------------------------------------ failure and end
+
+    def _recover(self, cause: LogstateError) -> Steps[None]:
+        """Discard what is not committed, fence, and send every task through its stages again."""
+        now = self._clock.monotonic_ms()
+        self._aborts.append(now)
+        while self._aborts and now - self._aborts[0] > self._config.aborts_window_ms:
+            self._aborts.popleft()
+        if len(self._aborts) > self._config.aborts_max:
+            raise BrokerError(
+                f"{len(self._aborts)} transactions failed within"
+                f" {self._config.aborts_window_ms // 60_000} minutes, the last one because: {cause}"
+            ) from cause
+        _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
+        self._observer.aborted()
+        yield from self._transactions.abandon()
+        for owned in self.tasks.values():
+            if owned.stage is Stage.ASSIGNED:
+                continue
+            self._restorer.remove(owned)
+            if owned.task is not None:
+                owned.task.discard()
+            yield Step("pause", self._live.consumer.pause, (self._still_owned(owned),))
+            owned.move_to(Stage.ASSIGNED)
+        self._last_commit_ms = now
+
+    def _still_owned(self, owned: OwnedTask) -> list[TopicPartition]:
+        return [tp for tp in owned.partitions if tp in self._live.assignment.owned]
+
+    def _close(self) -> Steps[None]:
+        for owned in list(self.tasks.values()):
+            self._close_task(owned, applies=True)
+        self.tasks.clear()
+        self._observer.tasks_changed(self.tasks)
+        yield from self._transactions.close()
+        yield from self._restorer.close()
+        session, self._session = self._session, None
+        if session is not None:
+            yield from session.globals.close()
+            yield Step("close_consumer", session.consumer.close)

@@ -1,0 +1,142 @@
+"""What the outside may watch of a worker: metrics and the catalogue of queryable tasks.
+
+The worker calls it at batch and commit boundaries only, never per record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from logstate import metric_catalogue as catalogue
+from logstate.commit import CommitReport
+from logstate.metrics import Metrics
+from logstate.owned_task import OwnedTask, Stage
+from logstate.records import TaskId
+
+_LATE = frozenset({"late", "expired"})
+_REFRESH_MS = 200.0
+
+
+class WorkerObserver:
+    """Publishes a worker's state to other threads."""
+
+    def __init__(
+        self, metrics: Metrics | None = None, monotonic_ms: Callable[[], float] | None = None
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._monotonic_ms = monotonic_ms
+        self._refreshed_ms = float("-inf")
+        #: task id -> task, replaced as a whole: readers see one consistent map
+        self.tasks: Mapping[TaskId, OwnedTask] = {}
+        self.changed = threading.Condition()
+        #: the group was joined
+        self.is_started = False
+        self._seen: dict[TaskId, dict[str, float]] = {}
+
+    def started(self) -> None:
+        """Topics are checked, the group is joined."""
+        self.is_started = True
+        with self.changed:
+            self.changed.notify_all()
+
+    def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """The set of tasks or a stage changed."""
+        self.tasks = dict(tasks)
+        by_stage = {stage: 0 for stage in Stage if stage is not Stage.CLOSED}
+        for owned in tasks.values():
+            by_stage[owned.stage] += 1
+        for stage, count in by_stage.items():
+            self.metrics.gauge(catalogue.TASKS, worker="0", state=stage.value).set(count)
+        with self.changed:
+            self.changed.notify_all()
+
+    def committed(self, report: CommitReport, duration_ms: float) -> None:
+        """A transaction committed."""
+        self.metrics.counter(catalogue.COMMITS, worker="0").add(1)
+        self.metrics.histogram(catalogue.COMMIT_LATENCY, worker="0").observe(duration_ms / 1000)
+        for (task, store), count in report.changelog_records.items():
+            self.metrics.counter(catalogue.CHANGELOG_RECORDS, task=task, store=store).add(count)
+        with self.changed:
+            self.changed.notify_all()
+
+    def aborted(self) -> None:
+        """A transaction was given up."""
+        self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, worker="0").add(1)
+
+    def produced(self, owned: OwnedTask, counts: Mapping[str, int]) -> None:
+        """Records were sent to output or repartition topics."""
+        for topic, count in counts.items():
+            self.metrics.counter(
+                catalogue.RECORDS_PRODUCED, task=str(owned.task_id), topic=topic
+            ).add(count)
+
+    def rebalanced(self, kind: str, partitions: int) -> None:
+        """The assignment changed."""
+        self.metrics.counter(catalogue.REBALANCES, worker="0").add(1)
+        if kind == "lost":
+            self.metrics.counter(catalogue.PARTITIONS_LOST, worker="0").add(partitions)
+
+    def turn(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """A turn of the loop ended; figures are refreshed a few times a second."""
+        if self._monotonic_ms is not None:
+            now = self._monotonic_ms()
+            if now - self._refreshed_ms < _REFRESH_MS:
+                return
+            self._refreshed_ms = now
+        self.refresh(tasks)
+
+    def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """Read the figures of every task now."""
+        for task_id, owned in tasks.items():
+            if owned.task is not None:
+                self._refresh_task(task_id, owned)
+
+    def task_closing(self, owned: OwnedTask) -> None:
+        """Take the last figures of a task that goes away."""
+        self._refresh_task(owned.task_id, owned)
+        self._seen.pop(owned.task_id, None)
+
+    def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
+        task, name = owned.running, str(task_id)
+        late = sum(n for reason, n in task.dropped.items() if reason in _LATE)
+        totals = {
+            catalogue.RECORDS_CONSUMED.name: float(task.processed_total),
+            catalogue.DROPPED_RECORDS.name: float(sum(task.dropped.values())),
+            catalogue.LATE_RECORDS.name: float(late),
+            catalogue.RESTORED_RECORDS.name: float(owned.restored_records),
+        }
+        seen = self._seen.setdefault(task_id, {})
+        for metric in (catalogue.DROPPED_RECORDS, catalogue.LATE_RECORDS):
+            grown = totals[metric.name] - seen.get(metric.name, 0.0)
+            self.metrics.counter(metric, task=name).add(max(0.0, grown))
+        consumed = totals[catalogue.RECORDS_CONSUMED.name]
+        grown = consumed - seen.get(catalogue.RECORDS_CONSUMED.name, 0.0)
+        topics = ",".join(sorted({tp.topic for tp in owned.partitions}))
+        self.metrics.counter(catalogue.RECORDS_CONSUMED, task=name, topic=topics).add(
+            max(0.0, grown)
+        )
+        self._restored(name, owned, seen)
+        seen.update(totals)
+        self.metrics.gauge(catalogue.STREAM_TIME, task=name).set(task.stream_time)
+        for tp in owned.partitions:
+            end = owned.ends.get(tp)
+            if end is not None:
+                lag = max(0, end - task.consumed.get(tp, end))
+                self.metrics.gauge(
+                    catalogue.INPUT_LAG, task=name, topic=tp.topic, partition=tp.partition
+                ).set(lag)
+
+    def _restored(self, name: str, owned: OwnedTask, seen: dict[str, float]) -> None:
+        for target in owned.targets:
+            position = owned.running.state.positions.get(target.store, 0)
+            remaining = 0 if target.is_done else max(0, target.target - position)
+            self.metrics.gauge(catalogue.RESTORE_REMAINING, task=name, store=target.store).set(
+                remaining
+            )
+            key = f"restored:{target.store}"
+            grown = target.restored_records - seen.get(key, 0.0)
+            seen[key] = float(target.restored_records)
+            self.metrics.counter(
+                catalogue.RESTORED_RECORDS, task=name, store=target.store
+            ).add(max(0.0, grown))
