@@ -1,0 +1,249 @@
+"""The whole line on a real broker: load, process, kill, take over, restart, compare.
+
+    ./dev demo [--seed N] [--days N] [--break duplicates|reference|spark]
+
+Progress goes to standard error. Standard output gets a table, a chart and, as its last line, one
+JSON object with what was measured (see `examples.flights.verdict`). The exit status is 0 only if
+all of it is as it must be. ``--seed`` moves the kill to another moment and another instance;
+``--break`` plants a fault, to show that it would be noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from examples.flights import chart, comparison, faults, loader, reference
+from examples.flights.app import NO_TAIL_NUMBER, UNKNOWN_PLANE
+from examples.flights.comparison import Table
+from examples.flights.faults import Fault
+from examples.flights.kill import aborted_records
+from examples.flights.outputs import OutputAudit, offsets
+from examples.flights.reference import Reference
+from examples.flights.scenario import Scenario, Survived
+from examples.flights.spark_view import SparkView
+from examples.flights.verdict import Verdict
+from logstate.broker import LocalBroker
+
+APPLICATION_ID = "flights"
+_MODELS_SHOWN = 16
+
+
+class Settings(NamedTuple):
+    """What the command line says."""
+
+    seed: int
+    days: int | None
+    fault: Fault | None
+    chart: Path
+
+
+class Read(NamedTuple):
+    """What Spark reads when everything is processed."""
+
+    carrier_hours: Table
+    model_totals: Table
+    viewed_carrier_hours: Table
+
+
+def main() -> int:
+    settings = _settings()
+    progress = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+    with ExitStack() as stack:
+        background = stack.enter_context(ThreadPoolExecutor())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flights-")))
+        stack.enter_context(progress)
+        demo = Demo(settings, directory, progress, background, stack)
+        verdict, expected = demo.run()
+    failures = verdict.failures(
+        records=expected.records,
+        null_tailnums=expected.null_tailnums,
+        unmatched_planes=expected.unmatched_planes,
+    )
+    for failure in failures:
+        print(f"NOT AS IT MUST BE: {failure}", file=sys.stderr)
+    print(msgspec.json.encode(verdict).decode(), flush=True)
+    return 1 if failures else 0
+
+
+class Demo:
+    """One run. What it starts, it registers with the stack to be stopped in reverse order."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        directory: Path,
+        progress: Progress,
+        background: ThreadPoolExecutor,
+        stack: ExitStack,
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._progress = progress
+        self._background = background
+        self._stack = stack
+        self._started_s = time.monotonic()
+        self._starting: Future[SparkView]
+
+    def run(self) -> tuple[Verdict, Reference]:
+        reading = self._background.submit(loader.rows, self._settings.days)
+        computing = self._background.submit(reference.compute, self._settings.days)
+        self._say("starting the broker")
+        bootstrap = self._stack.enter_context(LocalBroker.start()).bootstrap
+        loader.create_topics(bootstrap)
+        self._load(bootstrap, reading.result())
+        flights = [("flights", partition) for partition in range(loader.PARTITIONS)]
+        counts = [end.committed for _, end in offsets(bootstrap, flights)]
+        audit = self._stack.enter_context(closing(OutputAudit(bootstrap, counts)))
+        scenario = self._stack.enter_context(
+            closing(Scenario(bootstrap, APPLICATION_ID, self._directory, audit, self._progress))
+        )
+        survived = scenario.run(
+            random.Random(self._settings.seed),  # noqa: S311  to choose a moment, not a secret
+            restarted=lambda: self._start_spark(bootstrap),
+        )
+        scenario.stop()
+        self._say("everything is processed and both instances have stopped")
+        if self._settings.fault == "duplicates":
+            faults.produce_again(bootstrap, loader.OUTPUT_TOPICS[0])
+        audit.read_to_end()
+        read = self._read_with_spark()
+        self._show(read)
+        expected = computing.result()
+        return self._verdict(bootstrap, audit, sum(counts), survived, read, expected), expected
+
+    def _load(self, bootstrap: str, topics: dict[str, list[loader.Row]]) -> None:
+        bars = {
+            topic: self._progress.add_task(f"load {topic}", total=len(rows))
+            for topic, rows in topics.items()
+        }
+        loader.load(bootstrap, topics, lambda topic, n: self._progress.advance(bars[topic], n))
+
+    def _start_spark(self, bootstrap: str) -> None:
+        """Start it while the instances work: a JVM takes seconds to come up.
+
+        The first run of the streaming query gives a view of the stores as they are then; the second
+        one, at the end, only takes what has changed since.
+        """
+
+        def start() -> SparkView:
+            spark = SparkView(bootstrap, APPLICATION_ID, self._directory)
+            self._stack.callback(spark.stop)
+            self._say(f"the parquet view has {spark.refresh():,} rows while the instances work")
+            return spark
+
+        self._starting = self._background.submit(start)
+
+    def _read_with_spark(self) -> Read:
+        spark = self._starting.result()
+        options = faults.ONE_PARTITION if self._settings.fault == "spark" else {}
+        self._say(f"the parquet view has {spark.refresh():,} rows")
+        return Read(
+            carrier_hours=spark.carrier_hours(**options),
+            model_totals=spark.model_totals(**options),
+            viewed_carrier_hours=spark.viewed_carrier_hours(),
+        )
+
+    def _show(self, read: Read) -> None:
+        airlines = chart.summaries(read.carrier_hours)
+        models = chart.summaries(read.model_totals)[:_MODELS_SHOWN]
+        self._progress.stop()
+        console = Console()
+        chart.print_table(console, "Departure delays in minutes, by airline", airlines)
+        chart.print_table(console, "By model of plane, the most flights first", models)
+        chart.print_chart(console, "Mean departure delay in minutes", airlines)
+        self._settings.chart.parent.mkdir(parents=True, exist_ok=True)
+        chart.write_chart(self._settings.chart, airlines, models)
+        print(f"chart: {self._settings.chart}", file=sys.stderr)
+
+    def _verdict(
+        self,
+        bootstrap: str,
+        audit: OutputAudit,
+        records: int,
+        survived: Survived,
+        read: Read,
+        expected: Reference,
+    ) -> Verdict:
+        if self._settings.fault == "reference":
+            expected = faults.wrong_by_a_minute(expected)
+        keys = ("carrier", "start_ms", "end_ms")
+        hours = comparison.reference_table(expected.carrier_hours, keys, "airline")
+        totals = comparison.reference_table(expected.model_totals, ("model",), "model")
+        return Verdict(
+            records=records,
+            kills=survived.kills,
+            open_transaction_at_kill=survived.kill.was_open,
+            aborted_records_on_log=aborted_records(bootstrap, survived.kill),
+            restored_records=survived.restored_records,
+            outputs_expected=audit.expected,
+            outputs_lost=audit.lost,
+            outputs_duplicated=audit.duplicated,
+            null_tailnums=_flights_of(survived.model_totals, NO_TAIL_NUMBER),
+            unmatched_planes=_flights_of(survived.model_totals, UNKNOWN_PLANE),
+            dropped=survived.dropped_records,
+            stores_equal_reference=_equal("store carrier-hours", hours, survived.carrier_hours)
+            & _equal("store model-totals", totals, survived.model_totals),
+            spark_equals_reference=_equal("Spark, carrier-hours", hours, read.carrier_hours)
+            & _equal("Spark, model-totals", totals, read.model_totals),
+            parquet_view_equals_reference=_equal("parquet view", hours, read.viewed_carrier_hours),
+            seed=self._settings.seed,
+            seconds=round(time.monotonic() - self._started_s, 1),
+        )
+
+    def _say(self, what: str) -> None:
+        self._progress.console.log(what)
+
+
+def _flights_of(totals: Table, model: str) -> int:
+    _, flights, *_ = totals.get((model,), (model, 0))
+    return int(flights)
+
+
+def _equal(what: str, expected: Table, found: Table) -> bool:
+    differences = comparison.differences(expected, found)
+    for difference in differences:
+        print(f"{what}: {difference}", file=sys.stderr)
+    return not differences
+
+
+def _settings() -> Settings:
+    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1, help="moves the kill (default 1)")
+    parser.add_argument("--days", type=int, help="only the first days of the year")
+    parser.add_argument(
+        "--break", dest="fault", choices=faults.FAULTS, help="plant a fault: must end with status 1"
+    )
+    parser.add_argument(
+        "--chart", type=Path, default=Path("out/flights.png"), help="where the PNG file goes"
+    )
+    return Settings(**vars(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
