@@ -20,7 +20,8 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
   either: a downstream `group_by` then has both in its sum.)
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
-- ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones.
+- ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
+  was final can still be joined by a record that is just in time itself: then both are emitted.
 """
 
 from __future__ import annotations
