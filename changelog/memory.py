@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from logstate.changelog.backend import KeyRange
 from logstate.changelog.ordered import OrderedMap
+from logstate.errors import StoreUnavailableError
 
 
 class MemoryBackend:
@@ -47,20 +48,29 @@ class MemorySnapshot:
     """A copy of the rows; taken rarely (once per apply), so copying is affordable."""
 
     def __init__(self, rows: OrderedMap[bytes]) -> None:
-        self._rows: OrderedMap[bytes] = OrderedMap()
-        self._rows.update(rows)
+        self._copy: OrderedMap[bytes] | None = OrderedMap()
+        self._copy.update(rows)
 
     def get(self, key: bytes) -> bytes | None:
-        return self._rows.get(key)
+        return self._rows().get(key)
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        return [self._rows.get(key) for key in keys]
+        rows = self._rows()
+        return [rows.get(key) for key in keys]
 
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._rows
+        rows = self._rows()
         return iter([(k, rows[k]) for k in rows.keys_between(lower, upper, reverse=reverse)])
 
     def release(self) -> None:
-        self._rows.clear()
+        self._copy = None
+
+    def _rows(self) -> OrderedMap[bytes]:
+        if self._copy is None:
+            raise StoreUnavailableError(
+                "The store was closed while it was being read: its partition moved or the"
+                " application is closing. Look up the store's owner and repeat the query."
+            )
+        return self._copy

@@ -32,7 +32,7 @@ from typing import Any, Final
 import rocksdict
 
 from logstate.changelog.backend import KeyRange
-from logstate.changelog.rocks_cursor import Cursor, rows_of
+from logstate.changelog.rocks_cursor import Cursor, PinnedCursor, PinnedView, rows_of, seek
 from logstate.changelog.rocks_errors import ClosedDatabase, explained
 
 _MIB: Final = 1024 * 1024
@@ -146,7 +146,15 @@ class RocksBackend:
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of ``[lower, upper)`` as of this call."""
-        return _scan(self, self._database, lower, upper, reverse)
+        bounds = rocksdict.ReadOptions()
+        bounds.set_iterate_upper_bound(upper)  # a lower bound has no effect in this binding
+        try:
+            iterator = self._database.iter(bounds)
+            seek(iterator, lower, upper, reverse=reverse)
+        except Exception as error:
+            raise explained(error, self.path, "read") from error
+        cursor = Cursor(iterator, self.path, lower, upper, reverse=reverse)
+        return rows_of(cursor, lambda: self._watch(cursor))
 
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
         """Put (None = delete) all rows, then delete the ranges, in one atomic write."""
@@ -165,12 +173,14 @@ class RocksBackend:
             raise explained(error, self.path, "write") from error
 
     def snapshot(self) -> RocksSnapshot:
-        """A view of the rows as they are now, readable from any thread until released."""
+        """A view of the rows as they are now, readable from any thread until released.
+
+        Take it on the thread that writes: nothing may be written between its two halves.
+        """
         try:
-            view = self._database.snapshot()
+            snapshot = RocksSnapshot(self._database.snapshot(), self._database.iter(), self.path)
         except Exception as error:
             raise explained(error, self.path, "read") from error
-        snapshot = RocksSnapshot(self, view)
         with self._lock:
             self._snapshots.add(snapshot)
         return snapshot
@@ -199,8 +209,7 @@ class RocksBackend:
         except Exception as error:
             raise explained(error, self.path, "close") from error
 
-    def watch(self, cursor: Cursor) -> None:
-        """End this cursor when the database closes."""
+    def _watch(self, cursor: Cursor) -> None:
         with self._lock:
             self._cursors.add(cursor)
 
@@ -212,11 +221,12 @@ class RocksBackend:
 
 
 class RocksSnapshot:
-    """Rows fixed at one moment."""
+    """Rows fixed at one moment: a RocksDB snapshot for single rows, a pinned iterator for scans."""
 
-    def __init__(self, backend: RocksBackend, view: Any) -> None:
-        self._backend = backend
+    def __init__(self, view: Any, iterator: Any, path: Path) -> None:
+        self._path = path
         self._view = view
+        self._pinned = PinnedView(iterator, path)
 
     def get(self, key: bytes) -> bytes | None:
         """The row, or None; StoreUnavailableError after ``release``."""
@@ -226,7 +236,7 @@ class RocksSnapshot:
         except Exception as error:
             if str(error) == "key not found":
                 return None
-            raise explained(error, self._backend.path, "read") from error
+            raise explained(error, self._path, "read") from error
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """The rows in the order of ``keys``."""
@@ -236,29 +246,12 @@ class RocksSnapshot:
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of ``[lower, upper)``."""
-        return _scan(self._backend, self._view, lower, upper, reverse)
+        return rows_of(PinnedCursor(self._pinned, lower, upper, reverse=reverse))
 
     def release(self) -> None:
         """Let RocksDB drop what only this snapshot still needs; idempotent."""
-        self._view = ClosedDatabase(self._backend.path)
-
-
-def _scan(
-    backend: RocksBackend, source: Any, lower: bytes, upper: bytes, reverse: bool
-) -> Iterator[tuple[bytes, bytes]]:
-    bounds = rocksdict.ReadOptions()
-    bounds.set_iterate_upper_bound(upper)  # setting a lower bound has no effect in this binding
-    try:
-        iterator = source.iter(bounds)
-        if reverse:
-            iterator.seek_to_last()
-            cursor = Cursor(iterator, iterator.prev, backend.path, stop_below=lower)
-        else:
-            iterator.seek(lower)
-            cursor = Cursor(iterator, iterator.next, backend.path)
-    except Exception as error:
-        raise explained(error, backend.path, "read") from error
-    return rows_of(cursor, backend.watch)
+        self._view = ClosedDatabase(self._path)
+        self._pinned.end()
 
 
 def _abandon_all() -> None:

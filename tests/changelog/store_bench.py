@@ -1,0 +1,127 @@
+"""One store of one task on a bench: put, commit, apply, discard, reopen, restore.
+
+The bench keeps the changelog that the store's commits would have produced, and can build a second
+store from it: restoring the log must give the same store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from logstate.changelog.backend import StoreBackend
+from logstate.changelog.memory import MemoryBackend
+from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.state import TaskState
+from logstate.changelog.writes import LoggedWrite
+from logstate.processing import TaskContext, TimeCell
+from logstate.records import Headers, TaskId
+from logstate.stores import StoreSpec
+
+MEDIA = ("memory", "rocks")
+
+
+class BenchContext:
+    """What a store uses of its task; the test sets the times of the record at hand."""
+
+    def __init__(self) -> None:
+        self.application_id = "app"
+        self.task_id = TaskId(0, 0)
+        self.timestamp = 0
+        self.headers: Headers = None
+        self.topic: str | None = "in"
+        self.partition = 0
+        self.offset = 0
+        self.stream_time = -1
+        self.cells: dict[str, TimeCell] = {}
+        self.dropped: Counter[str] = Counter()
+
+    def wall_clock_ms(self) -> int:
+        return 0
+
+    def time_cell(self, name: str) -> TimeCell:
+        return self.cells.setdefault(name, TimeCell())
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        return f"app-{name}" if is_internal else name
+
+
+class StoreBench:
+    """A store over memory or over RocksDB in ``directory``."""
+
+    def __init__(
+        self, spec: StoreSpec, directory: Path | None = None, *, logs_every_write: bool = False
+    ) -> None:
+        self.spec = spec
+        self.directory = directory
+        self.log: list[LoggedWrite] = []
+        self._logs_every_write = logs_every_write
+        self._open()
+
+    def _open(self) -> None:
+        self.context = BenchContext()
+        self.state = open_state(self.spec, self.context, self.directory, self._logs_every_write)
+        self.store: Any = self.state.stores[self.spec.name]
+
+    def commit(self, *, applies: bool = True) -> list[LoggedWrite]:
+        """One commit; returns what it logged."""
+        generation = self.state.freeze()
+        written = list(generation.writes[self.spec.name])
+        self.log += written
+        self.state.committed(generation, {self.spec.name: len(self.log)})
+        if applies:
+            self.state.apply()
+        return written
+
+    def discard(self) -> None:
+        """Forget what is not committed, as an abort does."""
+        self.state.discard()
+
+    def reopen(self) -> None:
+        """Close and open again over the same directory, replaying what was not applied."""
+        clocks = {name: cell.time for name, cell in self.context.cells.items()}
+        self.state.discard()
+        clocks = {name: cell.time for name, cell in self.context.cells.items()}
+        self.state.close()
+        self._open()
+        position = self.state.positions.get(self.spec.name, 0)
+        self.state.restore(self.spec.name, self.log[position:], len(self.log))
+        self.state.set_clocks(clocks)
+        self.state.restored()
+
+    def restored(self, batch: int = 1_000_000) -> StoreBench:
+        """A new store in memory, built from the log alone."""
+        other = StoreBench(self.spec)
+        for start in range(0, len(self.log), batch):
+            records = self.log[start : start + batch]
+            other.state.restore(self.spec.name, records, start + len(records))
+        return other
+
+    def close(self) -> None:
+        self.state.close()
+
+
+def open_state(
+    spec: StoreSpec, context: BenchContext, directory: Path | None, logs_every_write: bool
+) -> TaskState:
+    """A task state whose clocks are the context's."""
+    backend: StoreBackend = MemoryBackend() if directory is None else RocksBackend(directory)
+    state = TaskState(
+        [spec],
+        cast(TaskContext, context),
+        backend=backend,
+        logs_every_write=logs_every_write,
+        publishes_views=False,
+    )
+    state.cells = context.cells
+    return state
+
+
+def texts(rows: Sequence[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Rows as text, for readable assertions."""
+    return [(key.decode(), value.decode()) for key, value in rows]
