@@ -32,8 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (tier := _tier(item)) is not None:
             item.add_marker(tier)
-    order = {None: 0, **{tier: place for place, tier in enumerate(TIERS, 1)}}
-    items.sort(key=lambda item: order[_tier(item)])
+    order = (None, *TIERS)
+    items.sort(key=lambda item: order.index(_tier(item)))
 
 
 def _tier(item: pytest.Item) -> str | None:
@@ -112,6 +112,7 @@ def pytest_terminal_summary(
             f"FAILED: coverage fell below {wanted:g} %: test what is new, or delete what is dead",
             red=True,
         )
+        assert terminalreporter._session is not None
         terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -126,5 +127,6 @@ def _coverage_percent() -> tuple[float, float] | None:
     coverage.stop()
     coverage.save()
     percent = coverage.report(file=io.StringIO())
-    wanted = float(coverage.get_option("report:fail_under") or 0)
+    wanted = coverage.get_option("report:fail_under")
+    assert isinstance(wanted, int | float)
     return percent, wanted

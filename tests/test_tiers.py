@@ -12,8 +12,12 @@ BROKER_TEST = "tests/broker/test_bootstrap.py"
 
 
 def pytest_run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, **variables)
+
+
+def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -45,3 +49,17 @@ def test_cheap_tiers_run_first() -> None:
     tests = [line for line in answer.stdout.splitlines() if "::" in line]
     assert tests[-1].startswith("tests/broker/")
     assert tests[0].startswith("tests/test_tiers.py")
+
+
+def test_the_whole_suite_fails_when_coverage_falls_below_the_ratchet(tmp_path: Path) -> None:
+    measured = ("-m", "coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    where = str(tmp_path / "coverage")
+
+    # One folder given as the suite covers next to nothing; given as an argument it is a part.
+    whole = python(*measured, "-o", "testpaths=tests/docker", COVERAGE_FILE=where)
+    part = python(*measured, "tests/docker", COVERAGE_FILE=where)
+
+    assert whole.returncode == 1
+    assert "FAILED: coverage fell below" in whole.stdout
+    assert " passed in " in whole.stdout.splitlines()[-1]
+    assert part.returncode == 0
