@@ -1,0 +1,77 @@
+"""What to compute: the DSL and the topology it builds.
+
+    builder = StreamsBuilder()
+    clicks = builder.stream("clicks", value=Click)
+    clicks.group_by_key().count(store="clicks-per-user")
+    topology = builder.build()
+"""
+
+from logstate.topology.branched import BranchedKStream
+from logstate.topology.builder import StreamsBuilder
+from logstate.topology.cogrouped_stream import CogroupedKStream, WindowedCogroupedKStream
+from logstate.topology.global_table import GlobalKTable
+from logstate.topology.graph import Partitioner, TimestampExtractor, TopicChooser, TopicRef
+from logstate.topology.grouped_stream import KGroupedStream
+from logstate.topology.grouped_table import KGroupedTable
+from logstate.topology.materialized import (
+    Materialized,
+    key_value_store,
+    session_store,
+    timestamped_key_value_store,
+    versioned_store,
+    window_store,
+)
+from logstate.topology.plan import SubTopology, Topology
+from logstate.topology.processor import Processor, ProcessorContext
+from logstate.topology.session_windowed_stream import SessionWindowedKStream
+from logstate.topology.stream import KStream
+from logstate.topology.suppressed import Suppressed, until_time_limit, until_window_closes
+from logstate.topology.table import KTable
+from logstate.topology.time_windowed_stream import TimeWindowedKStream
+from logstate.topology.windows import (
+    HoppingWindows,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    TumblingWindows,
+    UnlimitedWindows,
+    Windows,
+)
+
+__all__ = [
+    "BranchedKStream",
+    "CogroupedKStream",
+    "GlobalKTable",
+    "HoppingWindows",
+    "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "Partitioner",
+    "Processor",
+    "ProcessorContext",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
+    "StreamsBuilder",
+    "SubTopology",
+    "Suppressed",
+    "TimeWindowedKStream",
+    "TimestampExtractor",
+    "Topology",
+    "TopicChooser",
+    "TopicRef",
+    "TumblingWindows",
+    "UnlimitedWindows",
+    "WindowedCogroupedKStream",
+    "Windows",
+    "key_value_store",
+    "session_store",
+    "timestamped_key_value_store",
+    "until_time_limit",
+    "until_window_closes",
+    "versioned_store",
+    "window_store",
+]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from logstate.processing import StreamProcess, TableProcess, TaskContext
@@ -87,7 +88,7 @@ class SourceNode(Node):
         value: Serde[Any],
         *,
         timestamp_extractor: TimestampExtractor | None = None,
-        offset_reset: str | None = None,
+        offset_reset: str | timedelta | None = None,
         value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None,
         declared_at: str | None = None,
     ) -> None:

@@ -40,6 +40,8 @@ class LogicalNode:
         self.output_versioned = output_versioned
         #: a left or outer join downstream keeps null keys alive (KIP-962)
         self.relaxed_null_key = False
+        #: how long after its end a window of this aggregation is still open; None: not windowed
+        self.window_grace_ms: int | None = None
         #: suppress cannot take rows that are older than the latest
         self.refuses_versioned_input = False
         self.parents: dict[LogicalNode, None] = {}

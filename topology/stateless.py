@@ -246,7 +246,7 @@ class StatelessOperators(Flow[K, V]):
         merged: Any = self
         for position, other in enumerate(others):
             suffix = "" if position == len(others) - 1 else f"-{position}"
-            merged = merged._merge(other, None if name is None else name + suffix)
+            merged = merged.merge_one(other, None if name is None else name + suffix)
         return merged  # type: ignore[no-any-return]
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
@@ -264,13 +264,13 @@ class StatelessOperators(Flow[K, V]):
         node = FilterNode(node_name, predicate=function, keeps=keeps, declared_at=site)
         return self._below(node, keeps_key=True, keeps_value=True)
 
-    def _merge(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
-        self._same_builder(other, "merge")
+    def merge_one(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
+        self.check_same_builder(other, "merge")
         node_name = self.builder.graph.names.named(name, "KSTREAM-MERGE-")
         node = PassThroughNode(node_name, declared_at=declaration_site())
         logical = ProcessorLogicalNode(node, merge=True)
         self.builder.graph.add([self.logical, other.logical], logical)
-        return self._stream(
+        return self.derive(
             node_name,
             logical,
             key=self.key if self.key is other.key else None,
@@ -297,7 +297,7 @@ class StatelessOperators(Flow[K, V]):
         self.builder.graph.add(self.logical, logical)
         inherited_key = self.key if keeps_key or not key_changing else None
         inherited_value = self.value if keeps_value else None
-        return self._stream(
+        return self.derive(
             node.name,
             logical,
             key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
@@ -306,6 +306,6 @@ class StatelessOperators(Flow[K, V]):
             needs_repartition=self.needs_repartition or key_changing,
         )
 
-    def _stream(self, name: str, logical: Any, **fields: Any) -> KStream[Any, Any]:
+    def derive(self, name: str, logical: Any, **fields: Any) -> KStream[Any, Any]:
         """A stream of the same builder."""
         raise NotImplementedError

@@ -1,0 +1,356 @@
+"""KTable: the latest value per key, and the stream of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from logstate.stores import StoreSpec
+from logstate.topology import callbacks
+from logstate.topology.declared import declaration_site
+from logstate.topology.flow import Flow, K, V, optional_serde
+from logstate.topology.graph import TableNode
+from logstate.topology.logical import ProcessorLogicalNode
+from logstate.topology.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.naming import required_name
+from logstate.topology.operators.suppress import SuppressNode
+from logstate.topology.operators.table_filter import TableFilterNode
+from logstate.topology.operators.table_group_by import TableGroupByNode
+from logstate.topology.operators.table_map_values import TableMapValuesNode
+from logstate.topology.operators.to_stream import ToStreamNode
+from logstate.topology.suppressed import Suppressed, window_grace_ms
+
+if TYPE_CHECKING:
+    from logstate.topology.graph import Partitioner
+    from logstate.topology.grouped_table import KGroupedTable
+    from logstate.topology.stream import KStream
+
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, eq=False)
+class KTable(Flow[K, V]):
+    """A table at one point of the graph.
+
+    Made by ``StreamsBuilder.table``, by aggregations and by ``KStream.to_table``. It is kept in a
+    store if it was given a name for one, or must be because an operator below reads its rows.
+    """
+
+    node: TableNode
+
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[..., object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """Rows that the predicate accepts; a row that stops fitting becomes a tombstone.
+
+        The predicate never sees None. A row that did not fit before and does not now sends a
+        tombstone too, unless old values are at hand (the table or this filter has a store).
+        """
+        return self._filter(predicate, store, name, keeps=True)
+
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[..., object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """Rows that the predicate does not accept."""
+        return self._filter(predicate, store, name, keeps=False)
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]: ...
+    def map_values(
+        self,
+        mapper: Callable[..., Any],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, Any]:
+        """A table of mapped values; tombstones stay tombstones and never reach the mapper."""
+        function = callbacks.mapper(mapper)
+        node_name = self.builder.graph.names.named(name, "KTABLE-MAPVALUES-")
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec = self._spec(store, value)
+        node = TableMapValuesNode(
+            node_name,
+            parent=self.node,
+            mapper=function,
+            store=spec,
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=spec.value if spec is not None else serde)
+
+    def to_stream(
+        self,
+        mapper: Callable[..., Any] | None = None,
+        *,
+        key: Any = None,
+        name: str | None = None,
+    ) -> KStream[Any, V]:
+        """The table's changes as a stream, tombstones included; ``mapper`` gives new keys."""
+        from logstate.topology.stream import KStream
+
+        node_name = self.builder.graph.names.named(name, "KTABLE-TOSTREAM-")
+        node = ToStreamNode(node_name, declared_at=declaration_site())
+        logical = ProcessorLogicalNode(node)
+        self.builder.graph.add(self.logical, logical)
+        stream: KStream[Any, V] = KStream(
+            self.builder, node_name, logical, self.source_names, self.key, self.value,
+            needs_repartition=False,
+        )  # fmt: skip
+        return stream if mapper is None else stream.select_key(mapper, key=key)
+
+    def group_by(
+        self,
+        mapper: Callable[..., tuple[K2, V2]],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedTable[K2, V2]:
+        """Group rows by the ``(key, value)`` that the mapper returns, to aggregate them.
+
+        Needs the table's old values, so the table must have a store somewhere above. A null key or
+        value from the mapper leaves the row out.
+        """
+        from logstate.topology.grouped_table import KGroupedTable
+
+        function = callbacks.mapper(mapper)
+        node_name = self.builder.graph.names.named(name, "KTABLE-SELECT-")
+        node = TableGroupByNode(node_name, mapper=function, declared_at=declaration_site())
+        logical = ProcessorLogicalNode(node)
+        self.builder.graph.add(self.logical, logical)
+        self.node.enable_sending_old_values(force=True)
+        return KGroupedTable(
+            self.builder,
+            node_name,
+            logical,
+            self.source_names,
+            optional_serde(key, None, f"the key of group {node_name!r}"),
+            optional_serde(value, None, f"the value of group {node_name!r}"),
+            topic_name=name,
+        )
+
+    def suppress(self, condition: Suppressed, *, name: str | None = None) -> KTable[K, V]:
+        """Hold updates back until their window closes, or for a time per key.
+
+        The buffer is a store named ``<name>-store`` with a changelog. Not for versioned tables.
+        """
+        buffer = required_name(
+            name, "suppress", "its buffer has a changelog topic", 'name="..."'
+        )
+        wait_ms = condition.limit_ms
+        if wait_ms is None:
+            wait_ms = window_grace_ms(self.logical)
+        use = f"the buffer of suppress {buffer!r}"
+        spec = StoreSpec(
+            name=f"{buffer}-store",
+            kind="suppress_buffer",
+            key=self.key_serde(None, use),
+            value=self.value_serde(None, use),
+            is_logged=condition.logged,
+            with_headers=self.builder.defaults.with_headers,
+            declared_at=declaration_site(),
+        )
+        node = SuppressNode(
+            buffer,
+            parent=self.node,
+            store=spec,
+            until=condition.until,
+            wait_ms=wait_ms,
+            max_records=condition.max_records,
+            max_bytes=condition.max_bytes,
+            when_full=condition.when_full,
+            declared_at=declaration_site(),
+        )
+        logical = ProcessorLogicalNode(node, output_versioned=False)
+        logical.refuses_versioned_input = True
+        self.builder.graph.add(self.logical, logical)
+        return KTable(
+            self.builder, buffer, logical, self.source_names, self.key, self.value, node
+        )
+
+    def join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2], R] | Callable[[K, V, V2], R],
+        *,
+        foreign_key: Callable[..., Any] | None = None,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]:
+        """Inner join: a row where both tables have one; either side triggers.
+
+        With ``foreign_key`` (``(value)`` or ``(key, value)`` of this table) rows meet the other
+        table's row under that key (KIP-213); needs no co-partitioning, but a ``store`` and a
+        ``name``. The result's timestamp is the larger of both rows'; of a foreign-key join that of
+        the row that triggered it.
+        """
+        return self._join(
+            "inner", other, joiner, foreign_key, store, value, partitioner, other_partitioner, name
+        )
+
+    def left_join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2 | None], R] | Callable[[K, V, V2 | None], R],
+        *,
+        foreign_key: Callable[..., Any] | None = None,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
+        name: str | None = None,
+    ) -> KTable[K, R]:
+        """Left join: every row of this table; right is None where the other has none."""
+        return self._join(
+            "left", other, joiner, foreign_key, store, value, partitioner, other_partitioner, name
+        )
+
+    def outer_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V | None, V2 | None], R] | Callable[[K, V | None, V2 | None], R],
+        *,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KTable[K, R]:
+        """Outer join: a row where either table has one."""
+        return self._join("outer", other, joiner, None, store, value, None, None, name)
+
+    def _join(
+        self,
+        kind: Literal["inner", "left", "outer"],
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        foreign_key: Callable[..., Any] | None,
+        store: str | Materialized | None,
+        value: Any,
+        partitioner: Partitioner | None,
+        other_partitioner: Partitioner | None,
+        name: str | None,
+    ) -> KTable[Any, Any]:
+        from logstate.topology import table_table_join as build
+
+        function = callbacks.joiner(joiner)
+        self.check_same_builder(other, "join")
+        if foreign_key is None:
+            return build.join_tables(
+                self, other, function, kind=kind, store=store, value=value, name=name
+            )
+        return build.join_by_foreign_key(
+            self,
+            other,
+            function,
+            foreign_key=callbacks.mapper(foreign_key, "foreign key function"),
+            is_left=kind == "left",
+            store=store,
+            value=value,
+            partitioner=partitioner,
+            other_partitioner=other_partitioner,
+            name=name,
+        )
+
+    def _filter(
+        self,
+        predicate: Callable[..., object],
+        store: str | Materialized | None,
+        name: str | None,
+        *,
+        keeps: bool,
+    ) -> KTable[K, V]:
+        function = callbacks.predicate(predicate)
+        node_name = self.builder.graph.names.named(name, "KTABLE-FILTER-")
+        spec = self._spec(store, None)
+        node = TableFilterNode(
+            node_name,
+            parent=self.node,
+            predicate=function,
+            keeps=keeps,
+            store=spec,
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=self.value if spec is None else spec.value)
+
+    def _spec(self, store: str | Materialized | None, value: Any) -> StoreSpec | None:
+        """The store of a derived table, where it was asked for."""
+        options = materialized(store)
+        if options is None:
+            return None
+        use = f"store {options.name!r}"
+        return key_value_spec(
+            options,
+            self.key_serde(options.key, use),
+            self.value_serde(value if options.value is None else options.value, use),
+            self.builder.defaults,
+        )
+
+    def _below(self, node: TableNode, spec: StoreSpec | None, *, value: Any) -> KTable[K, Any]:
+        logical = ProcessorLogicalNode(
+            node, output_versioned=None if spec is None else spec.kind == "versioned"
+        )
+        self.builder.graph.add(self.logical, logical)
+        return KTable(
+            self.builder, node.name, logical, self.source_names, self.key, value, node
+        )
