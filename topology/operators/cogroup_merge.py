@@ -2,7 +2,9 @@
 
 Every stream has an aggregation node of its own, with its own aggregator AND its own stream time,
 but all of them update the same store; their outputs meet here and pass through unchanged. So "late"
-is judged per input stream: an input that lags is not made late by another that is ahead.
+is judged per input stream: an input that lags is not made late by another that is ahead. Only with
+``emit="close"``, which Kafka Streams does not have here, all share one stream time, so that a
+window's final result is the only one.
 """
 
 from __future__ import annotations

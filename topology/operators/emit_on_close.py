@@ -11,7 +11,18 @@ the close time emits.
 
 from __future__ import annotations
 
-from logstate.processing import TaskContext
+from logstate.processing import TaskContext, TimeCell
+from logstate.topology.windows import Emit
+
+
+def stream_time_of(task: TaskContext, node: str, store: str, emit: Emit) -> TimeCell:
+    """The clock by which an aggregation node judges what is late and what is closed.
+
+    Every node has its own, the nodes of a cogroup included: an input that lags is not made late by
+    another. Only final results need one clock for all nodes that write a store, because what one
+    of them has emitted no other may change.
+    """
+    return task.time_cell(f"observed:{store}" if emit == "close" else node)
 
 
 class CloseClock:

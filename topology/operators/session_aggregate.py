@@ -33,7 +33,7 @@ from logstate.processing import StreamProcess, TableProcess, TaskContext
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
-from logstate.topology.operators.emit_on_close import CloseClock
+from logstate.topology.operators.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.window_aggregate import no_aggregate
 from logstate.topology.windows import Emit, SessionWindows
@@ -102,7 +102,7 @@ class SessionAggregateNode(TableNode):
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
-        observed = task.time_cell(self.name)
+        observed = stream_time_of(task, self.name, self.store.name, self.emit)
         removed_value = self._compile_removed_value(task)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -152,7 +152,7 @@ class SessionAggregateNode(TableNode):
     ) -> StreamProcess:
         """``update``, then the final sessions that this record closed."""
         find_ended = task.store(self.store.name).find_ended
-        observed = task.time_cell(self.name)
+        observed = stream_time_of(task, self.name, self.store.name, self.emit)
         clock = CloseClock(task, self.store.name, self.emit_interval_ms)
         wait = self.windows.gap_ms + self.windows.grace_ms
 

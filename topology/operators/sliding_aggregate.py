@@ -34,7 +34,7 @@ from logstate.processing import StreamProcess, TableProcess, TaskContext
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
-from logstate.topology.operators.emit_on_close import CloseClock
+from logstate.topology.operators.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.window_aggregate import no_aggregate, windowed_row_getter
 from logstate.topology.windows import Emit, SlidingWindows
@@ -83,7 +83,7 @@ class SlidingAggregateNode(TableNode):
         elif self.emit == "commit":
             publish = hold_windows_until_commit(task, forward, self.store)
         update = _SlidingUpdate(task, self, publish)
-        observed = task.time_cell(self.name)
+        observed = stream_time_of(task, self.name, self.store.name, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

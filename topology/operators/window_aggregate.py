@@ -28,11 +28,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from logstate.processing import StreamProcess, TableProcess, TaskContext
+from logstate.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
-from logstate.topology.operators.emit_on_close import CloseClock
+from logstate.topology.operators.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
 from logstate.topology.windows import Emit, HoppingWindows, TumblingWindows, Windows
 
@@ -76,16 +76,17 @@ class WindowAggregateNode(TableNode):
         self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
     ) -> StreamProcess:
         windows = self.windows
+        observed = stream_time_of(task, self.name, self.store.name, self.emit)
         if self.emit == "close":
             update = self._compile_update(task, None)
-            process = _compile_assignment(task, self.name, windows, update)
-            return self._emitting_closed(task, process, forward)
+            process = _compile_assignment(task, observed, windows, update)
+            return self._emitting_closed(task, observed, process, forward)
         if self.emit == "commit":
             forward = hold_windows_until_commit(task, forward, self.store)
         update = self._compile_update(task, forward)
         if isinstance(windows, TumblingWindows):
-            return _compile_tumbling(task, self.name, windows, update)
-        return _compile_assignment(task, self.name, windows, update)
+            return _compile_tumbling(task, observed, windows, update)
+        return _compile_assignment(task, observed, windows, update)
 
     def _compile_update(self, task: TaskContext, forward: TableProcess | None) -> RowUpdate:
         """Read, aggregate, write, forward one row; without ``forward`` the row only changes."""
@@ -131,11 +132,10 @@ class WindowAggregateNode(TableNode):
         return update
 
     def _emitting_closed(
-        self, task: TaskContext, process: StreamProcess, forward: TableProcess
+        self, task: TaskContext, observed: TimeCell, process: StreamProcess, forward: TableProcess
     ) -> StreamProcess:
         """``process``, then the final results of the windows that this record closed."""
         fetch_all = task.store(self.store.name).fetch_all
-        observed = task.time_cell(self.name)
         clock = CloseClock(task, self.store.name, self.emit_interval_ms)
         size, grace = self.windows.size_ms, self.windows.grace_ms
         advance = _advance_ms(self.windows)
@@ -175,10 +175,9 @@ def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
 
 
 def _compile_tumbling(
-    task: TaskContext, name: str, windows: TumblingWindows, update: RowUpdate
+    task: TaskContext, observed: TimeCell, windows: TumblingWindows, update: RowUpdate
 ) -> StreamProcess:
     """The common case without a loop: every record has exactly one window."""
-    observed = task.time_cell(name)
     size, grace = windows.size_ms, windows.grace_ms
     drop = task.drop
 
@@ -199,9 +198,8 @@ def _compile_tumbling(
 
 
 def _compile_assignment(
-    task: TaskContext, name: str, windows: Windows, update: RowUpdate
+    task: TaskContext, observed: TimeCell, windows: Windows, update: RowUpdate
 ) -> StreamProcess:
-    observed = task.time_cell(name)
     windows_for, grace = windows.windows_for, windows.grace_ms
     drop = task.drop
 
