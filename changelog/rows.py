@@ -5,9 +5,9 @@ touches a backend itself. That is what makes two promises hold for all kinds at 
 its own writes, and uncommitted data never reaches the backend.
 
 How it works. Writes go into the current *layer* (the commit's generation) and into the *overlay*,
-which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after the
-transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once one
-backend write has taken them over. ``discard`` throws away everything that is not committed and
+which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after
+the transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once
+one backend write has taken them over. ``discard`` throws away everything that is not committed and
 rebuilds the overlay from what is.
 
 Invariants:
@@ -19,12 +19,25 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
+from typing import TypeAlias
 
 from logstate.changelog.backend import KeyRange, StoreBackend, end_of_prefix
 from logstate.changelog.merge import merge_rows
 from logstate.changelog.ordered import OrderedMap
 
-_ABSENT = object()
+
+class _Absent(Enum):
+    """Marks "no row here", which None cannot: None is a deleted row."""
+
+    ABSENT = 0
+
+
+_ABSENT = _Absent.ABSENT
+
+
+#: key, value in the overlay, value in the layer, before a write
+_Undo: TypeAlias = "tuple[bytes, bytes | None | _Absent, bytes | None | _Absent]"
 
 
 class Layer:
@@ -50,29 +63,27 @@ class Rows:
         self._frozen: list[Layer] = []
         self._unapplied: list[Layer] = []
         #: when set, the previous overlay and layer values of each write, for a rollback
-        self._journal: list[tuple[bytes, object, object]] | None = None
+        self._journal: list[tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]] | None = (
+            None
+        )
         self._journaled_ranges = 0
 
     # ------------------------------------------------------------------ reads and writes
 
     def get(self, key: bytes) -> bytes | None:
         """The row as the task sees it, its own uncommitted writes included."""
-        value = self._overlay.get(key, _ABSENT)  # type: ignore[call-overload]
+        value = self._overlay.get(key, _ABSENT)
         if value is _ABSENT:
-            value = self._cache.get(key, _ABSENT)  # type: ignore[call-overload]
+            value = self._cache.get(key, _ABSENT)
             if value is _ABSENT:
                 value = self._cache[key] = self._backend.get(self.prefix + key)
-        return value  # type: ignore[no-any-return]
+        return value
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write a row; None deletes it."""
         if self._journal is not None:
             self._journal.append(
-                (
-                    key,
-                    self._overlay.get(key, _ABSENT),  # type: ignore[call-overload]
-                    self._current.rows.get(key, _ABSENT),  # type: ignore[call-overload]
-                )
+                (key, self._overlay.get(key, _ABSENT), self._current.rows.get(key, _ABSENT))
             )
         self._current.rows[key] = value
         self._overlay.put(key, value)
@@ -122,11 +133,11 @@ class Rows:
             if in_layer is _ABSENT:
                 self._current.rows.pop(key, None)
             else:
-                self._current.rows[key] = in_layer  # type: ignore[assignment]
+                self._current.rows[key] = in_layer
             if in_overlay is _ABSENT:
                 self._overlay.remove(key)
             else:
-                self._overlay.put(key, in_overlay)  # type: ignore[arg-type]
+                self._overlay.put(key, in_overlay)
 
     # ------------------------------------------------------------------ generations
 

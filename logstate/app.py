@@ -134,7 +134,7 @@ class Application:
             self._cluster,
             self._clock,
             new_task=self._new_task,
-            destroy_state=lambda owned: self._directory.quarantine_task(owned.task_id),
+            destroy_state=self._destroy_state,
             drive=run_steps,
             observer=self._observer,
             restore_listener=restore_listener,
@@ -156,7 +156,7 @@ class Application:
 
         Everything processed is committed before it returns. Raises what stopped the worker.
         """
-        previous: dict[int, Any] = {}
+        previous: dict[signal.Signals, Any] = {}
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 previous[number] = signal.signal(number, lambda *_: self.stop())
@@ -307,6 +307,9 @@ class Application:
             partition_counts=plan.partition_counts,
         )
 
+    def _destroy_state(self, owned: OwnedTask) -> None:
+        self._directory.quarantine_task(owned.task_id)
+
     def _kafka_cluster(self, group_protocol: Literal["consumer", "classic"]) -> Cluster:
         from logstate.kafka.cluster import KafkaCluster
 
@@ -319,7 +322,7 @@ class Application:
 
 
 def _check(
-    topology: Topology,
+    topology: object,
     *,
     bootstrap: str,
     guarantee: str,
@@ -335,9 +338,7 @@ def _check(
     if not bootstrap:
         problems.append("bootstrap is empty; give the brokers as 'host:port,host:port'")
     if guarantee not in ("exactly_once", "at_least_once"):
-        problems.append(
-            f"guarantee must be 'exactly_once' or 'at_least_once'; got {guarantee!r}"
-        )
+        problems.append(f"guarantee must be 'exactly_once' or 'at_least_once'; got {guarantee!r}")
     if commit_interval < _MS:
         problems.append(f"commit_interval must be at least 1 ms; got {commit_interval}")
     if checkpoint_interval < timedelta(0):

@@ -1,9 +1,9 @@
 """The records a task has fetched but not processed, and the choice of the next one.
 
 A task takes the record with the smallest timestamp among the heads of its partitions, so that a
-table's older rows are there before a stream's newer records look them up (KIP-695). Where one of its
-partitions is empty and not known to be at its end, the task waits: the next fetch may bring an older
-record. With one partition there is nothing to choose and records pass through.
+table's older rows are there before a stream's newer records look them up (KIP-695). Where one of
+its partitions is empty and not known to be at its end, the task waits: the next fetch may bring an
+older record. With one partition there is nothing to choose and records pass through.
 
 The timestamps compared are the extracted event times, so a head is decoded when it becomes one.
 

@@ -81,8 +81,8 @@ def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, in
         end = ends.get(topic)
         if end is not None and end < position:
             raise RestoreError(
-                f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong to"
-                f" position {position}. Committed state is missing: the log was truncated, restored"
-                " from an old backup, or the topic was recreated. Restore the topic, or give up this"
-                " state with `logstate reset`"
+                f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong"
+                f" to position {position}. Committed state is missing: the log was truncated,"
+                " restored from an old backup, or the topic was recreated. Restore the topic, or"
+                " give up this state with `logstate reset`"
             )

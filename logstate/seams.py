@@ -38,7 +38,7 @@ def run_steps(steps: Steps[T]) -> T:
         while True:
             try:
                 result = step.call(*step.arguments)
-            except Exception as exc:  # the machine decides what an error means
+            except Exception as exc:  # noqa: BLE001  the machine decides what an error means
                 step = steps.throw(exc)
             else:
                 step = steps.send(result)
@@ -93,9 +93,7 @@ class LogConsumer(Protocol):
 class GroupConsumer(Protocol):
     """The member of the consumer group. New partitions start paused and without a position."""
 
-    def subscribe(
-        self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]
-    ) -> None:
+    def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
         """Join. ``on_rebalance`` must have done all work for a change when it returns."""
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:

@@ -21,7 +21,7 @@ def open_task_state(
 ) -> TaskState:
     """The stores of a task over RocksDB below ``state_dir``, or in memory where that is None.
 
-    RocksDB is imported and opened only where a store asks for it, so a stateless task costs nothing.
+    RocksDB is imported and opened only where a store asks for it: a stateless task costs nothing.
     """
     backend: StoreBackend | None = None
     if state_dir is not None and any(not spec.in_memory for spec in specs):

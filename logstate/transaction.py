@@ -1,11 +1,11 @@
 """The one transactional producer of a worker, from fencing to replacement.
 
 Theory. A transaction is opened lazily with its first record. Whatever does not end it quickly and
-cleanly makes its producer unusable: librdkafka retries the end of a transaction silently, and a late
-duplicate could end the NEXT one (KIP-890 part 2 is not implemented there). So after any failure or
-slowness the producer object is dropped and a new one with the same transactional id is initialised:
-that bumps the epoch, which fences every request still under way, and waits until the old transaction
-is decided.
+cleanly makes its producer unusable: librdkafka retries the end of a transaction silently, and a
+late duplicate could end the NEXT one (KIP-890 part 2 is not implemented there). So after any
+failure or slowness the producer object is dropped and a new one with the same transactional id is
+initialised: that bumps the epoch, which fences every request still under way, and waits until the
+old transaction is decided.
 
 Invariants:
 1. no producer is used after an error that was not a passing one;

@@ -1,15 +1,15 @@
 """The worker: one consumer, one transactional producer, its tasks, one loop.
 
 Theory. `run` is a generator that yields every contact with the outside as a Step (see
-:mod:`logstate.seams`), so the same loop runs on Kafka, where each step is executed at once, and in a
-simulator, which may stop it for ever between any two. One turn of the loop:
+:mod:`logstate.seams`), so the same loop runs on Kafka, where each step is executed at once, and in
+a simulator, which may stop it for ever between any two. One turn of the loop:
 
     poll -> take over fetched records -> start and restore assigned tasks -> process what may be
     processed -> send outputs -> commit when it is time
 
 A change of the assignment is handled inside the poll that brings it: what is revoked is committed
-first, what is lost is discarded. Any failure of a transaction discards everything uncommitted, sends
-every task through its stages again and replays: there is one path for all of them.
+first, what is lost is discarded. Any failure of a transaction discards everything uncommitted,
+sends every task through its stages again and replays: there is one path for all of them.
 
 Invariants:
 1. records are processed only for tasks in stage RUNNING;
@@ -34,7 +34,7 @@ from logstate.internal_topics import prepare
 from logstate.manifest import manifest_record
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
-from logstate.restore import Restorer, RestoreListener
+from logstate.restore import RestoreListener, Restorer
 from logstate.seams import Admin, Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
 from logstate.task import Task
 from logstate.task_starter import TaskStarter
@@ -65,7 +65,7 @@ class Session:
 
 
 class Worker:
-    """See the module. ``new_task`` makes a Task with its stores; ``drive`` runs callbacks' steps."""
+    """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks."""
 
     def __init__(
         self,
@@ -373,9 +373,7 @@ class Worker:
         return [o for o in self.tasks.values() if o.stage is Stage.RUNNING]
 
     def _has_uncommitted(self) -> bool:
-        return any(
-            o.running.has_uncommitted_input or o.running.outputs for o in self._running()
-        )
+        return any(o.running.has_uncommitted_input or o.running.outputs for o in self._running())
 
     # ------------------------------------------------------------------ committing
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from logstate import metric_catalogue as catalogue
+import logstate.metric_catalogue as catalogue
 from logstate.commit import CommitReport
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
@@ -43,7 +43,7 @@ class WorkerObserver:
     def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """The set of tasks or a stage changed."""
         self.tasks = dict(tasks)
-        by_stage = {stage: 0 for stage in Stage if stage is not Stage.CLOSED}
+        by_stage: dict[Stage, int] = dict.fromkeys(Stage, 0)
         for owned in tasks.values():
             by_stage[owned.stage] += 1
         for stage, count in by_stage.items():
@@ -137,6 +137,6 @@ class WorkerObserver:
             key = f"restored:{target.store}"
             grown = target.restored_records - seen.get(key, 0.0)
             seen[key] = float(target.restored_records)
-            self.metrics.counter(
-                catalogue.RESTORED_RECORDS, task=name, store=target.store
-            ).add(max(0.0, grown))
+            self.metrics.counter(catalogue.RESTORED_RECORDS, task=name, store=target.store).add(
+                max(0.0, grown)
+            )
