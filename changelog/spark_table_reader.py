@@ -17,7 +17,7 @@ Invariants: tombstones take part in finding the latest record and are dropped af
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -30,7 +30,7 @@ from logstate.changelog.spark_cut import (
     committed_positions,
     log_reader,
 )
-from logstate.changelog.spark_options import LATEST_COMMIT, SourceOptions
+from logstate.changelog.spark_options import LATEST, LATEST_COMMIT, SourceOptions
 from logstate.changelog.spark_tables import StoreTable, TableRow, record_batch
 from logstate.errors import ConfigError, RestoreError
 from logstate.records import FetchedRecord, TopicPartition
@@ -91,10 +91,11 @@ class TableReader(DataSourceReader):
         columns = table.batch_columns(
             with_tombstones=self._options.include_tombstones, with_meta=self._options.include_meta
         )
-        latest = self._latest_records(table, partition)
-        rows = _versions(latest) if table.is_versioned else [TableRow(r) for r in latest]
-        if not self._options.include_tombstones:
-            rows = [row for row in rows if row.record.value() is not None]
+        rows = table_rows(
+            table,
+            self._latest_records(table, partition),
+            with_tombstones=self._options.include_tombstones,
+        )
         for start in range(0, len(rows), BATCH_ROWS):
             yield record_batch(columns, rows[start : start + BATCH_ROWS])
 
@@ -102,29 +103,34 @@ class TableReader(DataSourceReader):
         log = TopicPartition(self._source.topic, partition.partition)
         config, stall = self._options.client_config, self._options.stall_seconds
         reader = log_reader()
-        latest = _Latest(table, self._keys, partition.log_start)
+        latest = LatestRecords(table, self._keys, partition.log_start)
 
         def read_on(start: int, end: int) -> Iterator[list[FetchedRecord]]:
             found: Iterator[list[FetchedRecord]] = reader.read_partition(
-                config, log, start=start, end=end, stall_seconds=stall
+                config, log, start=start, end=end, may_skip=True, stall_seconds=stall
             )
             return found
 
-        for records in read_on(reader.BEGINNING, partition.end):
+        for records in read_on(partition.log_start, partition.end):
             latest.add(records)
+        latest.reach(partition.end)
         if not latest.has_holes:
             return latest.records()
         stable_end = reader.log_bounds(config, [log])[log].stable_end
         ahead = [r for records in read_on(partition.end, stable_end) for r in records]
         if not latest.is_doubtful(ahead):
             return latest.records()
-        newer = self._newer_end(log, partition.end, latest)
+        newer = self._newer_end(log, partition.end, stable_end, latest)
         latest.add([record for record in ahead if (record.offset() or 0) < newer])
         for records in read_on(max(stable_end, partition.end), newer):
             latest.add(records)
         return latest.records()
 
-    def _newer_end(self, log: TopicPartition, end: int, latest: _Latest) -> int:
+    def _newer_end(
+        self, log: TopicPartition, end: int, stable_end: int, latest: LatestRecords
+    ) -> int:
+        if self._options.cut == LATEST:
+            return max(end, stable_end)
         if self._options.cut == LATEST_COMMIT and self._options.application is not None:
             positions = committed_positions(self._options, self._options.application, self._source)
             return max(end, positions[log.partition] or 0)
@@ -151,7 +157,7 @@ class KeyFilteringTableReader(TableReader):
         return iter(filters)  # Spark evaluates all of them again: we only read less
 
 
-class _Latest:
+class LatestRecords:
     """The newest record of each row seen so far, and what the offsets tell about compaction."""
 
     def __init__(self, table: StoreTable, keys: frozenset[bytes] | None, log_start: int) -> None:
@@ -161,34 +167,51 @@ class _Latest:
         self._keys_seen: set[bytes] = set()  # versioned stores, where a row is not a key
         self._next_offset = log_start
         self._has_repeats = False
+        self._stream_time = -1
         self.has_holes = False
         self.has_wide_holes = False
 
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
-        rows, next_offset = self._rows, self._next_offset
+        rows = self._rows
         wanted, inner_key = self._keys, self._table.inner_key
         is_versioned, keys_seen = self._table.is_versioned, self._keys_seen
         distinct = keys_seen if is_versioned else rows
         before, taken = len(distinct), 0
         for record in records:
             offset: int = record.offset()  # type: ignore[assignment]
-            if offset != next_offset:
-                self.has_holes = True
-                # One transaction marker is a hole of one.
-                self.has_wide_holes = self.has_wide_holes or offset > next_offset + 1
-            next_offset = offset + 1
+            if offset != self._next_offset:
+                self.reach(offset)
+            self._next_offset = offset + 1
             key: bytes = record.key()
             if wanted is not None and inner_key(key) not in wanted:
                 continue
             taken += 1
             if is_versioned:
                 keys_seen.add(key)
-                rows[key, record.timestamp()[1]] = record
+                valid_from = record.timestamp()[1]
+                if not self._is_expired(valid_from):
+                    rows[key, valid_from] = record
             else:
                 rows[key] = record
-        self._next_offset = next_offset
         self._has_repeats = self._has_repeats or len(distinct) < before + taken
+
+    def _is_expired(self, valid_from: int) -> bool:
+        # A version that came too late was refused by the store, and is in its log all the same.
+        if self._table.history_ms is None:
+            return False
+        if valid_from < self._stream_time - self._table.history_ms:
+            return True
+        self._stream_time = max(self._stream_time, valid_from)
+        return False
+
+    def reach(self, offset: int) -> None:
+        """Note that the position is ``offset`` now, and what is missing on the way there."""
+        missing = offset - self._next_offset
+        self.has_holes = self.has_holes or missing > 0
+        # A transaction marker is a hole of one, so only wider ones speak for compaction.
+        self.has_wide_holes = self.has_wide_holes or missing > 1
+        self._next_offset = offset
 
     def is_doubtful(self, ahead: list[FetchedRecord]) -> bool:
         """Whether a record before the cut may have been erased by one of ``ahead``, behind it."""
@@ -206,7 +229,17 @@ class _Latest:
         return list(self._rows.values())
 
 
-def _versions(records: list[FetchedRecord]) -> list[TableRow]:
+def table_rows(
+    table: StoreTable, latest: Sequence[FetchedRecord], *, with_tombstones: bool
+) -> list[TableRow]:
+    """The rows that the newest record of each row gives, deletes honoured."""
+    rows = _versions(latest) if table.is_versioned else [TableRow(record) for record in latest]
+    if with_tombstones:
+        return rows
+    return [row for row in rows if row.record.value() is not None]
+
+
+def _versions(records: Sequence[FetchedRecord]) -> list[TableRow]:
     """Versions of each key in order of validity; a tombstone ends the version before it."""
     newest_first = sorted(
         ((record.key(), max(record.timestamp()[1], 0), record) for record in records),

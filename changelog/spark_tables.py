@@ -86,6 +86,8 @@ class StoreTable:
     def __init__(self, entry: Mapping[str, Any], *, are_times_integers: bool = False) -> None:
         self.kind = str(entry["kind"])
         self.is_versioned = self.kind.startswith("versioned")
+        self.history_ms: int | None = entry.get("history_ms", entry.get("retention_ms"))
+        """Versioned stores: how far back of stream time a version may begin when it is written."""
         self._are_times_integers = are_times_integers
         key, value = entry.get("key"), entry.get("value")
         self._size_ms = entry.get("window_size_ms")

@@ -16,8 +16,10 @@ Not responsible for: what the bytes mean.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -25,6 +27,17 @@ import confluent_kafka.admin
 
 from logstate.errors import BrokerError, LogstateError, RestoreError, TopicError
 from logstate.records import FetchedRecord, TopicPartition
+
+# The client library's own events and errors have names with an underscore; they are public.
+_PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
+_OUT_OF_RANGE = (
+    confluent_kafka.KafkaError._AUTO_OFFSET_RESET,
+    confluent_kafka.KafkaError.OFFSET_OUT_OF_RANGE,
+)
+_UNREACHABLE = (
+    confluent_kafka.KafkaError._TRANSPORT,
+    confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
+)
 
 _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
@@ -65,8 +78,7 @@ def partition_counts(config: Mapping[str, Any], topics: Iterable[str]) -> dict[s
     Raises TopicError for a topic that does not exist, BrokerError if nobody answers.
     """
     names = confluent_kafka.TopicCollection(list(topics))
-    admin = _admin(config)  # must live until the answers are in
-    futures = admin.describe_topics(names, request_timeout=_REQUEST_SECONDS)
+    futures = _admin(config).describe_topics(names, request_timeout=_REQUEST_SECONDS)
     return {
         topic: len(_result(future, config, f"topic {topic!r}").partitions)
         for topic, future in futures.items()
@@ -162,7 +174,11 @@ def read_partition(
 
 
 def latest_values(config: Mapping[str, Any], partition: TopicPartition) -> dict[bytes, bytes]:
-    """The latest committed value of every key of a small compacted partition, deletes honoured."""
+    """The latest committed value of every key of a small compacted partition, deletes honoured.
+
+    Raises TopicError if there is no such topic.
+    """
+    partition_counts(config, [partition.topic])
     bounds = log_bounds(config, [partition])[partition]
     latest: dict[bytes, bytes] = {}
     for records in read_partition(
@@ -195,7 +211,7 @@ def _take(
             if position > end:
                 return records, end
             records.append(message)
-        elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+        elif error.code() == _PARTITION_EOF:
             position = max(position, message.offset())
         else:
             _raise_unless_passing(error, partition, position)
@@ -204,13 +220,12 @@ def _take(
 
 def _raise_unless_passing(error: Any, partition: TopicPartition, position: int) -> None:
     code = error.code()
-    kafka_error = confluent_kafka.KafkaError
-    if code in (kafka_error._AUTO_OFFSET_RESET, kafka_error.OFFSET_OUT_OF_RANGE):
+    if code in _OUT_OF_RANGE:
         raise RestoreError(
             f"{partition}: offset {position} is not in the log ({error.str()}); retention or a "
             "deletion removed it, or the topic was created anew; start again from a full read"
         )
-    if error.retriable() or code in (kafka_error._TRANSPORT, kafka_error._ALL_BROKERS_DOWN):
+    if error.retriable() or code in _UNREACHABLE:
         return  # the client goes on by itself; the deadline bounds how long
     raise BrokerError(f"{partition}: reading stopped at offset {position}: {error.str()}")
 
@@ -257,6 +272,13 @@ def _list_offsets(
 
 
 def _admin(config: Mapping[str, Any]) -> Any:
+    # A new client's first request now and then waits a second for its connection, so clients are
+    # kept; per process, because a forked child must not use its parent's.
+    return _kept_admin(os.getpid(), tuple(sorted(config.items())))
+
+
+@lru_cache(maxsize=4)
+def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  # noqa: ARG001
     return confluent_kafka.admin.AdminClient(dict(config))
 
 

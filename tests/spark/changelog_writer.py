@@ -1,0 +1,195 @@
+"""Writes what an application would: changelogs, committed cuts and a manifest, in transactions."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from logstate.changelog.cut import MANIFEST_KEY, cuts_topic, encode_task_cut
+from logstate.log_reader import log_bounds
+from logstate.records import TopicPartition as LogPartition
+
+Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
+
+STRING = {"format": "string", "schema": None}
+INT64 = {"format": "int64", "schema": None}
+
+
+def int64(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def window_key(key: str, start_ms: int, sequence: int = 0) -> bytes:
+    return key.encode() + struct.pack(">qi", start_ms, sequence)
+
+
+def session_key(key: str, start_ms: int, end_ms: int) -> bytes:
+    return key.encode() + struct.pack(">qq", end_ms, start_ms)
+
+
+class ApplicationLog:
+    """The topics of one application, written by hand."""
+
+    def __init__(self, bootstrap: str, application: str, partitions: int = 2) -> None:
+        self.bootstrap = bootstrap
+        self.application = application
+        self.partitions = partitions
+        self.source = f"{application}-in"
+        self._config = {"bootstrap.servers": bootstrap}
+        self._admin = AdminClient(self._config)
+        self._stores: dict[str, dict[str, Any]] = {}
+        self._producer = self.new_producer()
+        self._create(self.source, partitions, {})
+        self._create(cuts_topic(application), 1, {"cleanup.policy": "compact"})
+
+    def changelog(self, store: str) -> str:
+        return f"{self.application}-{store}-changelog"
+
+    def add_store(
+        self,
+        name: str,
+        kind: str = "key_value",
+        *,
+        key: Mapping[str, Any] = STRING,
+        value: Mapping[str, Any] = INT64,
+        config: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> str:
+        """Create the changelog topic, enter the store into the manifest, return the topic."""
+        topic = self.changelog(name)
+        self._create(topic, self.partitions, {"cleanup.policy": "compact", **(config or {})})
+        self._stores[name] = {
+            "kind": kind,
+            "changelog_topic": topic,
+            "partitions": self.partitions,
+            "sub_topology": 0,
+            "source_topics": [self.source],
+            "key": dict(key),
+            "value": dict(value),
+            "window_size_ms": None,
+            "retention_ms": None,
+            **more,
+        }
+        self.write_manifest()
+        return topic
+
+    def write_manifest(self) -> None:
+        manifest = {
+            "version": 1,
+            "application_id": self.application,
+            "describe": "",
+            "stores": self._stores,
+        }
+        with self.transaction() as producer:
+            producer.produce(
+                cuts_topic(self.application), key=MANIFEST_KEY, value=json.dumps(manifest)
+            )
+
+    def new_producer(self) -> Producer:
+        producer = Producer(
+            {
+                **self._config,
+                "transactional.id": f"{self.application}-{time.monotonic_ns()}",
+                "transaction.timeout.ms": 60_000,
+                "linger.ms": 0,
+            }
+        )
+        producer.init_transactions(30)
+        return producer
+
+    @contextmanager
+    def transaction(self, *, aborts: bool = False) -> Iterator[Producer]:
+        producer = self._producer
+        producer.begin_transaction()
+        yield producer
+        producer.flush(30)
+        if aborts:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    def write(
+        self, topic: str, changes: Sequence[Change], *, partition: int = 0, aborts: bool = False
+    ) -> int:
+        """One transaction; returns the position after its last record."""
+        with self.transaction(aborts=aborts) as producer:
+            position = write_open(producer, topic, changes, partition)
+        self._wait_stable(topic, partition, position)
+        return position
+
+    def commit(
+        self,
+        input_offset: int,
+        positions: Mapping[str, int],
+        *,
+        partition: int = 0,
+        padding: int = 0,
+        changes: Callable[[Producer], None] = lambda producer: None,
+    ) -> None:
+        """Commit one task's offset with its cut, as the application's group."""
+        task_cut = encode_task_cut(
+            {self.source: (input_offset, 0)},
+            positions=positions,
+            clocks={f"clock-{n}": n for n in range(padding)},
+            topic_ids={},
+        )
+        offset = TopicPartition(
+            self.source, partition, input_offset, metadata=task_cut.metadata[self.source]
+        )
+        consumer = Consumer({**self._config, "group.id": self.application})
+        with self.transaction() as producer:
+            changes(producer)
+            if task_cut.record is not None:
+                producer.produce(
+                    cuts_topic(self.application),
+                    key=f"cut:0_{partition}",
+                    value=task_cut.record,
+                )
+            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+        consumer.close()
+
+    def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
+        """What retention does: the log begins at this offset from now on."""
+        (future,) = self._admin.delete_records([TopicPartition(topic, partition, offset)]).values()
+        future.result(30)
+
+    def _wait_stable(self, topic: str, partition: int, position: int) -> None:
+        # A commit returns before its markers are on the partitions.
+        log, deadline = LogPartition(topic, partition), time.monotonic() + 30
+        while log_bounds(self._config, [log])[log].stable_end < position:
+            assert time.monotonic() < deadline, f"{log} did not become stable"
+
+    def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+        new = NewTopic(topic, partitions, 1, config=dict(config))
+        for future in self._admin.create_topics([new]).values():
+            future.result(30)
+
+
+def write_open(
+    producer: Producer, topic: str, changes: Sequence[Change], partition: int = 0
+) -> int:
+    """Records into the producer's open transaction; returns the position after the last one."""
+    offsets: list[int] = []
+
+    def delivered(error: object, message: Any) -> None:
+        assert error is None
+        offsets.append(message.offset())
+
+    for key, value, *time_ms in changes:
+        producer.produce(
+            topic,
+            key=key,
+            value=value,
+            partition=partition,
+            timestamp=time_ms[0] if time_ms else int(time.time() * 1000),
+            on_delivery=delivered,
+        )
+    producer.flush(30)
+    return max(offsets) + 1

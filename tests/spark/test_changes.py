@@ -1,0 +1,195 @@
+"""The stream of a store is every committed change, in order, with deletes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
+
+Stream = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def stream(spark: SparkSession, log: ApplicationLog) -> Stream:
+    def load(store: str, **options: Any) -> DataFrame:
+        reader = spark.readStream.format("logstate").options(
+            bootstrap=log.bootstrap,
+            application=log.application,
+            store=store,
+            readChangeFeed="true",
+            stallSeconds="15",
+        )
+        return reader.options(**options).load()
+
+    return load
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., list[list[tuple[Any, ...]]]]:
+    """Run a stream over what is there now; returns the rows of each micro-batch."""
+
+    def collect(stream: DataFrame, *columns: str) -> list[list[tuple[Any, ...]]]:
+        batches: list[list[tuple[Any, ...]]] = []
+
+        def take(batch: DataFrame, batch_id: int) -> None:
+            rows = batch.select(*columns).orderBy("_partition", "_offset").collect()
+            batches.append([tuple(row) for row in rows])
+
+        query = (
+            stream.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(60)
+        assert query.exception() is None
+        return batches
+
+    return collect
+
+
+def test_updates_and_deletes_come_in_order_with_their_coordinates(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1)), (b"a", int64(2)), (b"b", int64(3))])
+    log.write(topic, [(b"a", None)])
+
+    changes = stream("spend")
+    batches = run(changes, "change_type", "key", "value", "_partition", "_offset")
+
+    assert changes.columns == ["change_type", "key", "value", "_partition", "_offset", "_timestamp"]
+    assert batches == [
+        [
+            ("update", "a", 1, 0, 0),
+            ("update", "a", 2, 0, 1),
+            ("update", "b", 3, 0, 2),
+            ("delete", "a", None, 0, 4),
+        ]
+    ]
+
+
+def test_a_query_goes_on_where_its_checkpoint_stands(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1))])
+    assert run(stream("spend"), "key", "value") == [[("a", 1)]]
+    log.write(topic, [(b"b", int64(9))], aborts=True)
+    log.write(topic, [(b"c", int64(2))], partition=1)
+
+    assert run(stream("spend"), "key", "value") == [[("c", 2)]]
+
+
+def test_aborted_and_open_transactions_are_not_in_the_feed(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1))])
+    log.write(topic, [(b"x", int64(9))], aborts=True)
+    other = log.new_producer()
+    other.begin_transaction()
+    write_open(other, topic, [(b"y", int64(9))])
+
+    try:
+        assert run(stream("spend"), "key", "value") == [[("a", 1)]]
+    finally:
+        other.abort_transaction(30)
+
+
+def test_batches_are_bounded_and_lose_nothing(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    for partition in (0, 1):
+        changes = [(b"%d" % n, int64(n)) for n in range(10)]
+        log.write(topic, changes, partition=partition)
+
+    batches = run(stream("spend", maxOffsetsPerTrigger="6"), "value")
+
+    assert len(batches) >= 4
+    assert max(len(batch) for batch in batches) <= 6
+    assert sorted(value for batch in batches for (value,) in batch) == sorted([*range(10)] * 2)
+
+
+def test_windows_are_columns_of_the_feed_too(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("hourly", "window", window_size_ms=1_000)
+    log.write(topic, [(window_key("a", 5_000), int64(1))])
+
+    batches = run(stream("hourly", times="ms"), "key", "window_start", "window_end", "value")
+
+    assert batches == [[("a", 5_000, 6_000, 1)]]
+
+
+def test_a_query_can_start_at_given_offsets(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1)), (b"b", int64(2))])
+
+    starting = json.dumps({topic: {"0": 1, "1": 0}})
+
+    assert run(stream("spend", startingOffsets=starting), "key") == [[("b",)]]
+
+
+def test_changes_up_to_a_cut_can_be_read_as_a_table(
+    log: ApplicationLog, table: Callable[..., DataFrame]
+) -> None:
+    topic = log.add_store("spend")
+    position = log.write(topic, [(b"a", int64(1)), (b"a", None)])
+    log.write(topic, [(b"a", int64(9))])
+
+    cut = json.dumps({topic: {"0": position, "1": 0}})
+    changes = table("spend", readChangeFeed="true", cut=cut)
+
+    assert changes.select("change_type", "key", "value").collect() == [
+        ("update", "a", 1),
+        ("delete", "a", None),
+    ]
+
+
+def test_a_stream_without_the_change_feed_says_what_to_set(
+    spark: SparkSession, log: ApplicationLog, run: Callable[..., Any]
+) -> None:
+    log.add_store("spend")
+    stream = (
+        spark.readStream.format("logstate")
+        .options(bootstrap=log.bootstrap, application=log.application, store="spend")
+        .load()
+    )
+
+    with pytest.raises(PySparkException, match="readChangeFeed"):
+        run(stream)
+
+
+def test_a_checkpoint_beyond_the_end_of_the_log_is_another_topic(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend")
+    starting = json.dumps({topic: {"0": 100, "1": 0}})
+
+    with pytest.raises(PySparkException, match="truncated or created anew"):
+        run(stream("spend", startingOffsets=starting), "key")
+
+
+def test_a_start_that_retention_removed_is_refused_unless_gaps_are_allowed(
+    log: ApplicationLog, stream: Stream, run: Callable[..., Any]
+) -> None:
+    topic = log.add_store("spend", config={"cleanup.policy": "compact,delete"})
+    log.write(topic, [(b"a", int64(1)), (b"b", int64(2)), (b"c", int64(3))])
+    log.delete_before(topic, 2)
+    starting = json.dumps({topic: {"0": 0, "1": 0}})
+
+    with pytest.raises(PySparkException, match="retention removed what is between"):
+        run(stream("spend", startingOffsets=starting), "key")
+    lenient = stream("spend", startingOffsets=starting, failOnDataLoss="false")
+    assert run(lenient, "key") == [[("c",)]]

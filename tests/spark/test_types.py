@@ -1,0 +1,117 @@
+"""Descriptions of serdes become columns, and the Arrow type is the one Spark expects."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from logstate.changelog.spark_key_filter import wanted_keys
+from logstate.changelog.spark_tables import StoreTable, spark_schema
+from logstate.changelog.spark_types import column_type, json_type
+
+
+class Item(msgspec.Struct):
+    sku: str
+    pieces: int = 1
+
+
+class Order(msgspec.Struct):
+    total: int
+    rate: float
+    items: list[Item]
+    counts: dict[str, int]
+    either: int | str
+    note: str | None = None
+    state: Literal["open", "paid"] = "open"
+    parent: Order | None = None
+    pair: tuple[int, str] = (0, "")
+
+
+def described(kind: type) -> dict[str, Any]:
+    # The manifest is JSON, so that is what a reader sees of a schema.
+    schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(kind)))
+    return {"format": "json", "schema": schema}
+
+
+def test_a_struct_type_becomes_struct_columns_and_the_rest_json_text() -> None:
+    assert column_type(described(Order)).spark.simpleString() == (
+        "struct<total:bigint,rate:double,items:array<struct<sku:string,pieces:bigint>>,"
+        "counts:map<string,bigint>,either:string,note:string,state:string,parent:string,"
+        "pair:string>"
+    )
+
+
+def test_json_documents_fill_their_columns_and_defaults_fill_what_is_absent() -> None:
+    column = column_type(described(Order))
+    order = Order(3, 0.5, [Item("x")], {"a": 1}, "text", parent=Order(1, 1.0, [], {}, 7))
+    partial = b'{"total": 1, "rate": 1, "items": [{"sku": "y"}], "counts": {}, "either": 5}'
+
+    values = [column.decode(msgspec.json.encode(order)), column.decode(partial), None]
+    filled = pa.array(values, column.arrow).to_pylist()
+
+    assert filled[0]["items"] == [{"sku": "x", "pieces": 1}]
+    assert filled[0]["counts"] == [("a", 1)]
+    assert filled[0]["either"] == '"text"'
+    assert msgspec.json.decode(filled[0]["parent"])["total"] == 1
+    assert filled[1]["items"] == [{"sku": "y", "pieces": 1}]
+    assert filled[1]["state"] == "open"
+    assert filled[1]["pair"] == '[0,""]'
+    assert filled[2] is None
+
+
+@pytest.mark.parametrize(
+    ("data", "description", "value", "name"),
+    [
+        (b"caf\xc3\xa9", "string", "café", "string"),
+        ((-5).to_bytes(8, "big", signed=True), "int64", -5, "bigint"),
+        ((-5).to_bytes(4, "big", signed=True), "int32", -5, "int"),
+        (b"\x3f\xf8" + bytes(6), "float64", 1.5, "double"),
+        (b"\x01", "boolean", True, "boolean"),
+        (b"\x00\xff", "bytes", b"\x00\xff", "binary"),
+        (b"\x00\xff", "protobuf", b"\x00\xff", "binary"),
+        (b'{"free": "form"}', "json", '{"free": "form"}', "string"),
+    ],
+)
+def test_simple_formats(data: bytes, description: str, value: object, name: str) -> None:
+    column = column_type({"format": description, "schema": None})
+
+    assert column.decode(data) == value
+    assert column.spark.simpleString() == name
+
+
+def test_names_that_differ_in_case_only_are_no_columns() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "A": {"type": "integer"}},
+    }
+
+    assert json_type(schema).spark == spark.StringType()
+
+
+@pytest.mark.parametrize("kind", ["key_value", "window", "session", "versioned", "outer_join"])
+@pytest.mark.parametrize("are_times_integers", [True, False])
+def test_arrow_types_are_those_spark_asks_for(kind: str, are_times_integers: bool) -> None:
+    table = StoreTable(
+        {"kind": kind, "key": {"format": "string"}, "value": described(Order)},
+        are_times_integers=are_times_integers,
+    )
+    for columns in (
+        table.batch_columns(with_tombstones=True, with_meta=True),
+        table.change_columns(with_meta=True),
+    ):
+        own = pa.schema([(column.name, column.arrow) for column in columns])
+
+        assert own.equals(to_arrow_schema(spark_schema(columns), timezone="UTC"))
+
+
+def test_formats_with_several_encodings_are_not_narrowed() -> None:
+    from pyspark.sql.datasource import EqualTo
+
+    assert wanted_keys([EqualTo(("key",), "a")], "json") is None
+    assert wanted_keys([EqualTo(("value",), "a")], "string") is None
+    assert wanted_keys([EqualTo(("key",), "a")], "string") == {b"a"}
