@@ -2,14 +2,13 @@
 
 Nodes belong together if a record can get from one to the other without a topic, or if they share a
 store: only then can one task, which owns one partition of everything, run them. Numbers go by the
-names of the sources, in sorted order; global stores take part in the numbering.
+order of writing, so what is upstream comes first; global stores take part in the numbering.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logstate.errors import TopologyError
 from logstate.topology.graph import SourceNode
 from logstate.topology.plan_builder import PlanBuilder
 
@@ -43,17 +42,9 @@ def node_groups(plan: PlanBuilder) -> list[list[str]]:
     for processor, stores in plan.connections.items():
         for store in stores:
             sets.unite(first_user.setdefault(store, processor), processor)
-    sources = sorted(name for name, node in plan.nodes.items() if isinstance(node, SourceNode))
     groups: dict[str, list[str]] = {}
-    for name in sources:
-        groups.setdefault(sets.root(name), [])
-    for name, node in plan.nodes.items():
-        if (root := sets.root(name)) not in groups:
-            raise TopologyError(
-                f"Operator {name!r} is not connected to any source: no record can reach it.",
-                declared_at=node.declared_at,
-            )
-        groups[root].append(name)
+    for name in plan.nodes:
+        groups.setdefault(sets.root(name), []).append(name)
     return list(groups.values())
 
 
