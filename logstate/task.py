@@ -96,7 +96,11 @@ class Task:
         self.send = self.outputs.append
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
         self._arrivals = 0
-        self.state = open_state(self)
+        #: clocks that stores ask for while the state, which keeps them from then on, is opened
+        self._early_cells: dict[str, TimeCell] = {}
+        self._state: TaskState | None = None
+        self._state = self.state = open_state(self)
+        self.state.cells.update(self._early_cells)
         self._sources: dict[str, CompiledSource] = {}
         for sub_topology in sub_topologies:
             self._sources.update(compile_sub_topology(sub_topology, self))
@@ -118,7 +122,9 @@ class Task:
         return store if store is not None else self._global_stores[name]
 
     def time_cell(self, name: str) -> TimeCell:
-        return self.state.time_cell(name)
+        if self._state is None:
+            return self._early_cells.setdefault(name, TimeCell())
+        return self._state.time_cell(name)
 
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
@@ -271,8 +277,7 @@ class Task:
         self, queue: PartitionQueue, head: tuple[int, object, object, FetchedRecord]
     ) -> None:
         timestamp, key, value, record = head
-        if timestamp > self.stream_time:
-            self.stream_time = timestamp
+        self.stream_time = max(self.stream_time, timestamp)
         headers = record.headers()
         offset = record.offset() or 0
         self.timestamp = timestamp
