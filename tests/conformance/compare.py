@@ -106,8 +106,17 @@ def _list_differences(
 ) -> Iterator[Difference]:
     for index, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=MISSING)):
         if left != right or type(left) is not type(right):
-            yield Difference(f"{member}[{index}]", left, right)
+            # Records are shown whole; what lies deeper in a tree is shown alone.
+            nested = isinstance(left, dict) and member.startswith("names")
+            yield from _inner(f"{member}[{index}]", left, right, nested)
             return
+
+
+def _inner(path: str, left: Any, right: Any, nested: bool) -> Iterator[Difference]:
+    if nested and isinstance(right, dict):
+        yield next(_tree_differences(path, left, right))
+    else:
+        yield Difference(path, left, right)
 
 
 def _tree_differences(path: str, expected: Any, actual: Any) -> Iterator[Difference]:

@@ -16,7 +16,7 @@ from .wire import decode_headers
 
 
 def contents(spec: StoreSpec, store: Any, keys: Iterable[Any]) -> dict[str, Any]:
-    """The recorded form of a store. ``keys``: every key that was ever logged to it, in order."""
+    """The recorded form of a store. ``keys``: every key a versioned store may hold, in order."""
     if spec.kind in ("suppress_buffer", "join_buffer"):
         return _buffer(store)
     if spec.kind == "foreign_key_subscription":

@@ -8,7 +8,7 @@ from logstate.records import Record
 from logstate.topology import Processor, ProcessorContext
 
 
-class NamedProcessor(Processor):
+class NamedProcessor(Processor[Any, Any, Any, Any]):
     """A processor with the arguments and the stores of its step."""
 
     takes_null_keys = False

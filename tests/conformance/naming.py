@@ -6,6 +6,7 @@ from typing import Any
 
 from logstate.stores import StoreSpec
 from logstate.topology import Topology
+from logstate.topology.description import GlobalStoreDescription, NodeDescription
 
 from .compare import Graph
 from .vectors import Case
@@ -45,10 +46,10 @@ def changelog_topic(application_id: str, spec: StoreSpec) -> str:
     return spec.source_topic or f"{application_id}-{spec.name}-changelog"
 
 
-def _node(node: Any) -> dict[str, Any]:
+def _node(node: NodeDescription) -> dict[str, Any]:
     found: dict[str, Any] = {"name": node.name, "type": node.kind}
     if node.kind == "source":
-        found["topics"] = list(node.topics)
+        found["topics"] = sorted(node.topics)
     elif node.kind == "sink":
         found["topic"] = node.topic
     else:
@@ -56,12 +57,11 @@ def _node(node: Any) -> dict[str, Any]:
     return found | {"successors": sorted(node.successors)}
 
 
-def _global_store(part: Any) -> dict[str, Any]:
-    source, processor = part.nodes
+def _global_store(part: GlobalStoreDescription) -> dict[str, Any]:
     return {
         "id": part.id,
-        "source": source.name,
-        "topics": list(source.topics),
-        "processor": processor.name,
-        "stores": sorted(processor.stores),
+        "source": part.source.name,
+        "topics": sorted(part.source.topics),
+        "processor": part.processor.name,
+        "stores": sorted(part.processor.stores),
     }

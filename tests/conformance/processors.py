@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from logstate.records import Record
-from logstate.topology import Processor
 
 from .functions import text, wrap
 from .named_processor import NamedProcessor
@@ -27,12 +26,11 @@ class CountPunctuate(NamedProcessor):
     """Counts silently; a punctuation forwards a tick and every count."""
 
     def start(self) -> None:
-        start_ms = self.args.get("start_ms")
         self.context.schedule(
             timedelta(milliseconds=self.args["interval_ms"]),
             self.args["time"],
             self.punctuate,
-            start=None if start_ms is None else timedelta(milliseconds=start_ms),
+            start=self.args.get("start_ms"),
         )
 
     def handle(self, record: Record[Any, Any]) -> None:
@@ -169,7 +167,7 @@ PROCESSORS: dict[str, type[NamedProcessor]] = {
 
 def supplier_of(
     name: str, args: dict[str, Any] | None, stores: list[str]
-) -> Callable[[], Processor]:
+) -> Callable[[], NamedProcessor]:
     """What makes the named processor, once per task."""
     if name not in PROCESSORS:
         raise ValueError(f"there is no processor {name!r}; known: {', '.join(PROCESSORS)}")

@@ -7,10 +7,12 @@ from typing import Any
 
 from logstate.errors import LogstateError
 from logstate.records import ProducedRecord
+from logstate.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 
 from .contents import contents
+from .naming import changelog_topic
 from .settings import driver_settings
 from .vectors import Case, Run
 from .wire import WireType, decode_headers, encode_headers, topic_types
@@ -29,6 +31,7 @@ class _Replay:
     """Pipes the events and notes after each one what it caused."""
 
     def __init__(self, case: Case, topology: Topology, driver: TopologyTestDriver) -> None:
+        self.case = case
         self.topology = topology
         self.driver = driver
         self.inputs = {topic: topic_types(types) for topic, types in case.inputs.items()}
@@ -93,7 +96,19 @@ class _Replay:
 
     def _stores(self) -> dict[str, dict[str, Any]]:
         specs = {**self.topology.stores, **self.topology.global_stores}
-        return {name: contents(specs[name], self.driver.store(name)) for name in sorted(specs)}
+        return {
+            name: contents(spec, self.driver.store(name), self._keys(spec))
+            for name, spec in sorted(specs.items())
+        }
+
+    def _keys(self, spec: StoreSpec) -> list[Any]:
+        """Every key that was ever put into a store: versioned stores cannot be scanned."""
+        if spec.kind != "versioned":
+            return []
+        topic = changelog_topic(self.case.config["application.id"], spec)
+        decode = spec.key.deserializer(topic, True)
+        found = {record.key for record in self.driver.changelogs.get(topic, ())}
+        return [decode(key) for key in sorted(key for key in found if key is not None)]
 
 
 def recorded_class(failure: LogstateError) -> str:
