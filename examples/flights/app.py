@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from logstate import Processor, Record, StreamsBuilder, Topology, TumblingWindows
+from logstate.records import Record
+from logstate.topology import Processor, StreamsBuilder, Topology, TumblingWindows
 
 SOURCE_HEADER = "source"
 NO_TAIL_NUMBER = "no tail number"

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import msgspec
 
 from examples.flights.app import topology
-from logstate import Application
+from logstate.app import Application
 
 STATUS_INTERVAL_S = 0.25
 
@@ -33,7 +33,7 @@ class Status(msgspec.Struct, frozen=True, tag=True):
     consumed_records: int
     dropped_records: int
     restored_records: int
-    transactional_ids: tuple[str, ...]
+    transactional_id: str
 
 
 class StoresWritten(msgspec.Struct, frozen=True, tag=True):
@@ -66,7 +66,7 @@ def supervise(app: Application, commands: TextIO) -> None:
     stopped = threading.Event()
     threading.Thread(target=_obey, args=(app, commands, stopped), daemon=True).start()
     with app:
-        while not stopped.wait(STATUS_INTERVAL_S):
+        while app.is_alive and not stopped.wait(STATUS_INTERVAL_S):
             _print(status(app))
 
 
@@ -78,7 +78,7 @@ def status(app: Application) -> Status:
         consumed_records=_total(metrics, "records_consumed_total"),
         dropped_records=_total(metrics, "dropped_records_total"),
         restored_records=_total(metrics, "restore_total"),
-        transactional_ids=app.transactional_ids,
+        transactional_id=app.transactional_id,
     )
 
 

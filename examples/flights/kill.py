@@ -73,12 +73,11 @@ def aborted_records(bootstrap: str, kill: Kill) -> int:
 
 
 def _open_transaction(victim: Instance, bootstrap: str) -> Transaction | None:
-    status = victim.status
-    for transactional_id in status.transactional_ids if status else ():
-        transaction = describe_transaction(bootstrap, transactional_id)
-        if transaction is not None and transaction.state == "Ongoing":
-            return transaction
-    return None
+    if victim.status is None:
+        return None
+    transaction = describe_transaction(bootstrap, victim.status.transactional_id)
+    is_open = transaction is not None and transaction.state == "Ongoing"
+    return transaction if is_open else None
 
 
 def _is_pending(end: Offsets) -> bool:
