@@ -7,7 +7,6 @@ store from it: restoring the log must give the same store.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,7 +83,6 @@ class StoreBench:
 
     def reopen(self) -> None:
         """Close and open again over the same directory, replaying what was not applied."""
-        clocks = {name: cell.time for name, cell in self.context.cells.items()}
         self.state.discard()
         clocks = {name: cell.time for name, cell in self.context.cells.items()}
         self.state.close()
@@ -92,7 +90,11 @@ class StoreBench:
         position = self.state.positions.get(self.spec.name, 0)
         self.state.restore(self.spec.name, self.log[position:], len(self.log))
         self.state.set_clocks(clocks)
-        self.state.restored()
+
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """The store's committed and applied rows as they lie."""
+        self.state.apply()
+        return list(self.state._rows[self.spec.name].scan())
 
     def restored(self, batch: int = 1_000_000) -> StoreBench:
         """A new store in memory, built from the log alone."""
@@ -120,8 +122,3 @@ def open_state(
     )
     state.cells = context.cells
     return state
-
-
-def texts(rows: Sequence[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """Rows as text, for readable assertions."""
-    return [(key.decode(), value.decode()) for key, value in rows]
