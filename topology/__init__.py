@@ -1,9 +1,9 @@
 """What to compute: the DSL and the topology it builds.
 
-    builder = StreamsBuilder()
-    clicks = builder.stream("clicks", value=Click)
-    clicks.group_by_key().count(store="clicks-per-user")
-    topology = builder.build()
+builder = StreamsBuilder()
+clicks = builder.stream("clicks", value=Click)
+clicks.group_by_key().count(store="clicks-per-user")
+topology = builder.build()
 """
 
 from logstate.topology.branched import BranchedKStream

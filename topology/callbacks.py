@@ -99,8 +99,7 @@ def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
 
 def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable without parameters: ``int``, ``list``, ``lambda: 0``, a class."""
-    if not callable(function):
-        raise _error("initializer", function, "it is not callable", ("()",))
+    _check_callable("initializer", function, ("()",))
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -133,8 +132,7 @@ def _shape(
     function: Callable[..., Any], what: str, shapes: Sequence[str], counts: Sequence[int]
 ) -> int:
     """How many parameters to call ``function`` with; one of ``counts`` (ascending)."""
-    if not callable(function):
-        raise _error(what, function, "it is not callable", shapes)
+    _check_callable(what, function, shapes)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -157,11 +155,18 @@ def _shape(
     raise _error(what, function, found, shapes)
 
 
+def _check_callable(what: str, function: object, shapes: Sequence[str]) -> None:
+    if not callable(function):
+        raise TopologyError(
+            f"The {what} {function!r} is not callable. Accepted: {' or '.join(shapes)}.",
+            declared_at=declaration_site(),
+        )
+
+
 def _error(
     what: str, function: Callable[..., Any], found: str, shapes: Sequence[str]
 ) -> TopologyError:
-    site = function_site(function) if callable(function) else repr(function)
     return TopologyError(
-        f"The {what} {site} does not fit: {found}. Accepted: {' or '.join(shapes)}.",
+        f"The {what} {function_site(function)} does not fit: {found}. Accepted: {' or '.join(shapes)}.",
         declared_at=declaration_site(),
     )

@@ -54,11 +54,6 @@ class CogroupedKStream(Generic[K, A]):
 
     groups: Groups
 
-    @classmethod
-    def start(cls, grouped: KGroupedStream[K, Any], aggregator: Aggregator) -> Any:
-        """The first group."""
-        return cls(((grouped, aggregator),))
-
     def cogroup(
         self,
         grouped: KGroupedStream[K, V],

@@ -39,9 +39,7 @@ class CompiledSource:
     offset_reset: str | timedelta | None
 
 
-def compile_sub_topology(
-    sub_topology: SubTopology, task: TaskContext
-) -> dict[str, CompiledSource]:
+def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[str, CompiledSource]:
     """Resolved topic -> what to do with its records. Asks the task for its stores right away."""
     compiled: dict[str, Process] = {}
     # Parents come before children in the plan, so children first is the plan backwards.
@@ -65,9 +63,7 @@ def compile_sub_topology(
     }
 
 
-def _compile_source(
-    node: SourceNode, task: TaskContext, process: Process
-) -> list[CompiledSource]:
+def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[CompiledSource]:
     compiled = []
     for ref in node.topics:
         topic = task.topic_name(ref.name, is_internal=ref.is_internal)

@@ -123,9 +123,7 @@ def describe_plan(
 
 
 def _describe(plan: PlanBuilder, part: SubTopology) -> tuple[NodeDescription, ...]:
-    drafts = {
-        node.name: _Draft(node.name, _kind(plan, node.name)) for node in part.nodes
-    }
+    drafts = {node.name: _Draft(node.name, _kind(plan, node.name)) for node in part.nodes}
     # A set of names, copied into a map: both iterate by hash.
     for name in hash_order(hash_order(part.parents)):
         draft = drafts[name]
@@ -169,9 +167,7 @@ def _finish(plan: PlanBuilder, draft: _Draft) -> NodeDescription:
 
 def _describe_global(plan: PlanBuilder, part: SubTopology) -> GlobalStoreDescription:
     store = next(
-        store
-        for store in plan.global_stores.values()
-        if store.source.name == part.sources[0].name
+        store for store in plan.global_stores.values() if store.source.name == part.sources[0].name
     )
     source, processor = store.source, store.processor
     return GlobalStoreDescription(

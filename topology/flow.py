@@ -55,9 +55,7 @@ def optional_serde(spec: Any, inherited: Serde[Any] | None, what: str) -> Serde[
     return inherited if spec is None else _checked(spec, what)
 
 
-def required_serde(
-    spec: Any, inherited: Serde[Any] | None, what: str, option: str
-) -> Serde[Any]:
+def required_serde(spec: Any, inherited: Serde[Any] | None, what: str, option: str) -> Serde[Any]:
     """The given serde, else the inherited one, else TopologyError."""
     if spec is not None:
         return _checked(spec, what)

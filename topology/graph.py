@@ -11,8 +11,9 @@ handed over as ``forward``: a no-op without children, the child itself for one, 
 several. Stream edges call ``forward(key, value, timestamp, headers)``, table edges
 ``forward(key, new, old, timestamp, headers, is_latest)``; see `logstate.processing`.
 
-Invariants: names are unique in a topology; a node's output edge is a table edge exactly if its class
-says ``has_table_edge`` (every :class:`TableNode` does); ``compile`` keeps per-task state only in the closure, never on the node.
+Invariants: names are unique in a topology; a node's output edge is a table edge exactly if its
+class says ``has_table_edge`` (every :class:`TableNode` does); ``compile`` keeps per-task state only
+in the closure, never on the node.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Node:
 
 
 class SourceNode(Node):
-    """Reads topics. It has no loop: the task decodes, extracts timestamps and calls its children."""
+    """Reads topics. Has no loop: the task decodes, extracts timestamps and calls its children."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class TableNode(ProcessorNode):
     has_table_edge = True
     sends_old_values: bool = False
 
-    def enable_sending_old_values(self, *, force: bool) -> bool:
+    def enable_sending_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
         """Ask for old values. ``force``: materialise a source if that is what it takes.
 
         Returns whether this node will send them. The default is for nodes with a store of their

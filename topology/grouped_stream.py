@@ -131,7 +131,7 @@ class KGroupedStream(Flow[K, V]):
         """Start an aggregate of several grouped streams; see ``CogroupedKStream``."""
         from logstate.topology.cogrouped_stream import CogroupedKStream
 
-        return CogroupedKStream.start(self, callbacks.aggregator(aggregator))
+        return CogroupedKStream(((self, callbacks.aggregator(aggregator)),))
 
     def _aggregate(
         self,
@@ -199,7 +199,7 @@ class KGroupedStream(Flow[K, V]):
         return known, frozenset({known.name})
 
 
-def count_one(key: Any, value: Any, aggregate: int) -> int:
+def count_one(_key: Any, _value: Any, aggregate: int) -> int:
     """The aggregator of count()."""
     return aggregate + 1
 
@@ -207,7 +207,7 @@ def count_one(key: Any, value: Any, aggregate: int) -> int:
 def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
     """A reducer as an aggregator that starts with nothing."""
 
-    def reduce(key: Any, value: Any, aggregate: Any) -> Any:
+    def reduce(_key: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else reducer(aggregate, value)
 
     return reduce

@@ -51,7 +51,7 @@ class KGroupedTable(Flow[K, V]):
             "KTABLE-AGGREGATE-",
             lambda: 0,
             count_one,
-            lambda key, value, aggregate: aggregate - 1,
+            lambda _key, _value, aggregate: aggregate - 1,
             store=store,
             value=int64,
             emit=emit,

@@ -102,7 +102,7 @@ class ProcessorLogicalNode(LogicalNode):
     def write(self, plan: PlanBuilder) -> None:
         plan.add_processor(self.node, self.parent_names())
 
-    def use_versioned_semantics(self, parent: LogicalNode) -> None:
+    def use_versioned_semantics(self, parent: LogicalNode) -> None:  # noqa: ARG002
         if hasattr(self.node, "use_versioned_semantics"):
             self.node.use_versioned_semantics = True
 

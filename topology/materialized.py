@@ -1,8 +1,8 @@
 """Store declarations: ``Materialized`` for the DSL, and the specs of stores for processors.
 
-``store="spend"`` everywhere in the DSL is short for ``Materialized("spend")``. Retention defaults to
-what correctness needs and no more: window size + grace, twice the difference + grace for sliding
-windows, gap + grace for sessions; a smaller one is refused.
+``store="spend"`` everywhere in the DSL is short for ``Materialized("spend")``. Retention defaults
+to what correctness needs and no more: window size + grace, twice the difference + grace for
+sliding windows, gap + grace for sessions; a smaller one is refused.
 """
 
 from __future__ import annotations

@@ -118,14 +118,10 @@ def _sub_topology(
     for name in names:
         for parent in plan.parents[name]:
             children[parent].append(name)
-    used = dict.fromkeys(
-        store for name in names for store in plan.connections.get(name, ())
-    )
+    used = dict.fromkeys(store for name in names for store in plan.connections.get(name, ()))
     stores = [plan.stores[store] for store in used if store in plan.stores]
     if is_global:
-        stores = [
-            store.spec for store in plan.global_stores.values() if store.source.name in names
-        ]
+        stores = [store.spec for store in plan.global_stores.values() if store.source.name in names]
     return SubTopology(
         id=number,
         nodes=tuple(plan.nodes[name] for name in names),

@@ -1,8 +1,8 @@
 """Repartition topics in the logical graph: a filter, a sink, and the source on the other side.
 
-A topic is named ``<name>-repartition`` (the application id comes in front at run time; the suffix is
-never doubled). Its three nodes are ``<topic>-filter``, ``-sink`` and ``-source``. The filter drops
-null keys unless a left or outer join further down wants to see them (KIP-962).
+A topic is named ``<name>-repartition`` (the application id comes in front at run time; the suffix
+is never doubled). Its three nodes are ``<topic>-filter``, ``-sink`` and ``-source``. The filter
+drops null keys unless a left or outer join further down wants to see them (KIP-962).
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class RepartitionLogicalNode(LogicalNode):
             partitioner=self.partitioner,
             declared_at=self.declared_at,
         )
-        source = SourceNode(
-            self.name, (topic,), self.key, self.value, declared_at=self.declared_at
-        )
+        source = SourceNode(self.name, (topic,), self.key, self.value, declared_at=self.declared_at)
         plan.add_processor(filter_node, self.parent_names())
         plan.add_sink(sink, [filter_node.name])
         plan.add_source(source)

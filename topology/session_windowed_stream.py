@@ -52,7 +52,7 @@ class SessionWindowedKStream(Generic[K, V]):
             "KSTREAM-AGGREGATE-",
             lambda: 0,
             count_one,
-            lambda key, a, b: a + b,
+            lambda _key, a, b: a + b,
             store=store,
             value=int64,
             emit=emit,

@@ -46,9 +46,7 @@ class StatelessOperators(Flow[K, V]):
     def filter(
         self, predicate: Callable[[K, V], object], *, name: str | None = None
     ) -> KStream[K, V]: ...
-    def filter(
-        self, predicate: Callable[..., object], *, name: str | None = None
-    ) -> KStream[K, V]:
+    def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
         """Keep the records that ``predicate(value)`` or ``predicate(key, value)`` accepts.
 
         The predicate sees null keys and values as None. Order is kept.

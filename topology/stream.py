@@ -133,9 +133,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         ``partitions`` fixes its partition count; otherwise it follows what it is joined with, or
         the inputs. Null keys are dropped. The topic's records are deleted when they are consumed.
         """
-        prefix = required_name(
-            name, "A repartition", "its topic is named after it", 'name="..."'
-        )
+        prefix = required_name(name, "A repartition", "its topic is named after it", 'name="..."')
         use = f"repartition topic {prefix!r}"
         topic = repartition_topic(self.builder.graph, prefix)
         node = RepartitionLogicalNode(
@@ -229,9 +227,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         added to the builder; operators that share a store run in the same task. It may change keys,
         so groupings and joins below go through a repartition topic.
         """
-        return self._process(
-            supplier, stores, name, key=key, value=value, keeps_key=False
-        )
+        return self._process(supplier, stores, name, key=key, value=value, keeps_key=False)
 
     def process_values(
         self,
@@ -280,9 +276,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
             needs_repartition=self.needs_repartition or not keeps_key,
         )
 
-    def through_topic(
-        self, prefix: str, key: Serde[Any], value: Serde[Any]
-    ) -> KStream[K, V]:
+    def through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> KStream[K, V]:
         """This stream behind the repartition topic that a grouping or join needs."""
         topic = repartition_topic(self.builder.graph, prefix)
         return self._behind(

@@ -84,7 +84,8 @@ class JoinOperators(Flow[K, V]):
         ``joiner`` is ``(left, right)`` or ``(key, left, right)``. ``key``, ``value`` and
         ``other_value`` are serdes, where they are not known from above.
         """
-        return self._join(other, joiner, "inner", options)
+        joined: KStream[K, Any] = self._join(other, joiner, "inner", options)
+        return joined
 
     @overload
     def left_join(
@@ -126,7 +127,8 @@ class JoinOperators(Flow[K, V]):
         only when later records show that (KIP-633). A null key has no match: its result is
         immediate (KIP-962). Everything else is as in :meth:`join`.
         """
-        return self._join(other, joiner, "left", options)
+        joined: KStream[K, Any] = self._join(other, joiner, "left", options)
+        return joined
 
     def outer_join(
         self,
@@ -149,7 +151,8 @@ class JoinOperators(Flow[K, V]):
             "other_value": other_value,
             "name": name,
         }
-        return self._join(other, joiner, "outer", options)
+        joined: KStream[K, Any] = self._join(other, joiner, "outer", options)
+        return joined
 
     def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:
         options = {name: given for name, given in options.items() if given is not None}

@@ -142,9 +142,7 @@ def _grace_ms(grace: timedelta, table: KTable[Any, Any], name: str | None) -> in
     return grace_ms
 
 
-def _buffer(
-    stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value: Any
-) -> StoreSpec:
+def _buffer(stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value: Any) -> StoreSpec:
     return StoreSpec(
         name=f"{name}-Buffer",
         kind="join_buffer",

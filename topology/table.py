@@ -193,9 +193,7 @@ class KTable(Flow[K, V]):
 
         The buffer is a store named ``<name>-store`` with a changelog. Not for versioned tables.
         """
-        buffer = required_name(
-            name, "suppress", "its buffer has a changelog topic", 'name="..."'
-        )
+        buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
         wait_ms = condition.limit_ms
         if wait_ms is None:
             wait_ms = window_grace_ms(self.logical)
@@ -223,9 +221,7 @@ class KTable(Flow[K, V]):
         logical = ProcessorLogicalNode(node, output_versioned=False)
         logical.refuses_versioned_input = True
         self.builder.graph.add(self.logical, logical)
-        return KTable(
-            self.builder, buffer, logical, self.source_names, self.key, self.value, node
-        )
+        return KTable(self.builder, buffer, logical, self.source_names, self.key, self.value, node)
 
     def join(
         self,
@@ -351,6 +347,4 @@ class KTable(Flow[K, V]):
             node, output_versioned=None if spec is None else spec.kind == "versioned"
         )
         self.builder.graph.add(self.logical, logical)
-        return KTable(
-            self.builder, node.name, logical, self.source_names, self.key, value, node
-        )
+        return KTable(self.builder, node.name, logical, self.source_names, self.key, value, node)

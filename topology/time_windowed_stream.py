@@ -54,9 +54,7 @@ class TimeWindowedKStream(Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], int]:
         """Number of records per key and window."""
-        return self._aggregate(
-            "KSTREAM-AGGREGATE-", lambda: 0, count_one, store, int64, emit, name
-        )
+        return self._aggregate("KSTREAM-AGGREGATE-", lambda: 0, count_one, store, int64, emit, name)
 
     def reduce(
         self,

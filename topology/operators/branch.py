@@ -22,8 +22,12 @@ class BranchNode(ProcessorNode):
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
-        branches = [(predicate, children[child]) for predicate, child in self.branches]
-        default = children[self.default] if self.default is not None else None
+        branches: list[tuple[Callable[[Any, Any], Any], Callable[..., None]]] = [
+            (predicate, children[child]) for predicate, child in self.branches
+        ]
+        default: Callable[..., None] | None = (
+            children[self.default] if self.default is not None else None
+        )
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             for predicate, branch in branches:

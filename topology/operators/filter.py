@@ -29,11 +29,7 @@ class FilterNode(ProcessorNode):
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
         predicate = self.predicate
-        by_value = getattr(predicate, "by_value", None)
-
-        def keep_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if by_value(value):
-                forward(key, value, timestamp, headers)
+        by_value: Callable[[Any], Any] | None = getattr(predicate, "by_value", None)
 
         def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if predicate(key, value):
@@ -45,4 +41,12 @@ class FilterNode(ProcessorNode):
 
         if not self.keeps:
             return drop
-        return keep if by_value is None else keep_by_value
+        if by_value is None:
+            return keep
+        accepts = by_value
+
+        def keep_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if accepts(value):
+                forward(key, value, timestamp, headers)
+
+        return keep_by_value

@@ -27,12 +27,16 @@ class MapValuesNode(ProcessorNode):
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
         mapper = self.mapper
-        by_value = getattr(mapper, "by_value", None)
-
-        def map_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            forward(key, by_value(value), timestamp, headers)
+        by_value: Callable[[Any], Any] | None = getattr(mapper, "by_value", None)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, mapper(key, value), timestamp, headers)
 
-        return process if by_value is None else map_value
+        if by_value is None:
+            return process
+        map_value = by_value
+
+        def process_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(key, map_value(value), timestamp, headers)
+
+        return process_value

@@ -27,12 +27,16 @@ class SelectKeyNode(ProcessorNode):
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
         mapper = self.mapper
-        by_value = getattr(mapper, "by_value", None)
-
-        def select_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            forward(by_value(value), value, timestamp, headers)
+        by_value: Callable[[Any], Any] | None = getattr(mapper, "by_value", None)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(mapper(key, value), value, timestamp, headers)
 
-        return process if by_value is None else select_by_value
+        if by_value is None:
+            return process
+        select = by_value
+
+        def select_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(select(value), value, timestamp, headers)
+
+        return select_by_value

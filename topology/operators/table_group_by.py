@@ -1,8 +1,8 @@
 """group_by of a table: every change takes its old row out of one group and puts the new into one.
 
-The mapper gives ``(new key, new value)``; a null in it leaves that side out. The old side goes first.
-When both sides have the same key they travel in one record (KIP-904), so that the aggregate never
-shows the state between.
+The mapper gives ``(new key, new value)``; a null in it leaves that side out. The old side goes
+first. When both sides have the same key they travel in one record (KIP-904), so that the aggregate
+never shows the state between.
 """
 
 from __future__ import annotations
