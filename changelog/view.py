@@ -1,9 +1,9 @@
 """What queries from other threads see: committed rows, fixed at one commit.
 
 A view is published by a single assignment at each commit, so a reader sees all of a commit or
-nothing of it, over all stores of the task. It consists of the committed layers that the backend does
-not hold yet, over a snapshot of the backend that is renewed only when layers are applied (between
-applies the backend does not change).
+nothing of it, over all stores of the task. It consists of the committed layers that the backend
+does not hold yet, over a snapshot of the backend that is renewed only when layers are applied
+(between applies the backend does not change).
 
 Readers hold a *lease* while they read. Closing a task waits for leases, bounded, and then makes the
 snapshot unusable: a reader gets StoreUnavailableError, never a silently short answer.
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from logstate.changelog.backend import BackendSnapshot, end_of_prefix
 from logstate.changelog.merge import merge_rows
-from logstate.errors import StoreUnavailableError
+from logstate.errors import StoreError, StoreUnavailableError
 
 #: how long closing a task waits for readers; a query takes milliseconds
 LEASE_WAIT_S = 5.0
@@ -100,6 +100,18 @@ class CommittedRows:
         with self._lease.read() as snapshot:
             stored = snapshot.scan(self.prefix + lower, end, reverse=reverse)
             yield from merge_rows(ordered, stored, len(self.prefix), reverse=reverse)
+
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Refused: what queries see is read-only."""
+        raise StoreError(
+            "a queried store is read-only; write to it inside the topology, for example in a"
+            " processor connected to it"
+        )
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        """Refused, like put."""
+        self.put(lower, None)
 
 
 class StateView:

@@ -231,7 +231,12 @@ class Application:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except Exception as failure:
+            if exc is None:
+                raise
+            exc.add_note(f"and closing the application failed: {failure}")
 
     @property
     def is_alive(self) -> bool:

@@ -77,9 +77,9 @@ class Committer:
         if external:
             yield Step("produce_plain", self._outputs.produce, (external,))
 
-    def commit(self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]) -> Steps[
-        CommitReport
-    ]:
+    def commit(
+        self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
+    ) -> Steps[CommitReport]:
         """Commit everything these tasks have done since their last commit."""
         self._check_ownership(tasks, epoch_of)  # 0
         commits = [owned.running.freeze() for owned in tasks]  # 1
@@ -108,9 +108,12 @@ class Committer:
         self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
     ) -> None:
         """Group metadata fences members, not owners: the broker would accept offsets of partitions
-        this member no longer owns, so the check is ours."""
+        this member no longer owns, so the check is ours.
+        """
         if self._consumer.member_id() != self._member_id:
-            raise AbortableError("this worker is no longer the group member its tasks were given to")
+            raise AbortableError(
+                "this worker is no longer the group member its tasks were given to"
+            )
         for owned in tasks:
             assert owned.stage is not Stage.CLOSED, owned.task_id
             for partition in owned.partitions:
@@ -121,7 +124,7 @@ class Committer:
                     )
 
     def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedRecord]]:
-        by_store = {}
+        by_store: dict[str, list[ProducedRecord]] = {}
         partition = commit.task_id.partition
         for store, writes in commit.generation.writes.items():
             spec = self._plan.topology.stores[store]

@@ -68,9 +68,7 @@ def required_topics(
             changelog = plan.changelog_topic(spec)
             if changelog is not None and spec.source_topic is None:
                 config = {**changelog_config(spec), **overrides}
-                topics.append(
-                    NewTopic(changelog, plan.task_count(sub), replication_factor, config)
-                )
+                topics.append(NewTopic(changelog, plan.task_count(sub), replication_factor, config))
     return topics
 
 

@@ -286,7 +286,7 @@ def _result(future: Any, config: Mapping[str, Any], what: str) -> Any:
     try:
         return future.result()
     except confluent_kafka.KafkaException as exception:
-        error = exception.args[0]
+        error: Any = exception.args[0]
         if error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise TopicError(
                 f"{what}: there is no such topic or partition on "

@@ -32,6 +32,7 @@ def manifest(plan: BoundPlan) -> dict[str, Any]:
                 "value": spec.value.describe(),
                 "window_size_ms": spec.window_size_ms,
                 "retention_ms": spec.retention_ms,
+                "history_ms": spec.history_ms,
             }
     return {
         "version": VERSION,

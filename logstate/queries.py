@@ -89,7 +89,13 @@ class QueryableStore:
         return self._of_key(key, partition).fetch(key, *arguments)
 
     def fetch_range(
-        self, key: Any, from_ms: int, to_ms: int, *, reverse: bool = False, partition: int | None = None
+        self,
+        key: Any,
+        from_ms: int,
+        to_ms: int,
+        *,
+        reverse: bool = False,
+        partition: int | None = None,
     ) -> Iterator[Any]:
         """Windows of a key by start, both ends inclusive."""
         store = self._of_key(key, partition)
@@ -109,7 +115,12 @@ class QueryableStore:
         return store.find_sessions(key, earliest_end_ms, latest_start_ms)  # type: ignore[no-any-return]
 
     def versions(
-        self, key: Any, from_ms: int | None = None, to_ms: int | None = None, *, partition: int | None = None
+        self,
+        key: Any,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        *,
+        partition: int | None = None,
     ) -> Iterator[Any]:
         """Versions of a key, newest first."""
         return self._of_key(key, partition).versions(key, from_ms, to_ms)  # type: ignore[no-any-return]
@@ -195,8 +206,6 @@ def _progress(owned: OwnedTask) -> str:
         return "waiting for its committed offsets"
     parts = []
     for target in owned.targets:
-        position = (
-            owned.task.state.positions.get(target.store, 0) if owned.task is not None else 0
-        )
+        position = owned.task.state.positions.get(target.store, 0) if owned.task is not None else 0
         parts.append(f"{target.store}: offset {position} of {target.target}")
     return ", ".join(parts)

@@ -140,9 +140,7 @@ class Restorer:
 def _write(record: FetchedRecord) -> LoggedWrite:
     timestamp = record.timestamp()[1]
     # Event time 0 travels as "no timestamp" on internal topics.
-    return LoggedWrite(
-        record.key(), record.value(), max(timestamp, 0), record.headers()
-    )
+    return LoggedWrite(record.key(), record.value(), max(timestamp, 0), record.headers())
 
 
 def read_all(

@@ -137,9 +137,7 @@ class TaskStarter:
             owned.task = self._new_task(owned)
             self._set_targets(owned, ranges)
 
-    def _set_targets(
-        self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]
-    ) -> None:
+    def _set_targets(self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]) -> None:
         state = owned.running.state
         now = self._clock.wall_clock_ms()
         owned.targets = []

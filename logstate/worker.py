@@ -322,8 +322,16 @@ class Worker:
         for owned in list(self.tasks.values()):
             if owned.stage is Stage.RESTORING and all(t.is_done for t in owned.targets):
                 self._restored(owned)
-            if owned.stage is Stage.STARTING:
-                yield from self._start_task(owned)
+        starting = [o for o in self.tasks.values() if o.stage is Stage.STARTING]
+        new = [o for o in starting if o.is_new]
+        if new:
+            # "Nothing was committed" is decided once: the start is committed before any record.
+            # With everything else of the worker: the open transaction may hold its outputs.
+            yield from self._commit([*self._running(), *new])
+            for owned in new:
+                owned.is_new = False
+        for owned in starting:
+            yield from self._start_task(owned)
 
     def _restored(self, owned: OwnedTask) -> None:
         task = owned.running
@@ -339,11 +347,6 @@ class Worker:
         )
 
     def _start_task(self, owned: OwnedTask) -> Steps[None]:
-        if owned.is_new:
-            # "Nothing was committed" is decided once: the start is committed before any record.
-            # With everything else of the worker: the open transaction may hold its outputs.
-            yield from self._commit([*self._running(), owned])
-            owned.is_new = False
         try:
             yield Step("start", self._live.consumer.start, (owned.start_positions,))
         except RetriableError as exc:
@@ -463,7 +466,7 @@ class Worker:
         self._observer.tasks_changed(self.tasks)
         yield from self._transactions.close()
         yield from self._restorer.close()
-        session, self._session = self._session, None
-        if session is not None:
-            yield from session.globals.close()
-            yield Step("close_consumer", session.consumer.close)
+        if self._session is not None:
+            yield from self._session.globals.close()
+            yield Step("close_consumer", self._session.consumer.close)
+            self._session = None

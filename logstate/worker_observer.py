@@ -124,7 +124,7 @@ class WorkerObserver:
             if end is not None:
                 lag = max(0, end - task.consumed.get(tp, end))
                 self.metrics.gauge(
-                    catalogue.INPUT_LAG, task=name, topic=tp.topic, partition=tp.partition
+                    catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition
                 ).set(lag)
 
     def _restored(self, name: str, owned: OwnedTask, seen: dict[str, float]) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
 from logstate.errors import BrokerError, RetriableError
-from logstate.kafka.faults import translated
+from logstate.kafka.faults import native_error, translated
 from logstate.records import TopicPartition
 from logstate.seams import NewTopic, TopicDescription
 
@@ -104,11 +104,14 @@ class KafkaAdmin:
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        # The isolation level is left at its default, read uncommitted: a restore target must
-        # include what is not committed YET.
+        # Read uncommitted: a restore target must include what is not committed YET.
         request = {confluent_kafka.TopicPartition(t, p): spec for t, p in partitions}
         answers = self._asked(
-            lambda: self._admin.list_offsets(request, request_timeout=_REQUEST_S),
+            lambda: self._admin.list_offsets(
+                request,
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=_REQUEST_S,
+            ),
             "reading log offsets",
         )
         return {
@@ -158,6 +161,6 @@ def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:
     except TimeoutError as exc:
         raise RetriableError(f"{doing} timed out") from exc
     except KafkaException as exc:
-        if absent is not None and exc.args[0].code() == absent:
+        if absent is not None and native_error(exc).code() == absent:
             return None
         raise translated(exc, doing) from exc

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import confluent_kafka
-
 from logstate.kafka.admin import KafkaAdmin
 from logstate.kafka.consumer import KafkaGroupConsumer, KafkaLogConsumer
-from logstate.kafka.producer import KafkaPlainProducer, KafkaTransactionalProducer
+from logstate.kafka.producer import (
+    KafkaPlainProducer,
+    KafkaTransactionalProducer,
+    murmur2_partition,
+)
 
 GroupProtocol = Literal["consumer", "classic"]
 
@@ -102,7 +104,7 @@ class KafkaCluster:
         return KafkaAdmin({**self._user, **self._common})
 
     def partition_for(self, key: bytes, partitions: int) -> int:
-        return confluent_kafka.murmur2(key, partitions)
+        return murmur2_partition(key, partitions)
 
     def _consumer_config(self, group_id: str) -> dict[str, Any]:
         owned = {**_OWNED_CONSUMER, "group.id": group_id}

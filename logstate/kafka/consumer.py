@@ -38,10 +38,10 @@ def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
         if first is None:
             return polled
         messages = [first, *consumer.consume(max_records - 1, 0)]
-    groups: dict[Any, list[Any]] = polled.records  # type: ignore[assignment]
+    groups: dict[Any, list[Any]] = {}
     for message in messages:
         error = message.error()
-        where = (message.topic(), message.partition())
+        where: Any = (message.topic(), message.partition())
         if error is None:
             group = groups.get(where)
             if group is None:
@@ -49,6 +49,7 @@ def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
             group.append(message)
         else:
             _sort_error(polled, error, where, message.offset())
+    polled.records = groups
     return polled
 
 
@@ -95,9 +96,7 @@ class KafkaGroupConsumer:
         self._is_incremental = is_incremental
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
 
-    def subscribe(
-        self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]
-    ) -> None:
+    def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
         self._on_rebalance = on_rebalance
         self._consumer.subscribe(
             list(topics),

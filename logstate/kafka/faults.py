@@ -51,14 +51,22 @@ _PASSING = frozenset(
 _RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
 
 
+def native_error(exc: KafkaException) -> KafkaError:
+    """The KafkaError inside a client exception."""
+    error = exc.args[0]
+    assert isinstance(error, KafkaError), error
+    return error
+
+
 def translated(exc: KafkaException, doing: str) -> BrokerError | ProductionError:
     """The engine's error for a client exception raised while ``doing`` something."""
-    error: KafkaError = exc.args[0]
+    error = native_error(exc)
     text = f"{doing} failed: {error.str()} ({error.name()})"
     if error.code() in _RECORD:
         return ProductionError(
-            f"{text}; a record is larger than the topic or the producer allows: raise"
-            " max.message.bytes of the topic and message.max.bytes of the client, or make it smaller"
+            f"{text}; a record is larger than the topic or the producer allows:"
+            " raise max.message.bytes of the topic and message.max.bytes of the client, or make it"
+            " smaller"
         )
     if error.txn_requires_abort():
         return AbortableError(text)
