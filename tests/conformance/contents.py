@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from logstate.changelog import row_codec
 from logstate.records import Windowed
 from logstate.stores import StoreSpec
 
@@ -24,7 +25,10 @@ def contents(spec: StoreSpec, store: Any, keys: Iterable[Any]) -> dict[str, Any]
     suffix = "_headers" if spec.with_headers else ""
     if spec.kind in ("window", "timestamped_window") and spec.window_size_ms == 0:
         return {"type": spec.kind + suffix, "unreadable": True}
-    rows = _versions(store, keys) if spec.kind == "versioned" else _ROWS[spec.kind](store)
+    if spec.kind == "versioned":
+        rows = _versions(store, keys)
+    else:
+        rows = _ROWS[spec.kind](spec, store)
     return {"type": spec.kind + suffix, "rows": rows}
 
 
@@ -35,23 +39,43 @@ def _buffer(store: Any) -> dict[str, Any]:
     return found
 
 
-def _key_value(store: Any) -> list[Any]:
+def _key_value(spec: StoreSpec, store: Any) -> list[Any]:
     return [[_key(key), value] for key, value in store.all()]
 
 
-def _timestamped(store: Any) -> list[Any]:
-    return [[_key(key), *_row(row)] for key, row in store.all()]
+def _timestamped(spec: StoreSpec, store: Any) -> list[Any]:
+    return [[_key(key), *_row(spec, row)] for key, row in store.all()]
 
 
-def _window(store: Any) -> list[Any]:
+def _window(spec: StoreSpec, store: Any) -> list[Any]:
     return [[_key(w.key), w.start_ms, w.end_ms, value] for w, value in store.all()]
 
 
-def _timestamped_window(store: Any) -> list[Any]:
-    return [[_key(w.key), w.start_ms, w.end_ms, *_row(row)] for w, row in store.all()]
+def _timestamped_window(spec: StoreSpec, store: Any) -> list[Any]:
+    return [[_key(w.key), w.start_ms, w.end_ms, *_row(spec, row)] for w, row in store.all()]
 
 
-def _outer_join(store: Any) -> list[Any]:
+def _session(spec: StoreSpec, store: Any) -> list[Any]:
+    """Key by key: the recorder asked for one key after the other."""
+    encode = spec.key.serializer("", True)
+    keys = {encode(session.key): session.key for session, _ in store.all()}
+    rows = [
+        (session, [_key(session.key), session.start_ms, session.end_ms, value])
+        for _, key in sorted(keys.items())
+        for session, value in store.fetch(key)
+    ]
+    if not spec.with_headers:
+        return [row for _, row in rows]
+    return [[*row, _session_headers(store, session)] for session, row in rows]
+
+
+def _session_headers(store: Any, session: Windowed[Any]) -> list[list[Any]]:
+    # Sessions are read as plain values: only the raw row shows its headers.
+    raw = store._rows.get(store._segment_of(session.end_ms) + store._log_key(session))
+    return decode_headers(row_codec.decode_headers(raw, 0)[0])
+
+
+def _outer_join(spec: StoreSpec, store: Any) -> list[Any]:
     return [[ts, side, _key(key), value] for ts, side, key, value in store.all()]
 
 
@@ -63,9 +87,9 @@ def _versions(store: Any, keys: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _row(row: Any) -> list[Any]:
+def _row(spec: StoreSpec, row: Any) -> list[Any]:
     """Value and timestamp, and headers where the store's format keeps them."""
-    if row.headers is None:
+    if not spec.with_headers:
         return [row.value, row.timestamp]
     return [row.value, row.timestamp, decode_headers(row.headers)]
 
@@ -76,11 +100,11 @@ def _key(key: Any) -> Any:
     return key
 
 
-_ROWS: dict[str, Callable[[Any], list[Any]]] = {
+_ROWS: dict[str, Callable[[StoreSpec, Any], list[Any]]] = {
     "key_value": _key_value,
     "timestamped_key_value": _timestamped,
     "window": _window,
     "timestamped_window": _timestamped_window,
-    "session": _window,
+    "session": _session,
     "outer_join": _outer_join,
 }

@@ -64,7 +64,9 @@ def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> W
             task.headers = headers
             put(key, None)
         else:
-            put(key, ValueAndTimestamp(value, row_timestamp, headers))
+            # The rows of tables have no headers, even in stores that could keep them: only
+            # tombstones are logged with those of their record, as by Kafka Streams.
+            put(key, ValueAndTimestamp(value, row_timestamp))
         return True
 
     return write
