@@ -1,0 +1,184 @@
+"""logstate: stateful stream processing on Apache Kafka, from plain Python.
+
+Public names are listed here and loaded on first use (PEP 562), so that importing the package costs
+nothing and needs none of its heavy libraries. Inside the library nobody imports from here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logstate.app import (
+        Application,
+    )
+    from logstate.errors import (
+        ConfigError,
+        LogstateError,
+        TopologyError,
+    )
+    from logstate.records import (
+        Record,
+        RecordMetadata,
+        Windowed,
+    )
+    from logstate.serde import (
+        Serde,
+    )
+    from logstate.serdes import (
+        boolean,
+        bytes_,
+        float64,
+        int32,
+        int64,
+        json,
+        json_of,
+        session_windowed,
+        string,
+        windowed,
+    )
+    from logstate.stores import (
+        ValueAndTimestamp,
+        VersionedRecord,
+    )
+    from logstate.testing import (
+        TopologyTestDriver,
+    )
+    from logstate.topology import (
+        GlobalKTable,
+        HoppingWindows,
+        JoinWindows,
+        KGroupedStream,
+        KGroupedTable,
+        KStream,
+        KTable,
+        Materialized,
+        Processor,
+        ProcessorContext,
+        SessionWindows,
+        SlidingWindows,
+        StreamsBuilder,
+        Topology,
+        TumblingWindows,
+        UnlimitedWindows,
+        Windows,
+        key_value_store,
+        session_store,
+        timestamped_key_value_store,
+        until_time_limit,
+        until_window_closes,
+        versioned_store,
+        window_store,
+    )
+
+__version__ = "0.1.0"
+
+_MODULES: dict[str, str] = {
+    "Application": "logstate.app",
+    "ConfigError": "logstate.errors",
+    "GlobalKTable": "logstate.topology",
+    "HoppingWindows": "logstate.topology",
+    "JoinWindows": "logstate.topology",
+    "KGroupedStream": "logstate.topology",
+    "KGroupedTable": "logstate.topology",
+    "KStream": "logstate.topology",
+    "KTable": "logstate.topology",
+    "LogstateError": "logstate.errors",
+    "Materialized": "logstate.topology",
+    "Processor": "logstate.topology",
+    "ProcessorContext": "logstate.topology",
+    "Record": "logstate.records",
+    "RecordMetadata": "logstate.records",
+    "Serde": "logstate.serde",
+    "SessionWindows": "logstate.topology",
+    "SlidingWindows": "logstate.topology",
+    "StreamsBuilder": "logstate.topology",
+    "Topology": "logstate.topology",
+    "TopologyError": "logstate.errors",
+    "TopologyTestDriver": "logstate.testing",
+    "TumblingWindows": "logstate.topology",
+    "UnlimitedWindows": "logstate.topology",
+    "ValueAndTimestamp": "logstate.stores",
+    "VersionedRecord": "logstate.stores",
+    "Windowed": "logstate.records",
+    "Windows": "logstate.topology",
+    "boolean": "logstate.serdes",
+    "bytes_": "logstate.serdes",
+    "float64": "logstate.serdes",
+    "int32": "logstate.serdes",
+    "int64": "logstate.serdes",
+    "json": "logstate.serdes",
+    "json_of": "logstate.serdes",
+    "key_value_store": "logstate.topology",
+    "session_store": "logstate.topology",
+    "session_windowed": "logstate.serdes",
+    "string": "logstate.serdes",
+    "timestamped_key_value_store": "logstate.topology",
+    "until_time_limit": "logstate.topology",
+    "until_window_closes": "logstate.topology",
+    "versioned_store": "logstate.topology",
+    "window_store": "logstate.topology",
+    "windowed": "logstate.serdes",
+}
+
+__all__ = [
+    "Application",
+    "ConfigError",
+    "GlobalKTable",
+    "HoppingWindows",
+    "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "LogstateError",
+    "Materialized",
+    "Processor",
+    "ProcessorContext",
+    "Record",
+    "RecordMetadata",
+    "Serde",
+    "SessionWindows",
+    "SlidingWindows",
+    "StreamsBuilder",
+    "Topology",
+    "TopologyError",
+    "TopologyTestDriver",
+    "TumblingWindows",
+    "UnlimitedWindows",
+    "ValueAndTimestamp",
+    "VersionedRecord",
+    "Windowed",
+    "Windows",
+    "__version__",
+    "boolean",
+    "bytes_",
+    "float64",
+    "int32",
+    "int64",
+    "json",
+    "json_of",
+    "key_value_store",
+    "session_store",
+    "session_windowed",
+    "string",
+    "timestamped_key_value_store",
+    "until_time_limit",
+    "until_window_closes",
+    "versioned_store",
+    "window_store",
+    "windowed",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
