@@ -175,8 +175,8 @@ class TopologyTestDriver:
 
     @property
     def dropped_total(self) -> int:
-        """Records dropped so far, for whatever reason."""
-        return sum(self.task.dropped.values())
+        """Records dropped so far, for whatever reason; those of global stores included."""
+        return sum(task.dropped.total() for task in (self.task, *self._globals))
 
     def close(self) -> None:
         """Close processors and stores."""
