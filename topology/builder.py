@@ -47,9 +47,10 @@ class StreamsBuilder:
     """Declares a topology, step by step, and builds it.
 
     ``in_memory_stores``: stores of the DSL live in memory unless they say otherwise (their
-    changelogs stay). ``store_headers``: they keep record headers (KIP-1271). ``window_emit_interval``
-    and ``outer_join_emit_interval``: least wall-clock time between two looks for closed windows and
-    for unmatched rows; event time decides what they find, so they only trade latency for work.
+    changelogs stay). ``store_headers``: they keep record headers (KIP-1271).
+    ``window_emit_interval`` and ``outer_join_emit_interval``: least wall-clock time between two
+    looks for closed windows and for unmatched rows; event time decides what they find, so they
+    only trade latency for work.
 
     >>> builder = StreamsBuilder()
     >>> clicks = builder.stream("clicks", key=str, value=str, name="clicks")
@@ -158,7 +159,7 @@ class StreamsBuilder:
         name: str | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """A whole topic as a table in every instance, for joins and lookups without partitioning."""
+        """A whole topic as a table in every instance: joins and lookups without partitioning."""
         options = materialized(store)
         assert options is not None
         if options.history is not None:

@@ -35,7 +35,7 @@ def mapper(function: Callable[..., Any], what: str = "mapper") -> Callable[[Any,
     if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
         return function
 
-    def by_key_and_value(key: Any, value: Any) -> Any:
+    def by_key_and_value(_key: Any, value: Any) -> Any:
         return function(value)
 
     by_key_and_value.by_value = function  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ def aggregator(
     if _shape(function, what, ("(aggregate, value)", "(key, value, aggregate)"), (2, 3)) == 3:
         return function
 
-    def with_key(key: Any, value: Any, aggregate: Any) -> Any:
+    def with_key(_key: Any, value: Any, aggregate: Any) -> Any:
         return function(aggregate, value)
 
     with_key.by_value = function  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ def joiner(function: Callable[..., Any], what: str = "joiner") -> Callable[[Any,
     if _shape(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
         return function
 
-    def with_key(key: Any, left: Any, right: Any) -> Any:
+    def with_key(_key: Any, left: Any, right: Any) -> Any:
         return function(left, right)
 
     with_key.by_value = function  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     if _shape(function, "session merger", ("(a, b)", "(key, a, b)"), (2, 3)) == 3:
         return function
 
-    def with_key(key: Any, a: Any, b: Any) -> Any:
+    def with_key(_key: Any, a: Any, b: Any) -> Any:
         return function(a, b)
 
     return with_key

@@ -10,14 +10,14 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from logstate import records
 
 #: folders whose frames are the library's, with a separator at the end
 LIBRARY_FOLDERS = tuple(
-    os.path.join(os.path.dirname(os.path.abspath(path)), "")
-    for path in (__file__, records.__file__)
+    str(Path(path).resolve().parent) + os.sep for path in (__file__, records.__file__)
 )
 
 
@@ -38,9 +38,7 @@ def function_site(function: Callable[..., Any]) -> str:
     """``name at file:line`` of a user's callable, or just its name where it has no source."""
     target = inspect.unwrap(function)
     name = getattr(target, "__qualname__", None) or type(target).__name__
-    code = getattr(target, "__code__", None) or getattr(
-        getattr(type(target), "__call__", None), "__code__", None
-    )
+    code = getattr(target, "__code__", None)
     if code is None:
         return f"{name}"
     return f"{name} at {short_path(code.co_filename)}:{code.co_firstlineno}"

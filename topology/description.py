@@ -24,7 +24,7 @@ _ABOVE = "\n      <-- "
 
 @dataclass(frozen=True)
 class NodeDescription:
-    """One node. ``topics`` for sources; ``topic`` for sinks, or ``chooser``, the function's name."""
+    """One node. ``topics`` of a source; ``topic`` of a sink, or the name of its ``chooser``."""
 
     name: str
     kind: Kind

@@ -1,7 +1,7 @@
 """What streams and tables of the DSL have in common: where they are in the graph, and serdes.
 
-``key`` and ``value`` are None where nobody said how the objects become bytes. That is no error until
-they have to: at a topic or a store.
+``key`` and ``value`` are None where nobody said how the objects become bytes. That is no error
+until they have to: at a topic or a store.
 """
 
 from __future__ import annotations
