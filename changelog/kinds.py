@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from logstate.changelog.key_value import KeyValueStore
+from logstate.changelog.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.rows import Rows
 from logstate.changelog.session import SessionStore
 from logstate.changelog.suppress_buffer import SuppressBuffer
@@ -37,6 +38,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "session": SessionStore,
     "versioned": VersionedKeyValueStore,
     "suppress_buffer": SuppressBuffer,
+    "outer_join": OuterJoinBuffer,
 }
 
 
