@@ -167,6 +167,7 @@ def _error(
     what: str, function: Callable[..., Any], found: str, shapes: Sequence[str]
 ) -> TopologyError:
     return TopologyError(
-        f"The {what} {function_site(function)} does not fit: {found}. Accepted: {' or '.join(shapes)}.",
+        f"The {what} {function_site(function)} does not fit: {found}. Accepted:"
+        f" {' or '.join(shapes)}.",
         declared_at=declaration_site(),
     )

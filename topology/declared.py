@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from logstate import records
+import logstate.records as nouns
 
 #: folders whose frames are the library's, with a separator at the end
 LIBRARY_FOLDERS = tuple(
-    str(Path(path).resolve().parent) + os.sep for path in (__file__, records.__file__)
+    str(Path(path).absolute().parent) + os.sep for path in (__file__, nouns.__file__)
 )
 
 
