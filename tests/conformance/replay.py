@@ -11,7 +11,7 @@ from logstate.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 
-from .contents import contents
+from .contents import contents, join_rows_in_memory
 from .naming import changelog_topic
 from .settings import driver_settings
 from .vectors import Case, Run
@@ -36,6 +36,7 @@ class _Replay:
         self.driver = driver
         self.inputs = {topic: topic_types(types) for topic, types in case.inputs.items()}
         self.outputs = {topic: topic_types(types) for topic, types in case.outputs.items()}
+        self.added_stores = {step["name"] for step in case.steps if step["op"] == "add_store"}
         self.output: list[dict[str, Any]] = []
         self.dropped: list[list[int]] = []
         self.changelog: dict[str, list[list[Any]]] = {}
@@ -96,10 +97,13 @@ class _Replay:
 
     def _stores(self) -> dict[str, dict[str, Any]]:
         specs = {**self.topology.stores, **self.topology.global_stores}
-        return {
-            name: contents(spec, self.driver.store(name), self._keys(spec))
-            for name, spec in sorted(specs.items())
-        }
+        return {name: self._contents(spec) for name, spec in sorted(specs.items())}
+
+    def _contents(self, spec: StoreSpec) -> dict[str, Any]:
+        found = contents(spec, self.driver.store(spec.name), self._keys(spec))
+        if spec.in_memory and spec.retain_duplicates and spec.name not in self.added_stores:
+            found["rows"] = join_rows_in_memory(found["rows"])
+        return found
 
     def _keys(self, spec: StoreSpec) -> list[Any]:
         """Every key that was ever put into a store: versioned stores cannot be scanned."""
