@@ -165,8 +165,7 @@ class Application:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
 
     def start(self, *, timeout: timedelta = timedelta(seconds=60)) -> Self:
         """Run in a thread of its own; returns when the group was joined.
@@ -181,9 +180,9 @@ class Application:
             self._observer.changed.wait_for(
                 lambda: self._observer.is_started or self._is_finished, timeout.total_seconds()
             )
-        if self._failure is not None:
+        if self._is_finished:
             self._thread.join()
-            raise self._failure
+        self._raise_failure()
         return self
 
     def wait_until_running(self, timeout: timedelta = timedelta(seconds=60)) -> None:
@@ -200,8 +199,7 @@ class Application:
 
         with self._observer.changed:
             reached = self._observer.changed.wait_for(is_running, timeout.total_seconds())
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
         if not reached:
             stages = {str(t): o.stage.value for t, o in self._observer.tasks.items()}
             raise TimeoutError(f"not running after {timeout}: tasks are {stages or 'not assigned'}")
@@ -213,7 +211,8 @@ class Application:
     def close(self, *, timeout: timedelta = timedelta(seconds=60)) -> None:
         """Stop, commit everything processed, leave the group, release the state directory.
 
-        Raises what stopped the worker, if it had failed; TimeoutError if it does not end in time.
+        Raises what stopped the worker, unless ``start`` or ``run`` raised it already; TimeoutError
+        if it does not end in time.
         """
         self.stop()
         if self._thread is not None:
@@ -221,9 +220,7 @@ class Application:
             if self._thread.is_alive():
                 raise TimeoutError(f"the worker did not end within {timeout}")
         self._directory.close()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        self._raise_failure()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -275,6 +272,12 @@ class Application:
         return {str(t): o.stage.value for t, o in self._observer.tasks.items()}
 
     # ------------------------------------------------------------------ pieces
+
+    def _raise_failure(self) -> None:
+        """Raise what stopped the worker, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def _run_worker(self) -> None:
         try:

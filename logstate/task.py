@@ -314,8 +314,8 @@ class Task:
                 f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
                 f" offset {offset}, task {self.task_id}, source {source.name!r}: {exc}. The bytes"
                 " were probably written in another format, or the declared type does not fit."
-                " Nothing past this record was committed; correct the serde, or configure a"
-                " deserialization handler to skip such records",
+                " Nothing past this record was committed; correct the serde, or move the group's offset"
+                " past the record",
                 topic=topic,
                 partition=partition,
                 offset=offset,
@@ -362,7 +362,7 @@ class Task:
             f"processing a record failed: topic {partition.topic!r}, partition"
             f" {partition.partition}, offset {offset}, task {self.task_id}, node {found.node!r},"
             f" in {found.function}: {type(exc).__name__}: {exc}. Nothing past this record was"
-            " committed; correct the function, or configure a processing handler",
+            " committed; correct the function and start again",
             topic=partition.topic,
             partition=partition.partition,
             offset=offset,
