@@ -183,6 +183,17 @@ class TaskState:
         """Committed rows that the backend does not hold yet."""
         return sum(len(la.rows) for rows in self._rows.values() for la in rows.unapplied())
 
+    @property
+    def applies_always(self) -> bool:
+        """True where rows have no other durable copy, or one that ends at the commit.
+
+        Persistent stores without a changelog, and stores whose source topic is their changelog.
+        """
+        return any(
+            not spec.in_memory and (not spec.is_logged or spec.source_topic is not None)
+            for spec in self.specs.values()
+        )
+
     def apply(self, caught_up_at_ms: int | None = None) -> int:
         """Write all committed layers and the positions in one backend write; returns the rows."""
         count = self._apply_to(self._memory, is_memory=True)

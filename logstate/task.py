@@ -25,12 +25,12 @@ from typing import Any
 
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
-from logstate.errors import DeserializationError, LogstateError, ProcessingError, RegistryError
+from logstate.errors import LogstateError, RegistryError
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations
 from logstate.queues import PartitionQueue
+from logstate.record_errors import failed, undecodable, without_timestamp
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
-from logstate.topology.blame import blame
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
 
 _STREAM_TIME = "task:stream_time"
@@ -292,7 +292,7 @@ class Task:
         except LogstateError:
             raise
         except Exception as exc:
-            raise self._processing_error(queue.partition, offset, exc) from exc
+            raise failed(queue.partition, offset, self.task_id, exc) from exc
         self.consumed[queue.partition] = offset + 1
         self.has_uncommitted_input = True
 
@@ -309,19 +309,7 @@ class Task:
         except RegistryError:
             raise  # the registry is out of reach: the record may well be good
         except Exception as exc:
-            topic, partition, offset = record.topic(), record.partition(), record.offset()
-            raise DeserializationError(
-                f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
-                f" offset {offset}, task {self.task_id}, source {source.name!r}: {exc}. The bytes"
-                " were probably written in another format, or the declared type does not fit."
-                " Nothing past this record was committed; correct the serde, or move the group's offset"
-                " past the record",
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                task=str(self.task_id),
-                node=source.name,
-            ) from exc
+            raise undecodable(record, part, source.name, self.task_id, exc) from exc
         return key, value
 
     def _extract(
@@ -338,38 +326,12 @@ class Task:
             return source.timestamp_extractor(key, value, timestamp, partition_time)
         except Exception as exc:
             tp = TopicPartition(record.topic() or "", record.partition() or 0)
-            raise self._processing_error(tp, record.offset() or 0, exc) from exc
+            raise failed(tp, record.offset() or 0, self.task_id, exc) from exc
 
     def _missing_timestamp(self, partition: TopicPartition, record: FetchedRecord) -> int:
         if partition.topic in self._internal_topics:
             return 0  # event time 0 travels as "no timestamp" on internal topics
-        raise ProcessingError(
-            f"a record has no timestamp: topic {partition.topic!r}, partition"
-            f" {partition.partition}, offset {record.offset()}, task {self.task_id}. It was"
-            " probably written by a producer older than Kafka 0.10 or with timestamp -1. Give the"
-            " source a timestamp_extractor; one that returns a negative time skips the record",
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=record.offset(),
-            task=str(self.task_id),
-        )
-
-    def _processing_error(
-        self, partition: TopicPartition, offset: int, exc: Exception
-    ) -> ProcessingError:
-        found = blame(exc)
-        return ProcessingError(
-            f"processing a record failed: topic {partition.topic!r}, partition"
-            f" {partition.partition}, offset {offset}, task {self.task_id}, node {found.node!r},"
-            f" in {found.function}: {type(exc).__name__}: {exc}. Nothing past this record was"
-            " committed; correct the function and start again",
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=offset,
-            task=str(self.task_id),
-            node=found.node,
-            function=found.function,
-        )
+        raise without_timestamp(record, self.task_id)
 
     # ------------------------------------------------------------------ commit
 
@@ -431,5 +393,5 @@ class Task:
         self.state.close()
 
     def _emit_held_back(self) -> None:
-        while any([held.emit() for held in reversed(self._held_back)]):
+        while any(held.emit() for held in reversed(self._held_back)):
             pass

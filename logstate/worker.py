@@ -20,16 +20,19 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from logstate.abort_limit import AbortLimit
 from logstate.assignment import Assignment
+from logstate.backpressure import balance
 from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
 from logstate.commit import Committer
-from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
+from logstate.errors import AbortableError, FencedError, LogstateError, RetriableError
 from logstate.global_stores import GlobalStores
+from logstate.housekeeping import Housekeeping
 from logstate.internal_topics import prepare
 from logstate.manifest import manifest_record
 from logstate.owned_task import OwnedTask, Stage
@@ -95,10 +98,9 @@ class Worker:
         self._owner_of: dict[TopicPartition, OwnedTask] = {}
         self._epoch_of: dict[TopicPartition, int] = {}
         self._failure: LogstateError | None = None
-        self._aborts: deque[float] = deque()
+        self._abort_limit = AbortLimit(config.aborts_max, config.aborts_window_ms)
+        self._housekeeping = Housekeeping(config, clock)
         self._last_commit_ms = 0.0
-        self._last_apply_ms = 0.0
-        self._last_purge_ms = 0.0
         self._had_work = False
         self._is_stopping = False
 
@@ -161,7 +163,7 @@ class Worker:
             Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
         )
         yield Step("subscribe", consumer.subscribe, (plan.subscription, self._rebalanced))
-        self._last_commit_ms = self._last_apply_ms = self._clock.monotonic_ms()
+        self._last_commit_ms = self._clock.monotonic_ms()
         self._observer.started()
 
     def _new_consumer(self) -> GroupConsumer:
@@ -189,7 +191,9 @@ class Worker:
         now = self._clock.monotonic_ms()
         if self._commit_is_due(now):
             yield from self._commit_all()
-            yield from self._purge(now)
+            yield from self._housekeeping.purge(
+                self._live.admin, self._live.plan, self._running(), now
+            )
         self._observer.turn(self.tasks)
 
     # ------------------------------------------------------------------ fetching
@@ -217,7 +221,7 @@ class Worker:
             raise AbortableError(
                 f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
             )
-        yield from self._balance_buffers(polled.records)
+        yield from balance(self._live.consumer, self._running(), self._config.buffered_records_max)
 
     def _idle_timeout_s(self) -> float:
         until_commit = (
@@ -226,26 +230,6 @@ class Worker:
         if not self._transactions.is_open and not self._has_uncommitted():
             return _IDLE_POLL_S
         return min(_IDLE_POLL_S, max(0.0, until_commit / 1000))
-
-    def _balance_buffers(self, fetched: Iterable[TopicPartition]) -> Steps[None]:
-        """Pause what has too much waiting, resume what has drained."""
-        limit = self._config.buffered_records_max
-        for partition in fetched:
-            owned = self._owner_of.get(partition)
-            if (
-                owned is not None
-                and owned.stage is Stage.RUNNING
-                and partition not in owned.paused
-                and owned.running.buffered(partition) > limit
-            ):
-                yield Step("pause", self._live.consumer.pause, ([partition],))
-                owned.paused.add(partition)
-        for owned in self.tasks.values():
-            if owned.paused and owned.stage is Stage.RUNNING:
-                drained = [tp for tp in owned.paused if owned.running.buffered(tp) < limit // 2]
-                if drained:
-                    yield Step("resume", self._live.consumer.resume, (drained,))
-                    owned.paused.difference_update(drained)
 
     # ------------------------------------------------------------------ assignment
 
@@ -399,50 +383,14 @@ class Worker:
         now = self._clock.monotonic_ms()
         self._observer.committed(report, now - started)
         self._last_commit_ms = now
-        self._apply_if_due(now)
-
-    def _apply_if_due(self, now: float) -> None:
-        is_time = now - self._last_apply_ms >= self._config.checkpoint_interval_ms
-        for owned in self._running():
-            state = owned.running.state
-            rows = state.unapplied_rows()
-            if (is_time and rows) or rows >= self._config.checkpoint_rows_max:
-                state.apply(self._clock.wall_clock_ms())
-            if state.cached_rows() > self._config.cached_rows_max:
-                state.drop_caches()
-        if is_time:
-            self._last_apply_ms = now
-
-    def _purge(self, now: float) -> Steps[None]:
-        """Delete committed repartition records; failing to is not fatal, only wasteful."""
-        if now - self._last_purge_ms < self._config.purge_interval_ms:
-            return
-        self._last_purge_ms = now
-        before = {
-            tp: offset
-            for owned in self._running()
-            for tp, offset in owned.running.consumed.items()
-            if tp.topic in self._live.plan.repartition_topics and offset > 0
-        }
-        if before:
-            try:
-                yield Step("delete_records", self._live.admin.delete_records, (before,))
-            except BrokerError as exc:
-                _LOGGER.warning("repartition records could not be purged: %s", exc)
+        self._housekeeping.apply_if_due(self._running(), now)
 
     # ------------------------------------------------------------------ failure and end
 
     def _recover(self, cause: LogstateError) -> Steps[None]:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
-        self._aborts.append(now)
-        while self._aborts and now - self._aborts[0] > self._config.aborts_window_ms:
-            self._aborts.popleft()
-        if len(self._aborts) > self._config.aborts_max:
-            raise BrokerError(
-                f"{len(self._aborts)} transactions failed within"
-                f" {self._config.aborts_window_ms // 60_000} minutes, the last one because: {cause}"
-            ) from cause
+        self._abort_limit.note(now, cause)
         _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
         self._observer.aborted()
         yield from self._transactions.abandon()

@@ -123,9 +123,9 @@ class WorkerObserver:
             end = owned.ends.get(tp)
             if end is not None:
                 lag = max(0, end - task.consumed.get(tp, end))
-                self.metrics.gauge(
-                    catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition
-                ).set(lag)
+                self.metrics.gauge(catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition).set(
+                    lag
+                )
 
     def _restored(self, name: str, owned: OwnedTask, seen: dict[str, float]) -> None:
         for target in owned.targets:
