@@ -43,6 +43,8 @@ startingOffsets           changes: ``earliest`` (default), ``latest`` or offsets
 maxOffsetsPerTrigger      streams: bound of a micro-batch
 failOnDataLoss            changes: ``false`` goes on where retention removed unread records
 kafka.*                   configuration of the client, in librdkafka's names
+schemaRegistry            its URL, where Avro is read through one and the URL needs credentials or
+                          differs from here; schemaRegistry.*: configuration of its client
 ========================  ======================================================================
 
 A table is fixed when it is loaded: count it twice and the answers agree. Load again to see newer
@@ -63,7 +65,7 @@ from logstate.changelog.spark_cut import ChangelogSource, end_positions, find_so
 from logstate.changelog.spark_options import parse_options
 from logstate.changelog.spark_session import session
 from logstate.changelog.spark_table_reader import table_reader
-from logstate.changelog.spark_tables import Column, StoreTable, spark_schema
+from logstate.changelog.spark_tables import Column, spark_schema, table_of
 from logstate.changelog.spark_views import ParquetView, parquet_view
 from logstate.errors import ConfigError
 
@@ -106,7 +108,7 @@ class LogstateDataSource(DataSource):
 
     def _columns(self) -> list[Column]:
         options = self._parsed
-        table = StoreTable(self._found().entry, are_times_integers=options.are_times_integers)
+        table = table_of(options, self._found().entry)
         if options.read_change_feed:
             return table.change_columns(with_meta=options.include_meta)
         self._cut_ends()

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 
 from logstate.changelog.spark_cut import ChangelogSource, log_reader
 from logstate.changelog.spark_options import EARLIEST, LATEST, SourceOptions
-from logstate.changelog.spark_tables import StoreTable, TableRow, record_batch
+from logstate.changelog.spark_tables import TableRow, record_batch, table_of
 from logstate.errors import ConfigError, RestoreError, TopicError
 from logstate.records import TopicPartition
 
@@ -194,7 +194,7 @@ def _read_changes(
     options: SourceOptions, source: ChangelogSource, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     assert isinstance(partition, ChangePartition)
-    table = StoreTable(source.entry, are_times_integers=options.are_times_integers)
+    table = table_of(options, source.entry)
     columns = table.change_columns(with_meta=options.include_meta)
     for records in log_reader().read_partition(
         options.client_config,

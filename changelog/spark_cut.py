@@ -85,7 +85,7 @@ def find_source(options: SourceOptions) -> ChangelogSource:
     """The changelog that the options name. Raises ConfigError or TopicError if there is none."""
     if options.application is None:
         assert options.topic is not None
-        entry = {"kind": "key_value", "key": None, "value": None}
+        entry: dict[str, Any] = {"kind": "key_value", "key": None, "value": None}
     else:
         manifest, _ = read_manifest(options, options.application)
         entry = _find_entry(options, manifest["stores"])
@@ -121,7 +121,7 @@ def _find_entry(options: SourceOptions, stores: Mapping[str, Any]) -> dict[str, 
             f"{sorted(entry['changelog_topic'] or '-' for entry in stores.values())}; leave "
             '"application" out to read a topic as it is'
         )
-    if options.store not in stores:
+    if options.store is None or options.store not in stores:
         raise ConfigError(
             f"{options.application!r} has no store {options.store!r}; it has {sorted(stores)}"
         )

@@ -25,7 +25,7 @@ _NAMES = {
         "bootstrap", "application", "store", "topic", "cut", "partition", "includeTombstones",
         "includeMeta", "times", "keyFormat", "valueFormat", "pushKeyFilter", "stallSeconds",
         "readChangeFeed", "startingOffsets", "maxOffsetsPerTrigger",
-        "failOnDataLoss",
+        "failOnDataLoss", "schemaRegistry",
     )
 }  # fmt: skip
 
@@ -62,6 +62,8 @@ class SourceOptions:
     starting_offsets: str | Offsets = EARLIEST
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """schemaRegistry (as ``url``) and schemaRegistry.*; may hold secrets, so it is never shown."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Client configuration from ``kafka.*``; may hold secrets, so it is never shown."""
 
@@ -80,12 +82,12 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     'latest-commit'
     """
     given = {name.lower(): value for name, value in options.items()}
-    kafka = {
-        name.removeprefix("kafka."): value
-        for name, value in given.items()
-        if name.startswith("kafka.")
-    }
-    parser = _Parser({name: v for name, v in given.items() if not name.startswith("kafka.")})
+    kafka = _below("kafka.", given)
+    registry = _below("schemaregistry.", given)
+    if "schemaregistry" in given:
+        registry["url"] = given["schemaregistry"]
+    passed_on = ("kafka.", "schemaregistry.")
+    parser = _Parser({name: v for name, v in given.items() if not name.startswith(passed_on)})
     parsed = SourceOptions(
         bootstrap=parser.text("bootstrap") or kafka.pop("bootstrap.servers", ""),
         application=parser.text("application"),
@@ -104,12 +106,19 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         starting_offsets=parser.offsets("startingOffsets", EARLIEST, (EARLIEST, LATEST)),
         max_offsets_per_trigger=parser.integer("maxOffsetsPerTrigger", 1),
         fail_on_data_loss=parser.boolean("failOnDataLoss", True),
+        registry=registry,
         kafka=kafka,
     )
     problems = parser.problems + _conflicts(parsed, is_cut_given="cut" in given)
     if problems:
         raise ConfigError(problems)
     return parsed
+
+
+def _below(prefix: str, given: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)
+    }
 
 
 def _conflicts(options: SourceOptions, *, is_cut_given: bool) -> list[str]:
@@ -134,7 +143,8 @@ class _Parser:
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
         self.problems = [
-            f'unknown option "{name}"; known are {", ".join(_NAMES.values())} and kafka.*'
+            f'unknown option "{name}"; known are {", ".join(_NAMES.values())}, schemaRegistry.* '
+            "and kafka.*"
             for name in given
             if name not in _NAMES
         ]

@@ -11,12 +11,12 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from logstate.broker_jars import cache_directory
 from logstate.java import Java, find_java
 
 _VECTOR_MODULE = "jdk.incubator.vector"
@@ -88,7 +88,7 @@ def _has_vector_module(java: Java) -> bool:
 
 def home_without_vector_module(java: Java) -> Path:
     """A directory that works as JAVA_HOME for Spark, though this Java lacks the module."""
-    home = Path(tempfile.gettempdir()) / f"logstate-java-{os.getuid()}-{java.major}"
+    home = cache_directory() / f"java-{java.major}-without-vector"
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     # Written aside and renamed, because another process may be starting from it right now.

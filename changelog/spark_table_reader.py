@@ -31,7 +31,7 @@ from logstate.changelog.spark_cut import (
     log_reader,
 )
 from logstate.changelog.spark_options import LATEST, LATEST_COMMIT, SourceOptions
-from logstate.changelog.spark_tables import StoreTable, TableRow, record_batch
+from logstate.changelog.spark_tables import StoreTable, TableRow, record_batch, table_of
 from logstate.errors import ConfigError, RestoreError
 from logstate.records import FetchedRecord, TopicPartition
 
@@ -87,7 +87,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TablePartition)
-        table = StoreTable(self._source.entry, are_times_integers=self._options.are_times_integers)
+        table = table_of(self._options, self._source.entry)
         columns = table.batch_columns(
             with_tombstones=self._options.include_tombstones, with_meta=self._options.include_meta
         )
@@ -153,7 +153,7 @@ class KeyFilteringTableReader(TableReader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 - Spark's name
         from logstate.changelog.spark_key_filter import wanted_keys
 
-        self._keys = wanted_keys(filters, StoreTable(self._source.entry).key_format)
+        self._keys = wanted_keys(filters, table_of(self._options, self._source.entry).key_format)
         return iter(filters)  # Spark evaluates all of them again: we only read less
 
 

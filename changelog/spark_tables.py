@@ -27,16 +27,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from logstate.changelog.spark_types import (
-    BOOLEAN,
-    HEADERS,
-    INTEGER,
-    LONG,
-    STRING,
-    TIMESTAMP,
-    ColumnType,
-    column_type,
-)
+from logstate.changelog.spark_options import SourceOptions
+from logstate.changelog.spark_parts import BOOLEAN, INTEGER, LONG, STRING, TIMESTAMP
+from logstate.changelog.spark_types import HEADERS, ColumnType, column_type
 from logstate.errors import DeserializationError
 from logstate.records import FetchedRecord
 
@@ -57,6 +50,7 @@ class TableRow(NamedTuple):
     """Versioned stores: when the next version begins; None for the newest."""
 
 
+KeyTime = Callable[[bytes], int | None]
 Fill = Callable[[Sequence[TableRow]], pa.Array]
 
 
@@ -83,10 +77,19 @@ def record_batch(columns: Sequence[Column], rows: Sequence[TableRow]) -> pa.Reco
 class StoreTable:
     """Columns of one store, from its entry in the manifest."""
 
-    def __init__(self, entry: Mapping[str, Any], *, are_times_integers: bool = False) -> None:
+    def __init__(
+        self,
+        entry: Mapping[str, Any],
+        *,
+        are_times_integers: bool = False,
+        registry: Mapping[str, str] | None = None,
+    ) -> None:
         self.kind = str(entry["kind"])
         self.is_versioned = self.kind.startswith("versioned")
-        self.history_ms: int | None = entry.get("history_ms", entry.get("retention_ms"))
+        history_ms = entry.get("history_ms")
+        self.history_ms: int | None = (
+            history_ms if history_ms is not None else entry.get("retention_ms")
+        )
         """Versioned stores: how far back of stream time a version may begin when it is written."""
         self._are_times_integers = are_times_integers
         key, value = entry.get("key"), entry.get("value")
@@ -98,8 +101,8 @@ class StoreTable:
         if self._layout == "opaque":
             key = value = None
         self.key_format = str(key["format"]) if key is not None else "bytes"
-        self.key_type: ColumnType = column_type(key)
-        self.value_type: ColumnType = column_type(value)
+        self.key_type: ColumnType = column_type(key, registry)
+        self.value_type: ColumnType = column_type(value, registry)
         suffix = {"window": 12, "windowed": 8, "session": 16}.get(self._layout, 0)
         self._key_end = -suffix or None
 
@@ -139,20 +142,22 @@ class StoreTable:
 
     def _key_columns(self) -> list[Column]:
         columns = [_decoded("key", self.key_type, lambda record: self.inner_key(record.key()))]
+        start: KeyTime
+        end: KeyTime
         if self._layout == "session":
-            bounds = (_session_start, _session_end)
-        elif self._layout in ("window", "windowed"):
-            start = _window_start if self._layout == "window" else _windowed_start
-            bounds = (start, self._end_after(start))
+            start, end = _session_start, _session_end
+        elif self._layout in {"window", "windowed"}:
+            begins = _window_start if self._layout == "window" else _windowed_start
+            start, end = begins, self._end_after(begins)
         else:
             return columns
         return [
             *columns,
-            self._time_column("window_start", lambda row: bounds[0](row.record.key())),
-            self._time_column("window_end", lambda row: bounds[1](row.record.key())),
+            self._time_column("window_start", lambda row: start(row.record.key())),
+            self._time_column("window_end", lambda row: end(row.record.key())),
         ]
 
-    def _end_after(self, start: Callable[[bytes], int]) -> Callable[[bytes], int | None]:
+    def _end_after(self, start: Callable[[bytes], int]) -> KeyTime:
         size_ms = self._size_ms
         return lambda key: None if size_ms is None else start(key) + size_ms
 
@@ -175,6 +180,13 @@ class StoreTable:
             return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP[1])
 
         return Column(name, *TIMESTAMP, fill)
+
+
+def table_of(options: SourceOptions, entry: Mapping[str, Any]) -> StoreTable:
+    """The table of a manifest entry, as these options want it."""
+    return StoreTable(
+        entry, are_times_integers=options.are_times_integers, registry=options.registry
+    )
 
 
 def _layout(kind: str, key: Mapping[str, Any] | None) -> str:

