@@ -36,12 +36,19 @@ def folder_verdicts(folder: Path, *, only: str | None, strict: bool) -> Iterator
 
 
 def file_verdicts(path: Path, *, strict: bool = False) -> list[Verdict]:
-    """The verdicts of one file: of each run, or of all the partitioner's vectors as one."""
-    data = read_vector(path)
-    if case_name(path) == MURMUR2:
-        problems = tuple(str(difference) for difference in partitioner_differences(data))
-        return [Verdict(MURMUR2, "vectors", problems)]
-    return case_verdicts(Case.of(data), strict=strict)
+    """The verdicts of one file: of each run, or of all the partitioner's vectors as one.
+
+    A file that is no vector file fails as one run.
+    """
+    try:
+        data = read_vector(path)
+        if case_name(path) == MURMUR2:
+            return [Verdict(MURMUR2, "vectors", _texts(partitioner_differences(data)))]
+        case = Case.of(data)
+    except (ValueError, LookupError, TypeError, AttributeError) as failure:
+        problem = _failure("the file is no vector file", failure)
+        return [Verdict(case_name(path), "file", (problem,))]
+    return case_verdicts(case, strict=strict)
 
 
 def case_verdicts(case: Case, *, strict: bool = False) -> list[Verdict]:
