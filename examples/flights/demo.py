@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import time
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -65,6 +66,8 @@ class Read(NamedTuple):
 
 
 def main() -> int:
+    # pyspark is not sure about the newest pandas, of which only Arrow tables are used here.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     settings = _settings()
     progress = Progress(
         SpinnerColumn(),
@@ -72,7 +75,7 @@ def main() -> int:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=Console(stderr=True, log_path=False),
     )
     with ExitStack() as stack:
         background = stack.enter_context(ThreadPoolExecutor())
@@ -108,13 +111,13 @@ class Demo:
         self._background = background
         self._stack = stack
         self._started_s = time.monotonic()
-        self._starting: Future[SparkView]
 
     def run(self) -> tuple[Verdict, Reference]:
         reading = self._background.submit(loader.rows, self._settings.days)
         computing = self._background.submit(reference.compute, self._settings.days)
         self._say("starting the broker")
         bootstrap = self._stack.enter_context(LocalBroker.start()).bootstrap
+        starting = self._background.submit(self._start_spark, bootstrap)
         loader.create_topics(bootstrap)
         self._load(bootstrap, reading.result())
         flights = [("flights", partition) for partition in range(loader.PARTITIONS)]
@@ -125,14 +128,14 @@ class Demo:
         )
         survived = scenario.run(
             random.Random(self._settings.seed),  # noqa: S311  to choose a moment, not a secret
-            restarted=lambda: self._start_spark(bootstrap),
+            restarted=lambda: self._background.submit(self._first_view, starting),
         )
         scenario.stop()
         self._say("everything is processed and both instances have stopped")
         if self._settings.fault == "duplicates":
             faults.produce_again(bootstrap, loader.OUTPUT_TOPICS[0])
         audit.read_to_end()
-        read = self._read_with_spark()
+        read = self._read_with(starting.result())
         self._show(read)
         expected = computing.result()
         return self._verdict(bootstrap, audit, sum(counts), survived, read, expected), expected
@@ -144,25 +147,20 @@ class Demo:
         }
         loader.load(bootstrap, topics, lambda topic, n: self._progress.advance(bars[topic], n))
 
-    def _start_spark(self, bootstrap: str) -> None:
-        """Start it while the instances work: a JVM takes seconds to come up.
+    def _start_spark(self, bootstrap: str) -> SparkView:
+        """Runs beside the rest: a JVM takes seconds to come up."""
+        spark = SparkView(bootstrap, APPLICATION_ID, self._directory)
+        self._stack.callback(spark.stop)
+        return spark
 
-        The first run of the streaming query gives a view of the stores as they are then; the second
-        one, at the end, only takes what has changed since.
-        """
+    def _first_view(self, starting: Future[SparkView]) -> None:
+        """Runs beside the instances: the view of what they have committed by now."""
+        rows = starting.result().refresh()
+        self._say(f"the parquet view has {rows:,} rows so far")
 
-        def start() -> SparkView:
-            spark = SparkView(bootstrap, APPLICATION_ID, self._directory)
-            self._stack.callback(spark.stop)
-            self._say(f"the parquet view has {spark.refresh():,} rows while the instances work")
-            return spark
-
-        self._starting = self._background.submit(start)
-
-    def _read_with_spark(self) -> Read:
-        spark = self._starting.result()
+    def _read_with(self, spark: SparkView) -> Read:
         options = faults.ONE_PARTITION if self._settings.fault == "spark" else {}
-        self._say(f"the parquet view has {spark.refresh():,} rows")
+        self._say(f"the parquet view has {spark.refresh():,} rows in the end")
         return Read(
             carrier_hours=spark.carrier_hours(**options),
             model_totals=spark.model_totals(**options),

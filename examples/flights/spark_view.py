@@ -5,6 +5,7 @@ Spark reads the changelog topics with the application running or not; it asks no
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from logstate.changelog.spark import parquet_view, session
 
 _CONF = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     # The data are small and the machine may be, too: every further partition is a task to start.
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
@@ -33,6 +35,7 @@ class SparkView:
         conf = {**_CONF, "spark.sql.warehouse.dir": str(directory / "warehouse")}
         self._spark: SparkSession = session("flights", master="local[2]", conf=conf)
         self._view = parquet_view(directory / "carrier-hours")
+        self._refreshing = threading.Lock()
 
     def store(self, name: str, **options: str) -> DataFrame:
         """The latest value per key at the latest commit."""
@@ -53,16 +56,17 @@ class SparkView:
         taken what was committed by now.
         """
         changes = self._spark.readStream.format("logstate").options(**self._options)
-        query = (
-            changes.options(store="carrier-hours", readChangeFeed="true")
-            .load()
-            .writeStream.foreachBatch(self._view)
-            .option("checkpointLocation", str(self._checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        return self._view.read(self._spark).count()
+        with self._refreshing:
+            query = (
+                changes.options(store="carrier-hours", readChangeFeed="true")
+                .load()
+                .writeStream.foreachBatch(self._view)
+                .option("checkpointLocation", str(self._checkpoint))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            return self._view.read(self._spark).count()
 
     def viewed_carrier_hours(self) -> Table:
         """The parquet view."""
