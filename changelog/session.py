@@ -60,10 +60,12 @@ class SessionStore(SessionReads[K, V]):
 
     def restore(self, records: Sequence[LoggedWrite]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
-        if not records:
-            return
         rows, segments = self._rows, self.segments
-        latest = max(times_of(record.key)[0] for record in records)
+        # A tombstone is a removal, which does not move the clock in memory.
+        latest = max(
+            (times_of(r.key)[0] for r in records if r.value is not None or not self._is_in_memory),
+            default=-1,
+        )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
         first_live, interval_ms = segments.first_live(), segments.interval_ms

@@ -53,7 +53,8 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self._rows = rows
         self._writes = writes
         self._context = context
-        self._deletions = 0  # part of a write's identity: no write is merged across a deletion
+        # Part of a write's identity, so that none is merged with another across a deletion.
+        self._deletions = 0
         # A restore measures age by the records it reads: the store's own clock may be ahead.
         self._restored = SegmentClock(
             TimeCell(), self.segments.interval_ms, self.segments.retention_ms
@@ -99,12 +100,17 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
             valid_to = _Versions(self._rows, segments, key).put(value, timestamp)
         if valid_to == NOT_PUT:
             self._context.drop("expired")
-        if value is None or valid_to == NOT_PUT:
-            self._deletions += 1
         if valid_to != NOT_PUT or self._writes.logs_every_write:
-            identity = key + _IDENTITY.pack(timestamp, self._deletions)
-            self._writes.add(identity, LoggedWrite(key, value, timestamp))
+            self._log(key, value, timestamp)
         return valid_to
+
+    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        if value is None:
+            self._deletions += 1
+        identity = key + _IDENTITY.pack(timestamp, self._deletions)
+        self._writes.add(identity, LoggedWrite(key, value, timestamp))
+        if value is None:
+            self._deletions += 1
 
 
 class _Versions:

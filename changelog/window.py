@@ -56,6 +56,9 @@ class WindowStore(WindowReads[K, V]):
         self._sequence = (
             context.time_cell(f"sequence:{spec.name}") if spec.retain_duplicates else None
         )
+        # A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka
+        # Streams' memory store lets it move the clock even then.
+        self._counts_none = spec.in_memory or not spec.retain_duplicates
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
 
     def restore(self, records: Sequence[LoggedWrite]) -> None:
@@ -63,7 +66,10 @@ class WindowStore(WindowReads[K, V]):
         if not records:
             return
         rows, segments = self._rows, self.segments
-        latest = max(start_of(record.key) for record in records)
+        latest = max(
+            (start_of(r.key) for r in records if r.value is not None or self._counts_none),
+            default=-1,
+        )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
         first_live, interval_ms = segments.first_live(), segments.interval_ms
@@ -108,7 +114,8 @@ class WindowStore(WindowReads[K, V]):
         sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
         log_key = self.codec.encode_key(key) + pack_tail(start_ms, sequence.time)
         row, data, timestamp, headers = self._encoder()(value)
-        if value is not None and self._is_live(self.segments, start_ms):
+        is_put = value is not None
+        if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
             self._rows.put(pack_segment(start_ms // self.segments.interval_ms) + log_key, row)
         self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
 
@@ -156,6 +163,7 @@ class WindowStore(WindowReads[K, V]):
 
         def encode_plain(value: Any) -> Any:
             data = None if value is None else encode_value(value)
-            return data, data, context.timestamp, None
+            # Kafka Streams logs the processed record's headers of these, and of no other store.
+            return data, data, context.timestamp, context.headers
 
         return encode_plain

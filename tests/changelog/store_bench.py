@@ -99,6 +99,7 @@ class StoreBench:
     def restored(self, batch: int = 1_000_000) -> StoreBench:
         """A new store in memory, built from the log alone."""
         other = StoreBench(self.spec)
+        other.log = list(self.log)
         for start in range(0, len(self.log), batch):
             records = self.log[start : start + batch]
             other.state.restore(self.spec.name, records, start + len(records))

@@ -1,0 +1,250 @@
+"""Session stores against a brute-force model, in memory and on RocksDB."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstate import serdes
+from logstate.changelog.writes import LoggedWrite
+from logstate.records import Windowed
+from logstate.stores import StoreSpec
+
+from .store_bench import MEDIA, StoreBench
+
+
+def spec_of(medium: str = "rocks", **options: Any) -> StoreSpec:
+    return StoreSpec(
+        "visits",
+        "session",
+        serdes.string,
+        serdes.int64,
+        in_memory=medium == "memory",
+        retention_ms=60,
+        segment_interval_ms=30,
+        **options,
+    )
+
+
+@pytest.fixture(params=MEDIA)
+def medium(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bench(medium: str, tmp_path: Path) -> Iterator[StoreBench]:
+    made = StoreBench(spec_of(medium), tmp_path / "db")
+    yield made
+    made.close()
+
+
+def test_a_session_is_found_by_its_exact_times(bench: StoreBench) -> None:
+    bench.store.put(Windowed("a", 10, 20), 1)
+    assert bench.store.fetch_session("a", 10, 20) == 1
+    assert bench.store.fetch_session("a", 10, 21) is None
+    bench.commit()
+    assert bench.store.fetch_session("a", 10, 20) == 1
+
+
+def test_sessions_are_found_that_overlap_the_asked_time_both_ends_included(
+    bench: StoreBench,
+) -> None:
+    for start, end in [(0, 9), (0, 10), (15, 20), (20, 30), (21, 30)]:
+        bench.store.put(Windowed("a", start, end), end)
+    found = [
+        (window.start_ms, window.end_ms) for window, _ in bench.store.find_sessions("a", 10, 20)
+    ]
+    assert sorted(found) == [(0, 10), (15, 20), (20, 30)]
+
+
+def test_the_changelog_key_is_key_end_and_start(bench: StoreBench) -> None:
+    bench.context.timestamp = 20
+    bench.store.put(Windowed("a", 10, 20), 1)
+    bench.store.remove(Windowed("b", 1, 2))
+    assert bench.commit() == [
+        LoggedWrite(b"a" + bytes(7) + b"\x14" + bytes(7) + b"\x0a", (1).to_bytes(8, "big"), 20),
+        LoggedWrite(b"b" + bytes(7) + b"\x02" + bytes(7) + b"\x01", None, 20),
+    ]
+
+
+def test_later_starts_come_first_in_memory_and_last_on_rocksdb(
+    medium: str, bench: StoreBench
+) -> None:
+    for start in (1, 5, 3):
+        bench.store.put(Windowed("a", start, 9), start)
+    order = [5, 3, 1] if medium == "memory" else [1, 3, 5]
+    assert [value for _, value in bench.store.fetch("a")] == order
+    assert [value for _, value in bench.store.fetch("a", reverse=True)] == order[::-1]
+
+
+def test_sessions_that_end_before_the_retention_of_the_newest_end_are_hidden(
+    bench: StoreBench,
+) -> None:
+    bench.store.put(Windowed("a", 0, 100), 1)
+    bench.store.put(Windowed("b", 0, 159), 2)
+    assert len(list(bench.store.fetch("a"))) == 1
+    bench.store.put(Windowed("b", 0, 160), 3)
+    assert list(bench.store.fetch("a")) == []
+    assert bench.store.fetch_session("a", 0, 100) is None
+
+
+def test_a_put_that_comes_too_late_is_counted_and_a_removal_is_not(bench: StoreBench) -> None:
+    bench.store.put(Windowed("a", 1000, 1000), 1)
+    bench.store.remove(Windowed("a", 0, 100))
+    assert not bench.context.dropped
+    bench.store.put(Windowed("a", 0, 100), 1)
+    bench.store.put(Windowed("a", 0, 100), None)
+    assert bench.context.dropped == {"expired": 2}
+    assert len(bench.commit()) == 2
+
+
+def test_removing_moves_the_clock_on_rocksdb_only(medium: str, bench: StoreBench) -> None:
+    bench.store.put(Windowed("a", 100, 100), 1)
+    bench.store.remove(Windowed("a", 200, 200))
+    assert len(list(bench.store.fetch("a"))) == (1 if medium == "memory" else 0)
+
+
+def test_a_session_store_with_headers_logs_the_records_headers_on_removal(
+    medium: str, tmp_path: Path
+) -> None:
+    bench = StoreBench(spec_of(medium, with_headers=True), tmp_path / "db")
+    bench.context.headers = [("trace", b"x")]
+    bench.store.put(Windowed("a", 1, 2), 5)
+    bench.store.put(Windowed("a", 1, 3), 6, [("kept", None)])
+    bench.store.remove(Windowed("a", 1, 4))
+    assert [write.headers for write in bench.commit()] == [
+        None,
+        [("kept", None)],
+        [("trace", b"x")],
+    ]
+    assert [value for _, value in bench.store.fetch("a")] == [5, 6]
+    assert list(bench.restored().store.all()) == list(bench.store.all())
+    bench.close()
+
+
+class SessionModel:
+    """A dict of (key, start, end), with the clock and both media's rules written out."""
+
+    def __init__(self, *, is_memory: bool) -> None:
+        self.is_memory = is_memory
+        self.rows: dict[tuple[str, int, int], Any] = {}
+        self.clock = -1
+        self.save()
+
+    def save(self) -> None:
+        self.saved = (dict(self.rows), self.clock)
+
+    def restore(self) -> None:
+        rows, self.clock = self.saved
+        self.rows = dict(rows)
+
+    def put(self, session: Windowed[str], value: Any) -> None:
+        self.clock = max(self.clock, session.end_ms)
+        if self.is_memory:
+            too_late = session.end_ms <= self.clock - 60
+        else:
+            too_late = session.end_ms // 30 < (self.clock - 60) // 30
+        if not too_late and value is None:
+            self.rows.pop((session.key, session.start_ms, session.end_ms), None)
+        elif not too_late:
+            self.rows[session.key, session.start_ms, session.end_ms] = value
+
+    def remove(self, session: Windowed[str]) -> None:
+        if not self.is_memory:
+            self.clock = max(self.clock, session.end_ms)
+        self.rows.pop((session.key, session.start_ms, session.end_ms), None)
+
+    def visible(self) -> list[tuple[Windowed[str], Any]]:
+        def place(row: tuple[str, int, int]) -> Any:
+            key, start, end = row
+            if self.is_memory:
+                return end, key.encode(), -start
+            return end // 30, key.encode() + end.to_bytes(8, "big") + start.to_bytes(8, "big")
+
+        oldest = self.clock - 60 + 1
+        rows = sorted((row for row in self.rows if row[2] >= oldest), key=place)
+        return [(Windowed(*row), self.rows[row]) for row in rows]
+
+    def find_sessions(
+        self, key: str, earliest_end: int, latest_start: int
+    ) -> list[tuple[Windowed[str], Any]]:
+        return [
+            (session, value)
+            for session, value in self.visible()
+            if session.key == key
+            and session.end_ms >= earliest_end
+            and session.start_ms <= latest_start
+        ]
+
+    def fetch(self, key: str) -> list[tuple[Windowed[str], Any]]:
+        return [row for row in self.visible() if row[0].key == key]
+
+    def fetch_session(self, key: str, start: int, end: int) -> Any:
+        return dict(self.visible()).get(Windowed(key, start, end))
+
+
+KEYS = st.sampled_from(["a", "aa", "a\x00", "b"])
+TIMES = st.integers(0, 300)
+SESSIONS = st.builds(
+    lambda key, start, length: Windowed(key, start, start + length), KEYS, TIMES, st.integers(0, 9)
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), SESSIONS, st.none() | st.integers(0, 9)),
+        st.tuples(st.just("put"), SESSIONS, st.integers(0, 9)),
+        st.tuples(st.just("remove"), SESSIONS),
+        st.tuples(st.just("find_sessions"), KEYS, TIMES, TIMES),
+        st.tuples(st.just("fetch"), KEYS),
+        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen"])),
+    ),
+    max_size=30,
+)
+
+
+def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
+    model = SessionModel(is_memory=bench.spec.in_memory)
+    for step, *arguments in steps:
+        if step.startswith("commit"):
+            bench.commit(applies=step == "commit")
+            model.save()
+        elif step in ("discard", "reopen"):
+            getattr(bench, step)()
+            model.restore()
+        else:
+            result = getattr(bench.store, step)(*arguments)
+            expected = getattr(model, step)(*arguments)
+            if step in ("put", "remove"):
+                session = arguments[0]
+                assert bench.store.fetch_session(*session) == model.fetch_session(*session)
+            else:
+                assert list(result) == expected
+                assert list(getattr(bench.store, step)(*arguments, reverse=True)) == expected[::-1]
+    bench.commit(applies=False)
+    contents = list(bench.store.all())
+    assert contents == model.visible()
+    assert list(bench.restored().store.all()) == contents
+    assert list(bench.restored(batch=3).store.all()) == contents
+    bench.close()
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_any_steps_leave_what_the_model_holds_and_the_log_restores_it(
+    medium: str, steps: list[tuple[Any, ...]]
+) -> None:
+    spec = spec_of(medium)
+    if medium == "memory":
+        # In memory a put of None moves the clock and a removal does not; the log holds the same
+        # tombstone for both, and a restore takes it for a removal.
+        steps = [step for step in steps if step[0] != "reopen" and step[-1] is not None]
+        run_steps(StoreBench(spec), steps)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        run_steps(StoreBench(spec, Path(directory) / "db"), steps)
