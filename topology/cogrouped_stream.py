@@ -126,7 +126,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
     ) -> KTable[Any, A]:
         """The table of aggregates per key and window; sessions need ``merger(a, b)``.
 
-        The result of ``emit="close"`` is sent per group, as each group sees its windows close.
+        What is late is judged by the stream time of each group, with ``emit="close"`` by that of
+        all groups together.
         """
         check_emit(emit, self.windows)
         first = self.groups[0][0]

@@ -4,6 +4,19 @@ A session is [first record, last record], both ends inclusive. A record extends 
 reach, joins several into one, or starts its own. Sessions that grow or merge change their key: the
 old row is removed and forwarded as a tombstone BEFORE the new row.
 
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder, SessionWindows
+>>> builder = StreamsBuilder()
+>>> visits = SessionWindows(gap=timedelta(milliseconds=5), grace=timedelta(milliseconds=10))
+>>> clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(visits)
+>>> counts = clicks.count(store="clicks-per-visit")
+>>> counts.to_stream(lambda w, count: f"[{w.start_ms}, {w.end_ms}]", key=str).to("visits")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("clicks", [("ada", "home", 10), ("ada", "cart", 16), ("ada", "map", 15)])
+...     driver.read("visits", value=int)
+[('[10, 10]', 1), ('[16, 16]', 1), ('[10, 10]', None), ('[16, 16]', None), ('[10, 16]', 3)]
+
 Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 
 - null key: dropped, counted. Null VALUE: the aggregator is called with it.
@@ -15,9 +28,9 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
   if it reaches a session that is still open. Dropped records are counted.
 - result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too;
   record headers do not travel with it. A result of None removes the row.
-- old values: a tombstone carries its row as old value, a new or updated session none. (A session
-  that is updated in place, by a second record of the same millisecond, does not send its old value
-  either: a downstream `group_by` then has both in its sum.)
+- old values: a tombstone carries its row as old value, a new session none. A session that is
+  updated in place, by a second record of the same millisecond, does not send its old value either,
+  so that a downstream `group_by` has both in its sum; ``emit="commit"`` sends it.
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
@@ -104,6 +117,7 @@ class SessionAggregateNode(TableNode):
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
         observed = stream_time_of(task, self.name, self.store.name, self.emit)
         removed_value = self._compile_removed_value(task)
+        sends_replaced = self.emit == "commit"
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -133,7 +147,8 @@ class SessionAggregateNode(TableNode):
             merged = Windowed(key, start, end)
             put(merged, aggregate)
             if forward is not None:
-                forward(merged, aggregate, None)
+                is_replaced = sends_replaced and found and start == end
+                forward(merged, aggregate, found[0][1] if is_replaced else None)
 
         return process
 

@@ -6,6 +6,19 @@ windows can differ in content. A window's aggregate therefore comes into being b
 window of a new record starts from the aggregate of the window before it, its right window from the
 window that already holds the later records.
 
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder, SlidingWindows
+>>> builder = StreamsBuilder()
+>>> near = SlidingWindows(difference=timedelta(milliseconds=10), grace=timedelta(milliseconds=50))
+>>> prices = builder.stream("prices", key=str, value=int).group_by_key().windowed_by(near)
+>>> best = prices.reduce(lambda old, new: max(old, new), store="best-prices")
+>>> best.to_stream(lambda w, price: f"[{w.start_ms}, {w.end_ms}]", key=str).to("best")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("prices", [("tea", 5, 15), ("tea", 3, 20)])
+...     driver.read("best", value=int)
+[('[5, 15]', 5), ('[16, 26]', 3), ('[10, 20]', 5)]
+
 Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
 
 - null key or null value: dropped, counted (the other windows drop null keys only).
@@ -14,8 +27,10 @@ Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
 - early records, before ``difference``: their windows would start before 0, so all share [0,
   difference].
 - result: key ``Windowed(key, start, end)``, end inclusive; timestamp = largest of the window's
-  records; None deletes the row and is forwarded as a tombstone. The row of a new right window is
-  forwarded without an old value.
+  records; None deletes the row and is forwarded as a tombstone.
+- old values: a new left window sends the aggregate it was copied from as its old value, a new right
+  window none; a record exactly difference + 1 after the one before it updates its left window
+  twice. So a downstream `group_by` does not add up; with ``emit="commit"`` it does.
 - order of updates for one record: existing windows from the latest start down, then the previous
   record's right window, the own left window, the own right window. (Kafka Streams calls this order
   an implementation detail; early records have another one, shown in `_SlidingUpdate.early`.)
@@ -160,6 +175,8 @@ class _SlidingUpdate:
         self._aggregator = node.aggregator
         self._difference = node.windows.difference_ms
         self._sends_old = node.sends_old_values
+        # What is emitted on commit carries the value emitted before: none, for a new window.
+        self._hides_copied = node.emit == "commit"
         # Aggregates that can be changed in place must not be shared between windows, nor between
         # a row's old and new value.
         self._is_immutable = node.store.value.immutable
@@ -197,6 +214,8 @@ class _SlidingUpdate:
         if not has_left:
             if left is None or left.timestamp < at - difference:
                 left = self._initial(at)
+            elif self._hides_copied:
+                left = left._replace(old=None)
             self._update(record, at - difference, left)
         if not has_right and right is not None and right.timestamp > at:
             self._put_right(record, right)

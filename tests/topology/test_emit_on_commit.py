@@ -1,0 +1,135 @@
+"""emit="commit" against emit="update", through the test driver, downstream subtractors included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstate.testing.driver import TopologyTestDriver
+from logstate.topology import (
+    HoppingWindows,
+    KGroupedStream,
+    KTable,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TumblingWindows,
+)
+from logstate.topology.windows import Emit
+
+TEN = timedelta(milliseconds=10)
+GRACE = timedelta(milliseconds=20)
+Grouped = KGroupedStream[str, int]
+Build = Callable[[Grouped, Emit], KTable[Any, Any]]
+
+
+def plain(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return grouped.reduce(lambda old, new: old + new, store="rows", emit=emit)
+
+
+def tumbling(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return grouped.windowed_by(TumblingWindows(size=TEN, grace=GRACE)).count(
+        store="rows", emit=emit
+    )
+
+
+def hopping(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    windows = HoppingWindows(size=TEN, advance=timedelta(milliseconds=4), grace=GRACE)
+    return grouped.windowed_by(windows).count(store="rows", emit=emit)
+
+
+def sliding(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return grouped.windowed_by(SlidingWindows(difference=TEN, grace=GRACE)).count(
+        store="rows", emit=emit
+    )
+
+
+def sessions(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return grouped.windowed_by(SessionWindows(gap=TEN, grace=GRACE)).count(store="rows", emit=emit)
+
+
+def start_of(key: Any) -> str:
+    return key if isinstance(key, str) else f"{key.key}@{key.start_ms}-{key.end_ms}"
+
+
+def group_of(key: Any) -> str:
+    return "all" if isinstance(key, str) else str(key.key)
+
+
+def run(
+    build: Build, emit: Emit, records: list[tuple[str, int, int]], commit_every: int
+) -> tuple[list[list[tuple[str, Any]]], dict[str, int]]:
+    """What went to the topic of the rows, block by block, and the totals a subtractor keeps."""
+    builder = StreamsBuilder()
+    table = build(builder.stream("in", key=str, value=int).group_by_key(), emit)
+    table.to_stream(lambda key, value: start_of(key), key=str).to("rows-out")
+    groups = table.group_by(
+        lambda key, value: (group_of(key), value), name="groups", key=str, value=int
+    )
+    groups.aggregate(
+        lambda: 0,
+        lambda total, value: total + value,
+        lambda total, value: total - value,
+        value=int,
+        store="totals",
+    )
+    blocks = []
+    with TopologyTestDriver(builder.build(), commit_every=10**9) as driver:
+        for place, record in enumerate(records, 1):
+            driver.pipe_all("in", [record])
+            if place % commit_every == 0 or place == len(records):
+                driver.advance_wall_clock(0)  # commits
+                driver.advance_wall_clock(0)  # and what that sent on
+                blocks.append(driver.read("rows-out", value=int))
+        totals = {key: row.value for key, row in driver.store("totals").all()}
+    return blocks, totals
+
+
+def last_per_key(block: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The last update of each key, in the order of these."""
+    last: dict[str, Any] = {}
+    for key, value in block:
+        last.pop(key, None)
+        last[key] = value
+    return list(last.items())
+
+
+RECORDS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.integers(0, 60)), max_size=25
+)
+
+
+def sums(blocks: list[list[tuple[str, Any]]]) -> dict[str, int]:
+    """The totals that follow from what is known of the rows after the last block."""
+    known = {key: value for block in blocks for key, value in block}
+    found: dict[str, int] = {}
+    for key, value in known.items():
+        group = key.partition("@")[0] if "@" in key else "all"
+        found[group] = found.get(group, 0) + (value or 0)
+    return found
+
+
+@pytest.mark.parametrize("build", [plain, tumbling, hopping, sliding, sessions])
+@settings(deadline=None)
+@given(records=RECORDS, commit_every=st.integers(1, 8))
+def test_commit_forwards_the_last_update_per_key_and_block(
+    build: Build, records: list[tuple[str, int, int]], commit_every: int
+):
+    on_update, totals = run(build, "update", records, commit_every)
+    on_commit, totals_on_commit = run(build, "commit", records, commit_every)
+
+    assert on_commit == [last_per_key(block) for block in on_update]
+    assert totals_on_commit == sums(on_commit)
+    if build not in (sliding, sessions):  # whose old values are not always those before
+        assert totals == totals_on_commit
+
+
+def test_with_a_commit_after_each_record_nothing_differs():
+    records = [("a", 1, 3), ("b", 2, 5), ("a", 3, 14), ("a", 4, 2), ("b", 5, 60)]
+
+    assert run(hopping, "commit", records, 1) == run(hopping, "update", records, 1)
