@@ -22,7 +22,7 @@ from logstate.topology.materialized import (
     window_store,
 )
 from logstate.topology.plan import SubTopology, Topology
-from logstate.topology.processor import Processor, ProcessorContext
+from logstate.topology.processor import Processor, ProcessorContext, ValueTransformer
 from logstate.topology.session_windowed_stream import SessionWindowedKStream
 from logstate.topology.stream import KStream
 from logstate.topology.suppressed import Suppressed, until_time_limit, until_window_closes
@@ -65,6 +65,7 @@ __all__ = [
     "Topology",
     "TumblingWindows",
     "UnlimitedWindows",
+    "ValueTransformer",
     "WindowedCogroupedKStream",
     "Windows",
     "key_value_store",

@@ -21,6 +21,7 @@ from logstate.topology.logical import (
     SourceLogicalNode,
     StoreLogicalNode,
     TableSourceLogicalNode,
+    TopicStoreLogicalNode,
 )
 from logstate.topology.materialized import (
     Materialized,
@@ -29,7 +30,7 @@ from logstate.topology.materialized import (
     materialized,
 )
 from logstate.topology.naming import check_name
-from logstate.topology.operators.process import ProcessNode
+from logstate.topology.operators.process import Connections, ProcessNode
 from logstate.topology.operators.table_source import TableSourceNode
 from logstate.topology.optimization import optimize, rules_of
 from logstate.topology.plan import Topology, make_topology
@@ -182,6 +183,36 @@ class StreamsBuilder:
         self.graph.add(self.graph.root, StoreLogicalNode(store))
         return self
 
+    def add_read_only_store(
+        self,
+        store: StoreSpec,
+        topic: str,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        *,
+        key: Any = str,
+        value: Any = None,
+        name: str | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> StreamsBuilder:
+        """Add a store that a processor of yours fills from a topic, partition by partition.
+
+        The topic is its changelog (KIP-813): a restore copies records from it, past the processor,
+        so the processor must put what it is given. Other processors connect to the store by name
+        and must not write to it.
+        """
+        source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
+        node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
+        source = self._source(source_name, (topic,), key, value, timestamp_extractor, None)
+        check_name(store.name, "a store")
+        node = ProcessNode(
+            node_name,
+            supplier=callbacks.supplier(supplier),
+            connections=Connections(store),
+            declared_at=declaration_site(),
+        )
+        self.graph.add(self.graph.root, TopicStoreLogicalNode(source, node, store))
+        return self
+
     def add_global_store(
         self,
         store: StoreSpec,
@@ -204,7 +235,7 @@ class StreamsBuilder:
         node = ProcessNode(
             node_name,
             supplier=callbacks.supplier(supplier),
-            stores=(store.name,),
+            connections=Connections(store.name),
             declared_at=declaration_site(),
         )
         spec = self._global_spec(store, topic)

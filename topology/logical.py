@@ -157,6 +157,21 @@ class StoreLogicalNode(LogicalNode):
         plan.add_store(self.spec)
 
 
+class TopicStoreLogicalNode(LogicalNode):
+    """A store filled from a topic by a processor; the topic is its changelog (KIP-813)."""
+
+    def __init__(self, source: SourceNode, processor: ProcessorNode, store: StoreSpec) -> None:
+        super().__init__(processor.name)
+        self.source = source
+        self.processor = processor
+        self.store = store
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_source(self.source)
+        plan.add_processor(self.processor, [self.source.name])
+        plan.reuse_topic(self.store.name, self.source.topics[0].name)
+
+
 class GlobalStoreLogicalNode(LogicalNode):
     """A global table or store."""
 

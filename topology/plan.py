@@ -17,7 +17,7 @@ from logstate.topology.compilation import CompiledSource, compile_sub_topology
 from logstate.topology.description import Description, describe_plan
 from logstate.topology.graph import Node, SinkNode, SourceNode, TopicRef
 from logstate.topology.grouping import copartition_groups, node_groups
-from logstate.topology.operators.process import ProcessNode
+from logstate.topology.operators.process import Connections
 from logstate.topology.plan_builder import InternalTopic, PlanBuilder
 
 
@@ -90,8 +90,9 @@ def make_topology(plan: PlanBuilder) -> Topology:
         target = globals_ if is_global else tasks
         target.append(_sub_topology(plan, number, names, is_global=is_global))
     for node in plan.nodes.values():
-        if isinstance(node, ProcessNode):
-            node.global_stores = frozenset(plan.global_stores)
+        connections = getattr(node, "connections", None)
+        if isinstance(connections, Connections):
+            connections.global_names = frozenset(plan.global_stores)
     refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
     return Topology(
         sub_topologies=tuple(tasks),

@@ -94,3 +94,20 @@ class Processor(Generic[K, V, KOut, VOut]):
 
     def close(self) -> None:
         """Called when the task is closed. Do not forward or write here."""
+
+
+class ValueTransformer(Generic[K, V, VOut]):
+    """Base class for `KTable.transform_values`: map_values with stores and a context."""
+
+    context: ProcessorContext
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called once per task. The default keeps the context, which cannot forward here."""
+        self.context = context
+
+    def transform(self, key: K, value: V | None) -> VOut | None:
+        """The new value; called with None for tombstones."""
+        raise NotImplementedError(f"{type(self).__name__} does not define transform(key, value)")
+
+    def close(self) -> None:
+        """Called when the task is closed."""

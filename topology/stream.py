@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from logstate.serde import Serde
+from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V, optional_serde
@@ -15,7 +16,7 @@ from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.logical import ProcessorLogicalNode, SinkLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import check_name, required_name
-from logstate.topology.operators.process import ProcessNode
+from logstate.topology.operators.process import Connections, ProcessNode
 from logstate.topology.operators.select_key import SelectKeyNode
 from logstate.topology.operators.table_source import TableSourceNode
 from logstate.topology.processor import Processor
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+#: names of stores added to the builder, or declarations of stores to add with the operator
+Stores = str | StoreSpec | Iterable[str | StoreSpec]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +219,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         self,
         supplier: Callable[[], Processor[K, V, K2, V2]],
         *,
-        stores: Iterable[str] = (),
+        stores: Stores = (),
         key: Any = None,
         value: Any = None,
         name: str | None = None,
@@ -224,8 +227,9 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         """Run a processor of your own; what it forwards is the result.
 
         ``supplier`` makes one processor per task: give the class. ``stores`` are names of stores
-        added to the builder; operators that share a store run in the same task. It may change keys,
-        so groupings and joins below go through a repartition topic.
+        added to the builder, or declarations of stores to add; operators that share a store run in
+        the same task. It may change keys, so groupings and joins below go through a repartition
+        topic.
         """
         return self._process(supplier, stores, name, key=key, value=value, keeps_key=False)
 
@@ -233,7 +237,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         self,
         supplier: Callable[[], Processor[K, V, K, V2]],
         *,
-        stores: Iterable[str] = (),
+        stores: Stores = (),
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
@@ -246,7 +250,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     def _process(
         self,
         supplier: Callable[[], Processor[Any, Any, Any, Any]],
-        stores: Iterable[str],
+        stores: Stores,
         name: str | None,
         *,
         key: Any,
@@ -260,7 +264,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         node = ProcessNode(
             node_name,
             supplier=callbacks.supplier(supplier),
-            stores=(stores,) if isinstance(stores, str) else tuple(stores),
+            connections=Connections(stores),
             keeps_key=keeps_key,
             declared_at=declaration_site(),
         )

@@ -14,17 +14,20 @@ from logstate.topology.graph import TableNode
 from logstate.topology.logical import ProcessorLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import required_name
+from logstate.topology.operators.process import Connections
 from logstate.topology.operators.suppress import SuppressNode
 from logstate.topology.operators.table_filter import TableFilterNode
 from logstate.topology.operators.table_group_by import TableGroupByNode
 from logstate.topology.operators.table_map_values import TableMapValuesNode
+from logstate.topology.operators.table_transform_values import TableTransformValuesNode
 from logstate.topology.operators.to_stream import ToStreamNode
+from logstate.topology.processor import ValueTransformer
 from logstate.topology.suppressed import Suppressed, window_grace_ms
 
 if TYPE_CHECKING:
     from logstate.topology.graph import Partitioner
     from logstate.topology.grouped_table import KGroupedTable
-    from logstate.topology.stream import KStream
+    from logstate.topology.stream import KStream, Stores
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
@@ -132,6 +135,32 @@ class KTable(Flow[K, V]):
             node_name,
             parent=self.node,
             mapper=function,
+            store=spec,
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=spec.value if spec is not None else serde)
+
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformer[K, V, V2]],
+        *,
+        stores: Stores = (),
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Like :meth:`map_values`, with a transformer of your own that may use ``stores``.
+
+        It is called for tombstones too, and whenever an unmaterialised row is read.
+        """
+        node_name = self.builder.graph.names.named(name, "KTABLE-TRANSFORMVALUES-")
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec = self._spec(store, value)
+        node = TableTransformValuesNode(
+            node_name,
+            parent=self.node,
+            supplier=callbacks.supplier(supplier),
+            connections=Connections(stores),
             store=spec,
             declared_at=declaration_site(),
         )

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +23,17 @@ from logstate.topology.windows import to_ms
 _WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
 
 
+class Connections:
+    """The stores of a user's operator: named ones, and ones it brings along as declarations."""
+
+    def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
+        given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
+        self.owned = tuple(store for store in given if isinstance(store, StoreSpec))
+        self.names = tuple(store.name if isinstance(store, StoreSpec) else store for store in given)
+        #: all global stores, known when the plan is made: readable without connecting
+        self.global_names: frozenset[str] = frozenset()
+
+
 class ProcessNode(ProcessorNode):
     """``keeps_key``: process_values, whose results must have the key of their input."""
 
@@ -31,30 +42,28 @@ class ProcessNode(ProcessorNode):
         name: str,
         *,
         supplier: Callable[[], Processor[Any, Any, Any, Any]],
-        stores: tuple[str, ...] = (),
+        connections: Connections,
         keeps_key: bool = False,
-        owned: tuple[StoreSpec, ...] = (),
         declared_at: str | None = None,
     ) -> None:
         super().__init__(name, declared_at=declared_at)
         self.supplier = supplier
-        self.stores = stores
+        self.connections = connections
         self.keeps_key = keeps_key
-        self.owned = owned
-        #: names of all global stores, known when the plan is made: readable without connecting
-        self.global_stores: frozenset[str] = frozenset()
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
-        return self.owned
+        return self.connections.owned
 
     def store_names(self) -> tuple[str, ...]:
-        return self.stores
+        return self.connections.names
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
         processor = self.supplier()
-        context = _Context(task, self, forward, children)
+        context = ForwardingContext(
+            task, self.name, self.connections, self.declared_at, forward, children
+        )
         processor.init(context)
         task.on_close(processor.close)
         user_process = processor.process
@@ -65,34 +74,34 @@ class ProcessNode(ProcessorNode):
             task.headers = headers
             user_process(new_tuple(Record, (key, value, timestamp, headers)))
 
+        if not self.keeps_key:
+            return process
+
         def process_values(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             task.timestamp = timestamp
             task.headers = headers
-            context.fixed_key = key
-            context.has_fixed_key = True
+            context.fixed_key = (key,)
             user_process(new_tuple(Record, (key, value, timestamp, headers)))
-            context.has_fixed_key = False
+            context.fixed_key = None
 
-        return process_values if self.keeps_key else process
+        return process_values
 
 
-class _Context:
-    """The ProcessorContext of one node in one task."""
+class OperatorContext:
+    """What every user's operator may ask: stores, clocks, schedules; it cannot forward."""
 
     def __init__(
         self,
         task: TaskContext,
-        node: ProcessNode,
-        forward: Callable[..., None],
-        children: Mapping[str, Process],
+        name: str,
+        connections: Connections,
+        declared_at: str | None,
     ) -> None:
         self._task = task
-        self._node = node
-        self._forward = forward
-        self._children = children
+        self._name = name
+        self._connections = connections
+        self._declared_at = declared_at
         self._schedules = 0
-        self.fixed_key: Any = None
-        self.has_fixed_key = False
 
     @property
     def application_id(self) -> str:
@@ -107,46 +116,19 @@ class _Context:
         return self._task.task_id.partition
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        key, value, timestamp, headers = record
-        if timestamp < 0:
-            raise ValueError(
-                f"Processor {self._node.name!r} forwarded a record with timestamp {timestamp}:"
-                " event time is not negative."
-            )
-        if self.has_fixed_key and key != self.fixed_key:
-            raise ValueError(
-                f"process_values {self._node.name!r} changed a key: the rows of one key would be"
-                " spread over partitions without a repartition. Use process()."
-            )
-        target: Callable[..., None] = self._forward if child is None else self._child(child)
-        task = self._task
-        outer = task.timestamp, task.headers
-        fixed = self.fixed_key, self.has_fixed_key
-        target(key, value, timestamp, headers)
-        task.timestamp, task.headers = outer
-        self.fixed_key, self.has_fixed_key = fixed
-
-    def _child(self, name: str) -> Callable[..., None]:
-        try:
-            return self._children[name]
-        except KeyError:
-            known = ", ".join(map(repr, self._children)) or "none"
-            raise KeyError(
-                f"Processor {self._node.name!r} has no child {name!r}; its children: {known}."
-            ) from None
+        raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")
 
     def store(self, name: str) -> Any:
-        node = self._node
-        if name in node.stores:
+        if name in self._connections.names:
             return self._task.store(name)
-        if name not in node.global_stores:
-            known = ", ".join(map(repr, node.stores)) or "none"
-            raise StoreError(
-                f"Processor {node.name!r} (declared at {node.declared_at}) asked for store"
-                f" {name!r}, to which it is not connected; connected: {known}. Add the store to the"
-                " builder and name it in stores=."
-            )
-        return _ReadOnly(self._task.store(name), name)
+        if name in self._connections.global_names:
+            return _ReadOnly(self._task.store(name), name)
+        known = ", ".join(map(repr, self._connections.names)) or "none"
+        raise StoreError(
+            f"Processor {self._name!r} (declared at {self._declared_at}) asked for store {name!r},"
+            f" to which it is not connected; connected: {known}. Add the store to the builder and"
+            " name it in stores=."
+        )
 
     def schedule(
         self,
@@ -164,15 +146,15 @@ class _Context:
         def punctuate(timestamp: int) -> None:
             task.timestamp = timestamp
             task.headers = None
-            self.has_fixed_key = False
+            self._begin_punctuation()
             callback(timestamp)
 
         return task.schedule(
             to_ms(interval, "interval"),
             kind,
-            labelled(punctuate, self._node.name),
+            labelled(punctuate, self._name),
             start_ms=start,
-            name=f"{self._node.name}-{self._schedules}",
+            name=f"{self._name}-{self._schedules}",
         )
 
     def current_stream_time_ms(self) -> int:
@@ -189,6 +171,60 @@ class _Context:
 
     def commit(self) -> None:
         self._task.request_commit()
+
+    def _begin_punctuation(self) -> None:
+        """There is no current record."""
+
+
+class ForwardingContext(OperatorContext):
+    """The context of processors."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        name: str,
+        connections: Connections,
+        declared_at: str | None,
+        forward: Callable[..., None],
+        children: Mapping[str, Process],
+    ) -> None:
+        super().__init__(task, name, connections, declared_at)
+        self._forward = forward
+        self._children = children
+        #: the key that results must have, in a tuple because it may be None; None: any
+        self.fixed_key: tuple[Any] | None = None
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        key, value, timestamp, headers = record
+        if timestamp < 0:
+            raise ValueError(
+                f"Processor {self._name!r} forwarded a record with timestamp {timestamp}: event"
+                " time is not negative."
+            )
+        fixed = self.fixed_key
+        if fixed is not None and key != fixed[0]:
+            raise ValueError(
+                f"process_values {self._name!r} changed a key: the rows of one key would be spread"
+                " over partitions without a repartition. Use process()."
+            )
+        target = self._forward if child is None else self._child(child)
+        task = self._task
+        outer = task.timestamp, task.headers
+        target(key, value, timestamp, headers)
+        task.timestamp, task.headers = outer
+        self.fixed_key = fixed
+
+    def _child(self, name: str) -> Callable[..., None]:
+        try:
+            return self._children[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._children)) or "none"
+            raise KeyError(
+                f"Processor {self._name!r} has no child {name!r}; its children: {known}."
+            ) from None
+
+    def _begin_punctuation(self) -> None:
+        self.fixed_key = None
 
 
 class _ReadOnly:

@@ -1,0 +1,126 @@
+"""transform_values of a table: map_values with stores and a context.
+
+The transformer sees null values too, and may be called twice per update (for the new and the old
+value) and again whenever a join reads a row: it must be a function of the row and of its stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.processing import TaskContext
+from logstate.records import Headers
+from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.graph import Process, TableNode, ValueGetter
+from logstate.topology.operators.process import Connections, OperatorContext
+from logstate.topology.operators.rows import bind_rows, row_getter
+from logstate.topology.processor import ValueTransformer
+
+
+class TableTransformValuesNode(TableNode):
+    """Kept only if its store is named; else rows are computed from the parent's when read."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parent: TableNode,
+        supplier: Callable[[], ValueTransformer[Any, Any, Any]],
+        connections: Connections,
+        store: StoreSpec | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.parent = parent
+        self.supplier = supplier
+        self.connections = connections
+        self.store = store
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        own = () if self.store is None else (self.store,)
+        return (*self.connections.owned, *own)
+
+    def store_names(self) -> tuple[str, ...]:
+        own = () if self.store is None else (self.store.name,)
+        return (*self.connections.names, *own)
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        if self.store is not None or self.parent.enable_sending_old_values(force=force):
+            self.sends_old_values = True
+        return self.sends_old_values
+
+    def materialize(self) -> None:
+        if self.store is None:
+            self.parent.materialize()
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        if self.store is not None:
+            return (self.store.name,)
+        return (*self.parent.getter_store_names(), *self.connections.names)
+
+    def is_versioned(self) -> bool:
+        return self.parent.is_versioned() if self.store is None else self.store.kind == "versioned"
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        if self.store is not None:
+            return row_getter(task, self.store)
+        transform = self._transform(task)
+        latest, as_of = self.parent.value_getter(task)
+
+        def transformed(
+            key: Any, row: ValueAndTimestamp[Any] | None
+        ) -> ValueAndTimestamp[Any] | None:
+            value = transform(key, None if row is None else row.value)
+            if value is None:
+                return None
+            return ValueAndTimestamp(value, -1 if row is None else row.timestamp)
+
+        def transformed_latest(key: Any) -> ValueAndTimestamp[Any] | None:
+            return transformed(key, latest(key))
+
+        if as_of is None:
+            return ValueGetter(transformed_latest)
+        at = as_of
+        return ValueGetter(
+            transformed_latest, lambda key, timestamp: transformed(key, at(key, timestamp))
+        )
+
+    def _transform(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+        transformer = self.supplier()
+        transformer.init(OperatorContext(task, self.name, self.connections, self.declared_at))
+        task.on_close(transformer.close)
+        return transformer.transform
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        transform = self._transform(task)
+        with_old = self.sends_old_values
+
+        def derived(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            new = transform(key, new)
+            old = transform(key, old) if with_old else None
+            forward(key, new, old, timestamp, headers, is_latest)
+
+        if self.store is None:
+            return derived
+        read, write = bind_rows(task, self.store)
+
+        def stored(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            new = transform(key, new)
+            row = read(key) if with_old else None
+            written = write(key, new, timestamp, timestamp, headers)
+            if written is not None:
+                old = None if row is None else row.value
+                forward(key, new, old, timestamp, headers, written)
+
+        return stored
