@@ -120,8 +120,10 @@ def test_a_second_process_on_the_same_state_directory_is_refused(
         [
             sys.executable,
             "-c",
-            "import sys; from logstate.changelog.directory import StateDirectory;"
-            " StateDirectory(sys.argv[1], sys.argv[2])",
+            (
+                "import sys; from logstate.changelog.directory import StateDirectory;"
+                " StateDirectory(sys.argv[1], sys.argv[2])"
+            ),
             str(place / "state"),
             place.name,
         ],
@@ -196,6 +198,5 @@ def test_a_missing_serde_is_refused_where_it_is_declared() -> None:
 
     with pytest.raises(TopologyError, match="serde") as caught:
         stream.to("out")
-        builder.build()
 
     assert "test_wrong_use.py" in str(caught.value)

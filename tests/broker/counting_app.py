@@ -1,0 +1,46 @@
+"""A small application in a process of its own, for tests that kill it.
+
+``clicks`` (key user, value page) is counted per user straight from its source partition, to
+``per-user``, and per page behind a repartition topic, to ``per-page``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app import Application
+from logstate.topology import StreamsBuilder
+from logstate.topology.plan import Topology
+
+
+def topology(prefix: str) -> Topology:
+    """The topology; every topic carries the prefix of one test."""
+    builder = StreamsBuilder()
+    clicks = builder.stream(f"{prefix}-clicks", key=str, value=str)
+    clicks.group_by_key().count(store="per-user").to_stream().to(f"{prefix}-per-user")
+    by_page = clicks.group_by(lambda user, page: page, name="by-page", key=str)
+    by_page.count(store="per-page").to_stream().to(f"{prefix}-per-page")
+    return builder.build()
+
+
+def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
+    """An instance with its own state directory."""
+    return Application(
+        topology(prefix),
+        application_id=prefix,
+        bootstrap=bootstrap,
+        state_dir=state_dir,
+        commit_interval=timedelta(milliseconds=50),
+        checkpoint_interval=timedelta(milliseconds=300),
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("prefix")
+    parser.add_argument("state_dir", type=Path)
+    arguments = parser.parse_args()
+    application(arguments.bootstrap, arguments.prefix, arguments.state_dir).run()
