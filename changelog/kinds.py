@@ -9,6 +9,7 @@ from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.rows import Rows
 from logstate.changelog.session import SessionStore
+from logstate.changelog.subscription import SubscriptionStore
 from logstate.changelog.suppress_buffer import SuppressBuffer
 from logstate.changelog.timestamped_key_value import TimestampedKeyValueStore
 from logstate.changelog.versioned import VersionedKeyValueStore
@@ -39,6 +40,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "versioned": VersionedKeyValueStore,
     "suppress_buffer": SuppressBuffer,
     "outer_join": OuterJoinBuffer,
+    "foreign_key_subscription": SubscriptionStore,
 }
 
 
