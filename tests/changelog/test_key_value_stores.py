@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from logstate import serdes
 from logstate.changelog.writes import LoggedWrite
 from logstate.stores import StoreKind, StoreSpec, ValueAndTimestamp
-
-from .store_bench import MEDIA, StoreBench
+from tests.changelog.store_bench import MEDIA, StoreBench
 
 
 def spec_of(kind: StoreKind = "key_value", **options: Any) -> StoreSpec:

@@ -15,8 +15,7 @@ from logstate import serdes
 from logstate.changelog.writes import LoggedWrite
 from logstate.records import Windowed
 from logstate.stores import StoreSpec
-
-from .store_bench import MEDIA, StoreBench
+from tests.changelog.store_bench import MEDIA, StoreBench
 
 
 def spec_of(medium: str = "rocks", **options: Any) -> StoreSpec:

@@ -16,8 +16,7 @@ from logstate.changelog.versioned import NOT_PUT, VALID_TO_UNDEFINED
 from logstate.changelog.versioned_reads import versioned_segment_interval_ms
 from logstate.changelog.writes import LoggedWrite
 from logstate.stores import StoreSpec, VersionedRecord
-
-from .store_bench import MEDIA, StoreBench
+from tests.changelog.store_bench import MEDIA, StoreBench
 
 HISTORY = 100
 

@@ -15,8 +15,7 @@ from logstate import serdes
 from logstate.changelog.writes import LoggedWrite
 from logstate.records import Windowed
 from logstate.stores import StoreKind, StoreSpec, ValueAndTimestamp
-
-from .store_bench import MEDIA, StoreBench
+from tests.changelog.store_bench import MEDIA, StoreBench
 
 MINUTE = 60_000
 
