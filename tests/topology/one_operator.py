@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from logstate.changelog.state import TaskState
+from logstate.changelog.writes import LoggedWrite
 from logstate.clock import ManualClock
 from logstate.processing import HeldBack, TimeCell
 from logstate.records import Headers, TaskId
@@ -33,6 +34,9 @@ class OneOperator:
         self.dropped: Counter[str] = Counter()
         self.forwarded: list[tuple[Any, ...]] = []
         self.forwarded_from: list[tuple[str | None, int, int]] = []
+        self.changelogs: dict[str, list[LoggedWrite]] = {}
+        self.committed_clocks: Mapping[str, int] = {}
+        self.committed_offset = -1
         self._held: list[HeldBack] = []
         # Stores ask for their clocks while the state that keeps clocks is being built.
         self.state = TaskState.__new__(TaskState)
@@ -67,7 +71,22 @@ class OneOperator:
             pass
         generation = self.state.freeze()
         self.state.committed(generation, {})
-        return {name: writes for name, writes in generation.writes.items() if writes}
+        self.committed_offset, self.committed_clocks = self.offset, generation.clocks
+        logged = {name: writes for name, writes in generation.writes.items() if writes}
+        for name, writes in logged.items():
+            self.changelogs.setdefault(name, []).extend(writes)
+        return logged
+
+    def successor(self, node: ProcessorNode) -> OneOperator:
+        """What another instance makes of the last commit: its changelogs, clocks and offset."""
+        new = OneOperator(node, wall_clock_ms=self.clock.wall_clock_ms())
+        for name, records in self.changelogs.items():
+            new.state.restore(name, records, len(records))
+            new.changelogs[name] = list(records)
+        new.state.set_clocks(self.committed_clocks)
+        new.offset = new.committed_offset = self.committed_offset
+        new.committed_clocks = self.committed_clocks
+        return new
 
     def discard(self) -> None:
         for held in self._held:
