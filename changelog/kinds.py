@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from logstate.changelog.join_buffer import JoinBuffer
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.rows import Rows
@@ -40,6 +41,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "versioned": VersionedKeyValueStore,
     "suppress_buffer": SuppressBuffer,
     "outer_join": OuterJoinBuffer,
+    "join_buffer": JoinBuffer,
     "foreign_key_subscription": SubscriptionStore,
 }
 

@@ -3,8 +3,8 @@
 A record is forwarded first, so that the join looks for partners, and put into the side's window
 store afterwards: in a self-join over two stores a record meets itself exactly once.
 
-Records with a null key are not kept, since they match nothing. Null values ARE put: they change
-nothing in the store but are logged, and advance its clock, as in Kafka Streams.
+Records with a null key are not kept, since they match nothing. Null values ARE put: they are logged
+and use up a sequence number, but no row comes of them, as in Kafka Streams.
 """
 
 from __future__ import annotations
