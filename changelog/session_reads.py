@@ -67,18 +67,20 @@ class SessionReads(Generic[K, V]):
         """Sessions of all keys that end in the range, by end, start and key bytes.
 
         Final results are read with it, and those are not hidden by the retention: every row of a
-        segment that still exists is found, as in Kafka Streams.
+        segment that still exists is found, as in Kafka Streams. In memory they are hidden, and come
+        by end, key and latest start.
         """
         newest = self._newest_segment() if self.segments.cell.time < 0 else None
-        oldest = max(earliest_end_ms, self.segments.first_live() * self.segments.interval_ms)
-        found = [
-            (split_row_key(row_key), row_key, row)
+        oldest_end = max(earliest_end_ms, self._oldest_end() if self._is_in_memory else 0)
+        oldest = max(oldest_end, self.segments.first_live() * self.segments.interval_ms)
+        found = (
+            (row_key, row)
             for segment in self.segments.span(oldest, latest_end_ms, newest)
             for row_key, row in self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
-            if earliest_end_ms <= times_of(row_key)[0] <= latest_end_ms
-        ]
-        found.sort(key=lambda row: (row[0].end_ms, row[0].start_ms, row[0].key))
-        return self._decoded((row_key, row) for _, row_key, row in found)
+            if oldest_end <= times_of(row_key)[0] <= latest_end_ms
+        )
+        order = _memory_order if self._is_in_memory else _time_order
+        return self._decoded(iter(sorted(found, key=order)))
 
     def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """All visible sessions of the key."""
@@ -138,6 +140,11 @@ class SessionReads(Generic[K, V]):
             and row_key[SEGMENT_BYTES:key_end] == key
             and times_of(row_key)[1] <= latest_start_ms
         )
+
+
+def _time_order(pair: tuple[bytes, bytes]) -> tuple[int, int, bytes]:
+    end_ms, key, start_ms = split_row_key(pair[0])
+    return end_ms, start_ms, key
 
 
 def _memory_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
