@@ -5,8 +5,8 @@ application. An extractor is called with (key, value, record timestamp, partitio
 in ms since the epoch; the partition time is the largest event time seen on the partition, -1 at
 first. A negative result skips the record and counts it as dropped.
 
->>> builder.stream("clicks", value=Click, timestamp_extractor=record_time_or_partition_time)
-... # doctest: +SKIP
+>>> record_time_or_partition_time("key", "value", -1, 1_700_000_000_000)
+1700000000000
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class TopologyTestDriver:
     >>> from logstate.topology import StreamsBuilder
     >>> builder = StreamsBuilder()
     >>> clicks = builder.stream("clicks", key=str, value=str)
-    >>> clicks.map_values(str.upper).to("shouts")
+    >>> clicks.map_values(str.upper, value=str).to("shouts")
     >>> with TopologyTestDriver(builder.build()) as driver:
     ...     driver.pipe("clicks", "ada", "home", timestamp=5)
     ...     driver.read("shouts", key=str, value=str)
