@@ -107,6 +107,7 @@ class WindowAggregateNode(TableNode):
         store = task.store(self.store.name)
         fetch, put = store.fetch, store.put
         initializer, aggregator = self.initializer, self.aggregator
+        by_value = getattr(aggregator, "by_value", None)
         sends_old = self.sends_old_values
         # A mutable aggregate may be changed in place: old and new must not be one object.
         copies_old = sends_old and not self.store.value.immutable
@@ -127,7 +128,10 @@ class WindowAggregateNode(TableNode):
                 old = fetch(key, start).value if copies_old else aggregate
                 if timestamp > latest:
                     latest = timestamp
-            aggregate = aggregator(key, value, aggregate)
+            if by_value is not None:
+                aggregate = by_value(aggregate, value)
+            else:
+                aggregate = aggregator(key, value, aggregate)
             if aggregate is None:
                 task.timestamp, task.headers = timestamp, headers
                 put(key, None, start)
