@@ -1,0 +1,61 @@
+"""The admin client of the fake cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from logstate.errors import BrokerError
+from logstate.records import TopicPartition
+from logstate.seams import NewTopic, TopicDescription
+from logstate.testing.fake.client import FakeClient, client_call
+
+
+class FakeAdmin(FakeClient):
+    """See :class:`logstate.seams.Admin`."""
+
+    @client_call
+    def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+        known = self._cluster.topics
+        return {
+            name: TopicDescription(known[name].topic_id, len(known[name].logs))
+            for name in topics
+            if name in known
+        }
+
+    @client_call
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        for topic in topics:
+            if topic.name not in self._cluster.topics:
+                self._cluster.create_topic(topic.name, topic.partitions, topic.config)
+
+    @client_call
+    def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        return {name: dict(self._cluster.topic(name).config) for name in topics}
+
+    @client_call
+    def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.log(tp).start for tp in partitions}
+
+    @client_call
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.log(tp).end for tp in partitions}
+
+    @client_call
+    def offsets_at(
+        self, partitions: Sequence[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.log(tp).offset_at(timestamp_ms) for tp in partitions}
+
+    @client_call
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in before.items():
+            if self._cluster.topic(partition.topic).cleanup_policy == {"compact"}:
+                raise BrokerError(
+                    f"records of {partition.topic!r} cannot be deleted: its cleanup.policy is"
+                    " compact only (POLICY_VIOLATION)"
+                )
+            self._cluster.log(partition).delete_before(offset)
+
+    @client_call
+    def close(self) -> None:
+        """Nothing to release."""

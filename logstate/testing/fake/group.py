@@ -1,0 +1,180 @@
+"""The group coordinator: members, epochs, and who owns which partition.
+
+Two protocols:
+
+- ``consumer`` (KIP-848): a change of membership gives a new target; a member first gives up what it
+  must, and gets what is free. The others go on undisturbed.
+- ``classic`` with the eager range assignor: every member gives up everything, and once all have
+  answered, everything is given out anew.
+
+A member speaks only through :meth:`Group.heartbeat`, which its consumer calls at each poll. What it
+is told in one heartbeat counts as answered at the next one: until then nobody else gets a partition
+that is being revoked.
+
+As in Kafka, offsets of a transaction are checked against the MEMBER (known, current epoch), never
+against what the member owns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from logstate.errors import AbortableError
+from logstate.records import TopicPartition
+from logstate.seams import Rebalance
+from logstate.testing.fake.group_offsets import GroupOffsets
+from logstate.testing.fake.range_assignor import assign_ranges
+
+
+@dataclass
+class Member:
+    """One member as the coordinator sees it."""
+
+    id: str
+    instance_id: str | None
+    topics: tuple[str, ...]
+    last_seen_ms: int
+    epoch: int = -1
+    owned: set[TopicPartition] = field(default_factory=set)
+    #: told to give these up, not answered yet
+    revoking: set[TopicPartition] = field(default_factory=set)
+    #: classic: gave everything up and waits for the new generation
+    has_joined: bool = False
+
+
+class Group:
+    """One consumer group."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_incremental: bool,
+        session_timeout_ms: int,
+        partition_counts: Callable[[], Mapping[str, int]],
+        chosen: Callable[[set[TopicPartition]], set[TopicPartition]],
+    ) -> None:
+        self.name = name
+        self.epoch = 0
+        self.members: dict[str, Member] = {}
+        self.offsets = GroupOffsets()
+        self._is_incremental = is_incremental
+        self._session_timeout_ms = session_timeout_ms
+        self._partition_counts = partition_counts
+        #: which of the free partitions a member is given now; the rest follows later
+        self._chosen = chosen
+        self._target: dict[str, set[TopicPartition]] = {}
+        self._is_preparing = False
+        self._numbers = itertools.count(1)
+
+    # ------------------------------------------------------------------ membership
+
+    def join(
+        self, topics: Sequence[str], instance_id: str | None, now_ms: int, *, member_id: str = ""
+    ) -> Member:
+        """A new member, or one that comes back under its old id."""
+        for old in list(self.members.values()):
+            if instance_id is not None and old.instance_id == instance_id:
+                self._remove(old.id)
+        identity = member_id or f"{self.name}-member-{next(self._numbers):04d}"
+        member = Member(identity, instance_id, tuple(topics), now_ms)
+        self.members[identity] = member
+        self._changed()
+        return member
+
+    def leave(self, member_id: str) -> None:
+        """The member goes, or is thrown out: its partitions are free at once."""
+        if member_id in self.members:
+            self._remove(member_id)
+            self._changed()
+
+    def expire(self, now_ms: int) -> None:
+        """Throw out members that were not heard of for the session time-out."""
+        for member in list(self.members.values()):
+            if now_ms - member.last_seen_ms > self._session_timeout_ms:
+                self.leave(member.id)
+
+    def rebalance(self) -> None:
+        """A new assignment without a change of membership."""
+        self._changed()
+
+    def _remove(self, member_id: str) -> None:
+        del self.members[member_id]
+        self._target.pop(member_id, None)
+
+    def _changed(self) -> None:
+        self.epoch += 1
+        if self._is_incremental:
+            self._target = self._assignment()
+        else:
+            self._is_preparing = True
+            for member in self.members.values():
+                member.has_joined = not member.owned
+            self._complete_if_all_joined()
+
+    def _assignment(self) -> dict[str, set[TopicPartition]]:
+        subscriptions = {m.id: m.topics for m in self.members.values()}
+        return assign_ranges(subscriptions, self._partition_counts())
+
+    # ------------------------------------------------------------------ heartbeats
+
+    def heartbeat(self, member: Member, now_ms: int) -> list[Rebalance]:
+        """What the member must know; it answered everything it was told before."""
+        member.last_seen_ms = now_ms
+        if self._is_incremental:
+            return self._incremental_heartbeat(member)
+        return self._eager_heartbeat(member)
+
+    def _incremental_heartbeat(self, member: Member) -> list[Rebalance]:
+        member.owned -= member.revoking
+        member.revoking = set()
+        target = self._target[member.id]
+        surplus = member.owned - target
+        if surplus:
+            member.revoking = surplus
+            return [Rebalance("revoked", sorted(surplus))]
+        member.epoch = self.epoch
+        taken = {tp for m in self.members.values() for tp in m.owned}
+        free = self._chosen(target - taken)
+        if not free:
+            return []
+        member.owned |= free
+        return [Rebalance("assigned", sorted(free))]
+
+    def _eager_heartbeat(self, member: Member) -> list[Rebalance]:
+        if member.revoking:
+            member.owned = set()
+            member.revoking = set()
+            member.has_joined = True
+            self._complete_if_all_joined()
+        if self._is_preparing and member.owned:
+            member.revoking = set(member.owned)
+            return [Rebalance("revoked", sorted(member.owned))]
+        if self._is_preparing or member.epoch == self.epoch:
+            return []
+        member.epoch = self.epoch
+        member.owned = set(self._target[member.id])
+        return [Rebalance("assigned", sorted(member.owned))] if member.owned else []
+
+    def _complete_if_all_joined(self) -> None:
+        if self._is_preparing and all(m.has_joined for m in self.members.values()):
+            self._is_preparing = False
+            self.epoch += 1
+            self._target = self._assignment()
+
+    # ------------------------------------------------------------------ fencing
+
+    def check_member(self, member_id: str, epoch: int) -> None:
+        """What a transaction's offsets are checked for; raises AbortableError."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise AbortableError(
+                f"group {self.name!r} does not know member {member_id!r}: UNKNOWN_MEMBER_ID"
+            )
+        if member.epoch != epoch:
+            raise AbortableError(
+                f"member {member_id!r} of group {self.name!r} is at epoch {member.epoch}, not"
+                f" {epoch}: STALE_MEMBER_EPOCH"
+            )

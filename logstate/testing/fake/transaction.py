@@ -1,0 +1,24 @@
+"""One transaction: who opened it, what it touches, how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logstate.records import TopicPartition
+
+if TYPE_CHECKING:
+    from logstate.testing.fake.group_offsets import GroupOffsets
+
+
+class Transaction:
+    """Compared by identity. ``is_committed`` None: not decided yet."""
+
+    __slots__ = ("groups", "is_committed", "owner", "partitions", "started_ms")
+
+    def __init__(self, owner: str, started_ms: int) -> None:
+        #: the transactional id
+        self.owner = owner
+        self.started_ms = started_ms
+        self.partitions: dict[TopicPartition, None] = {}
+        self.groups: dict[GroupOffsets, None] = {}
+        self.is_committed: bool | None = None
