@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from logstate.errors import TopologyError
+from logstate.serde import Serde
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.declared import declaration_site
@@ -40,6 +41,8 @@ from logstate.topology.stream import KStream
 from logstate.topology.table import KTable
 from logstate.topology.windows import to_ms
 
+K = TypeVar("K")
+V = TypeVar("V")
 OffsetReset = str | timedelta
 _RESETS = ("earliest", "latest", "none")
 
@@ -87,6 +90,35 @@ class StreamsBuilder:
         self.group_topics: dict[tuple[Any, str], LogicalNode] = {}
         self._built: Topology | None = None
 
+    @overload
+    def stream(
+        self,
+        *topics: str,
+        value: type[V] | Serde[V],
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KStream[str, V]: ...
+    @overload
+    def stream(
+        self,
+        *topics: str,
+        key: type[K] | Serde[K],
+        value: type[V] | Serde[V],
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KStream[K, V]: ...
+    @overload
+    def stream(
+        self,
+        *topics: str,
+        key: Any = ...,
+        value: Any = ...,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KStream[Any, Any]: ...
     def stream(
         self,
         *topics: str,
@@ -120,6 +152,41 @@ class StreamsBuilder:
             needs_repartition=False,
         )
 
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        value: type[V] | Serde[V],
+        store: str | Materialized | None = ...,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KTable[str, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: type[K] | Serde[K],
+        value: type[V] | Serde[V],
+        store: str | Materialized | None = ...,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KTable[K, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Any = ...,
+        value: Any = ...,
+        store: str | Materialized | None = ...,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+        offset_reset: OffsetReset | None = ...,
+    ) -> KTable[Any, Any]: ...
     def table(
         self,
         topic: str,
@@ -150,6 +217,38 @@ class StreamsBuilder:
             self, node_name, logical, frozenset({source_name}), source.key, source.value, node
         )
 
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        value: type[V] | Serde[V],
+        store: str | Materialized,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+    ) -> GlobalKTable[str, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: type[K] | Serde[K],
+        value: type[V] | Serde[V],
+        store: str | Materialized,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+    ) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Any = ...,
+        value: Any = ...,
+        store: str | Materialized,
+        name: str | None = ...,
+        timestamp_extractor: TimestampExtractor | None = ...,
+    ) -> GlobalKTable[Any, Any]: ...
     def global_table(
         self,
         topic: str,

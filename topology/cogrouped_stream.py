@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from logstate.errors import TopologyError
 from logstate.serde import Serde
@@ -54,10 +54,16 @@ class CogroupedKStream(Generic[K, A]):
 
     groups: Groups
 
+    @overload
     def cogroup(
-        self,
-        grouped: KGroupedStream[K, V],
-        aggregator: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
+        self, grouped: KGroupedStream[K, V], aggregator: Callable[[A, V], A | None]
+    ) -> CogroupedKStream[K, A]: ...
+    @overload
+    def cogroup(
+        self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A | None]
+    ) -> CogroupedKStream[K, A]: ...
+    def cogroup(
+        self, grouped: KGroupedStream[K, Any], aggregator: Callable[..., Any]
     ) -> CogroupedKStream[K, A]:
         """One more group, with the aggregator for its values."""
         function = callbacks.aggregator(aggregator)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from logstate.errors import TopologyError
 from logstate.serde import Serde
@@ -22,6 +22,7 @@ from logstate.topology.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import check_name
 from logstate.topology.operators.aggregate import AggregateNode
+from logstate.topology.options import AggregateOptions
 from logstate.topology.repartition import RepartitionLogicalNode, repartition_topic
 from logstate.topology.table import KTable
 from logstate.topology.windows import Emit, SessionWindows, SlidingWindows, Windows
@@ -79,16 +80,30 @@ class KGroupedStream(Flow[K, V]):
             name=name,
         )
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
+        aggregator: Callable[[A, V], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[K, A]: ...
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[..., Any],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
-    ) -> KTable[K, A]:
+    ) -> KTable[K, Any]:
         """Fold values into an aggregate of any type; ``value`` is its serde.
 
         ``aggregator`` is ``(aggregate, value)`` or ``(key, value, aggregate)``. It may change the
@@ -125,9 +140,11 @@ class KGroupedStream(Flow[K, V]):
             declared_at=declaration_site(),
         )
 
-    def cogroup(
-        self, aggregator: Callable[[A, V], A | None] | Callable[[K, V, A], A | None]
-    ) -> CogroupedKStream[K, A]:
+    @overload
+    def cogroup(self, aggregator: Callable[[A, V], A | None]) -> CogroupedKStream[K, A]: ...
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]: ...
+    def cogroup(self, aggregator: Callable[..., Any]) -> CogroupedKStream[K, Any]:
         """Start an aggregate of several grouped streams; see ``CogroupedKStream``."""
         from logstate.topology.cogrouped_stream import CogroupedKStream
 

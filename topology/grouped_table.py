@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack, overload
 
 from logstate.serdes import int64
 from logstate.topology import callbacks
@@ -25,6 +25,7 @@ from logstate.topology.logical import ProcessorLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec
 from logstate.topology.naming import check_name
 from logstate.topology.operators.table_aggregate import TableAggregateNode
+from logstate.topology.options import AggregateOptions
 from logstate.topology.repartition import SUFFIX, GroupedTableRepartitionLogicalNode
 from logstate.topology.table import KTable
 from logstate.topology.windows import Emit
@@ -81,17 +82,41 @@ class KGroupedTable(Flow[K, V]):
             name=name,
         )
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        adder: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
-        subtractor: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
+        adder: Callable[[A, V], A | None],
+        subtractor: Callable[[A, V], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[[K, V, A], A | None],
+        subtractor: Callable[[K, V, A], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[..., A | None],
+        subtractor: Callable[..., A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[K, A]: ...
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        adder: Callable[..., Any],
+        subtractor: Callable[..., Any],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
-    ) -> KTable[K, A]:
+    ) -> KTable[K, Any]:
         """Fold rows into an aggregate; the subtractor must undo what the adder did.
 
         Both are ``(aggregate, value)`` or ``(key, value, aggregate)``. For one update of a row the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from logstate.records import Windowed
 from logstate.serde import Serde
@@ -22,6 +22,7 @@ from logstate.topology.grouped_stream import (
 )
 from logstate.topology.materialized import Materialized, session_spec
 from logstate.topology.operators.session_aggregate import SessionAggregateNode
+from logstate.topology.options import AggregateOptions
 from logstate.topology.table import KTable
 from logstate.topology.time_windowed_stream import check_emit
 from logstate.topology.windows import Emit, SessionWindows
@@ -81,17 +82,33 @@ class SessionWindowedKStream(Generic[K, V]):
             name=name,
         )
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
+        aggregator: Callable[[A, V], A | None],
         merger: Callable[[A, A], A] | Callable[[K, A, A], A],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        merger: Callable[[A, A], A] | Callable[[K, A, A], A],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[Windowed[K], A]: ...
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[..., Any],
+        merger: Callable[..., Any],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
-    ) -> KTable[Windowed[K], A]:
+    ) -> KTable[Windowed[K], Any]:
         """Fold values into an aggregate per session.
 
         ``merger(a, b)`` or ``merger(key, a, b)`` unites the aggregates of two sessions, in the

@@ -12,14 +12,14 @@ global table   the stream               nothing: every instance has the whole ta
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from logstate.errors import TopologyError
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import Flow, K, V
 from logstate.topology.global_table import GlobalKTable
-from logstate.topology.materialized import Materialized, materialized
+from logstate.topology.materialized import materialized
+from logstate.topology.options import StreamJoinOptions, StreamTableJoinOptions
 from logstate.topology.stream_table_join import join_global_table, join_table
 from logstate.topology.table import KTable
 from logstate.topology.windows import JoinWindows
@@ -39,31 +39,48 @@ class JoinOperators(Flow[K, V]):
     def join(
         self,
         other: KStream[K, V2],
-        joiner: Callable[[V, V2], R] | Callable[[K, V, V2], R],
+        joiner: Callable[[V, V2], R],
         *,
         windows: JoinWindows,
-        store: str | Materialized | None = None,
-        key: Any = None,
-        value: Any = None,
-        other_value: Any = None,
-        name: str | None = None,
+        **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: KTable[K, V2],
-        joiner: Callable[[V, V2], R] | Callable[[K, V, V2], R],
-        *,
-        grace: timedelta | None = None,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        joiner: Callable[[V, V2], R],
+        **options: Unpack[StreamTableJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: GlobalKTable[Any, V2],
-        joiner: Callable[[V, V2], R] | Callable[[K, V, V2], R],
+        joiner: Callable[[V, V2], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[K, V, V2], R],
         *,
         key_mapper: Callable[..., Any],
         name: str | None = None,
@@ -91,31 +108,48 @@ class JoinOperators(Flow[K, V]):
     def left_join(
         self,
         other: KStream[K, V2],
-        joiner: Callable[[V, V2 | None], R] | Callable[[K, V, V2 | None], R],
+        joiner: Callable[[V, V2 | None], R],
         *,
         windows: JoinWindows,
-        store: str | Materialized | None = None,
-        key: Any = None,
-        value: Any = None,
-        other_value: Any = None,
-        name: str | None = None,
+        **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: KTable[K, V2],
-        joiner: Callable[[V, V2 | None], R] | Callable[[K, V, V2 | None], R],
-        *,
-        grace: timedelta | None = None,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        joiner: Callable[[V, V2 | None], R],
+        **options: Unpack[StreamTableJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: GlobalKTable[Any, V2],
-        joiner: Callable[[V, V2 | None], R] | Callable[[K, V, V2 | None], R],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[K, V, V2 | None], R],
         *,
         key_mapper: Callable[..., Any],
         name: str | None = None,
@@ -130,28 +164,36 @@ class JoinOperators(Flow[K, V]):
         joined: KStream[K, Any] = self._join(other, joiner, "left", options)
         return joined
 
+    @overload
     def outer_join(
         self,
         other: KStream[K, V2],
-        joiner: Callable[[V | None, V2 | None], R] | Callable[[K, V | None, V2 | None], R],
+        joiner: Callable[[V | None, V2 | None], R],
         *,
         windows: JoinWindows,
-        store: str | Materialized | None = None,
-        key: Any = None,
-        value: Any = None,
-        other_value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, R]:
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V | None, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    def outer_join(
+        self,
+        other: KStream[K, Any],
+        joiner: Joiner,
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, Any]:
         """Outer join of two streams: like :meth:`left_join`, for both sides."""
-        options = {
-            "windows": windows,
-            "store": store,
-            "key": key,
-            "value": value,
-            "other_value": other_value,
-            "name": name,
-        }
-        joined: KStream[K, Any] = self._join(other, joiner, "outer", options)
+        joined: KStream[K, Any] = self._join(
+            other, joiner, "outer", {"windows": windows, **options}
+        )
         return joined
 
     def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.declared import declaration_site
-from logstate.topology.flow import Flow, K, V, optional_serde
+from logstate.topology.flow import K, V, optional_serde
 from logstate.topology.graph import TableNode
 from logstate.topology.logical import ProcessorLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
@@ -23,19 +23,18 @@ from logstate.topology.operators.table_transform_values import TableTransformVal
 from logstate.topology.operators.to_stream import ToStreamNode
 from logstate.topology.processor import ValueTransformer
 from logstate.topology.suppressed import Suppressed, window_grace_ms
+from logstate.topology.table_joins import TableJoinOperators
 
 if TYPE_CHECKING:
-    from logstate.topology.graph import Partitioner
     from logstate.topology.grouped_table import KGroupedTable
     from logstate.topology.stream import KStream, Stores
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
-class KTable(Flow[K, V]):
+class KTable(TableJoinOperators[K, V]):
     """A table at one point of the graph.
 
     Made by ``StreamsBuilder.table``, by aggregations and by ``KStream.to_table``. It is kept in a
@@ -166,6 +165,16 @@ class KTable(Flow[K, V]):
         )
         return self._below(node, spec, value=spec.value if spec is not None else serde)
 
+    @overload
+    def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
+    @overload
+    def to_stream(
+        self, mapper: Callable[[V], K2], *, key: Any = None, name: str | None = None
+    ) -> KStream[K2, V]: ...
+    @overload
+    def to_stream(
+        self, mapper: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+    ) -> KStream[K2, V]: ...
     def to_stream(
         self,
         mapper: Callable[..., Any] | None = None,
@@ -186,14 +195,32 @@ class KTable(Flow[K, V]):
         )  # fmt: skip
         return stream if mapper is None else stream.select_key(mapper, key=key)
 
+    @overload
     def group_by(
         self,
-        mapper: Callable[..., tuple[K2, V2]],
+        mapper: Callable[[V], tuple[K2, V2]],
         *,
         name: str | None = None,
         key: Any = None,
         value: Any = None,
-    ) -> KGroupedTable[K2, V2]:
+    ) -> KGroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self,
+        mapper: Callable[[K, V], tuple[K2, V2]],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedTable[K2, V2]: ...
+    def group_by(
+        self,
+        mapper: Callable[..., tuple[Any, Any]],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedTable[Any, Any]:
         """Group rows by the ``(key, value)`` that the mapper returns, to aggregate them.
 
         Needs the table's old values, so the table must have a store somewhere above. A null key or
@@ -251,91 +278,6 @@ class KTable(Flow[K, V]):
         logical.refuses_versioned_input = True
         self.builder.graph.add(self.logical, logical)
         return KTable(self.builder, buffer, logical, self.source_names, self.key, self.value, node)
-
-    def join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[V, V2], R] | Callable[[K, V, V2], R],
-        *,
-        foreign_key: Callable[..., Any] | None = None,
-        store: str | Materialized | None = None,
-        value: Any = None,
-        partitioner: Partitioner | None = None,
-        other_partitioner: Partitioner | None = None,
-        name: str | None = None,
-    ) -> KTable[K, R]:
-        """Inner join: a row where both tables have one; either side triggers.
-
-        With ``foreign_key`` (``(value)`` or ``(key, value)`` of this table) rows meet the other
-        table's row under that key (KIP-213); needs no co-partitioning, but a ``store`` and a
-        ``name``. The result's timestamp is the larger of both rows'; of a foreign-key join that of
-        the row that triggered it.
-        """
-        return self._join(
-            "inner", other, joiner, foreign_key, store, value, partitioner, other_partitioner, name
-        )
-
-    def left_join(
-        self,
-        other: KTable[Any, V2],
-        joiner: Callable[[V, V2 | None], R] | Callable[[K, V, V2 | None], R],
-        *,
-        foreign_key: Callable[..., Any] | None = None,
-        store: str | Materialized | None = None,
-        value: Any = None,
-        partitioner: Partitioner | None = None,
-        other_partitioner: Partitioner | None = None,
-        name: str | None = None,
-    ) -> KTable[K, R]:
-        """Left join: every row of this table; right is None where the other has none."""
-        return self._join(
-            "left", other, joiner, foreign_key, store, value, partitioner, other_partitioner, name
-        )
-
-    def outer_join(
-        self,
-        other: KTable[K, V2],
-        joiner: Callable[[V | None, V2 | None], R] | Callable[[K, V | None, V2 | None], R],
-        *,
-        store: str | Materialized | None = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KTable[K, R]:
-        """Outer join: a row where either table has one."""
-        return self._join("outer", other, joiner, None, store, value, None, None, name)
-
-    def _join(
-        self,
-        kind: Literal["inner", "left", "outer"],
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        foreign_key: Callable[..., Any] | None,
-        store: str | Materialized | None,
-        value: Any,
-        partitioner: Partitioner | None,
-        other_partitioner: Partitioner | None,
-        name: str | None,
-    ) -> KTable[Any, Any]:
-        from logstate.topology import table_table_join as build
-
-        function = callbacks.joiner(joiner)
-        self.check_same_builder(other, "join")
-        if foreign_key is None:
-            return build.join_tables(
-                self, other, function, kind=kind, store=store, value=value, name=name
-            )
-        return build.join_by_foreign_key(
-            self,
-            other,
-            function,
-            foreign_key=callbacks.mapper(foreign_key, "foreign key function"),
-            is_left=kind == "left",
-            store=store,
-            value=value,
-            partitioner=partitioner,
-            other_partitioner=other_partitioner,
-            name=name,
-        )
 
     def _filter(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from logstate.errors import TopologyError
 from logstate.records import Windowed
@@ -29,6 +29,7 @@ from logstate.topology.grouped_stream import (
 from logstate.topology.materialized import Materialized, window_spec
 from logstate.topology.operators.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.window_aggregate import WindowAggregateNode
+from logstate.topology.options import AggregateOptions
 from logstate.topology.table import KTable
 from logstate.topology.windows import Emit, SlidingWindows, UnlimitedWindows, Windows
 
@@ -70,16 +71,30 @@ class TimeWindowedKStream(Generic[K, V]):
             "KSTREAM-REDUCE-", lambda: None, function, store, self.grouped.value, emit, name
         )
 
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], A],
-        aggregator: Callable[[A, V], A | None] | Callable[[K, V, A], A | None],
+        aggregator: Callable[[A, V], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        **options: Unpack[AggregateOptions],
+    ) -> KTable[Windowed[K], A]: ...
+    def aggregate(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[..., Any],
         *,
         value: Any = None,
         store: str | Materialized | None = None,
         emit: Emit = "update",
         name: str | None = None,
-    ) -> KTable[Windowed[K], A]:
+    ) -> KTable[Windowed[K], Any]:
         """Fold values into an aggregate per key and window; ``value`` is its serde."""
         return self._aggregate(
             "KSTREAM-AGGREGATE-",
