@@ -95,10 +95,10 @@ def test_a_query_started_anew_from_the_beginning_takes_only_what_is_new(
     view(batch(("update", "a", 1, 0, 0), ("delete", "a", None, 0, 1)), 41)
 
     # The same log read again in other batches: batch 0 ends before the delete.
-    view(batch(("update", "a", 1, 0, 0)), 0)
+    view(batch(("update", "a", 1, 0, 0), ("update", "z", 9, 1, 0)), 0)
+    assert table_of(view, spark) == [("z", 9)]
     view(batch(("delete", "a", None, 0, 1), ("update", "c", 3, 0, 2)), 1)
-
-    assert table_of(view, spark) == [("c", 3)]
+    assert table_of(view, spark) == [("c", 3), ("z", 9)]
 
 
 def test_partitions_advance_on_their_own(
