@@ -13,10 +13,13 @@ arrival (a fetch from before a seek).
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable
 
 from logstate.records import FetchedRecord, TopicPartition
+
+_ARRIVALS = itertools.count(1)
 
 
 class PartitionQueue:
@@ -45,6 +48,11 @@ class PartitionQueue:
                 self.records.append(record)
                 self.position = offset + 1
                 self.is_at_end = False
+
+    def make_head(self, timestamp: int, key: object, value: object, record: FetchedRecord) -> None:
+        """Keep a decoded record as the head; among equal timestamps the older head goes first."""
+        self.head = (timestamp, key, value, record)
+        self.arrival = next(_ARRIVALS)
 
     def __len__(self) -> int:
         return len(self.records) + (self.head is not None)

@@ -23,18 +23,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logstate.batch_loop import decode_head, run_queue
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
-from logstate.errors import LogstateError, RegistryError
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations
 from logstate.queues import PartitionQueue
-from logstate.record_errors import failed, undecodable, without_timestamp
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
 
 _STREAM_TIME = "task:stream_time"
 _SCHEDULE = "schedule:"
+_NEVER = float("inf")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,6 @@ class Task:
         self.punctuations = Punctuations()
         self.send = self.outputs.append
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
-        self._arrivals = 0
         #: clocks that stores ask for while the state, which keeps them from then on, is opened
         self._early_cells: dict[str, TimeCell] = {}
         self._state: TaskState | None = None
@@ -207,14 +206,13 @@ class Task:
         """
         count = 0
         while count < limit:
-            queue = self._next_queue()
-            if queue is None:
+            chosen, before = self._next_queue()
+            if chosen is None:
                 break
-            head = queue.head
-            assert head is not None
-            queue.head = None
-            self._process_one(queue, head)
-            count += 1
+            source = self._sources[chosen.partition.topic]
+            count += run_queue(self, chosen, source, before, limit - count)
+            if len(self.queues) == 1:
+                break  # nothing else could have become older
         self.processed_total += count
         return count
 
@@ -224,114 +222,40 @@ class Task:
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
         assert kind in ("stream_time", "wall_clock"), kind
-        fired = self.punctuations.fire(
+        return self.punctuations.fire(
             "stream_time" if kind == "stream_time" else "wall_clock", now
         )
-        return fired
 
-    def _next_queue(self) -> PartitionQueue | None:
+    def is_internal(self, topic: str) -> bool:
+        """True for a repartition or foreign-key topic that this task reads."""
+        return topic in self._internal_topics
+
+    def _next_queue(self) -> tuple[PartitionQueue | None, float]:
+        """The queue to go on with, and the time at which another one takes over."""
+        if len(self.queues) == 1:
+            (queue,) = self.queues.values()
+            return (queue if len(queue) else None), _NEVER
         best: PartitionQueue | None = None
+        best_time = before = _NEVER
         for queue in self.queues.values():
-            if queue.head is None and not self._decode_head(queue):
+            if queue.head is None and not decode_head(
+                self, queue, self._sources[queue.partition.topic]
+            ):
                 if self._waits and not queue.is_at_end:
-                    return None
+                    return None, _NEVER
                 continue
             assert queue.head is not None
+            time = queue.head[0]
             if (
                 best is None
-                or best.head is None
-                or queue.head[0] < best.head[0]
-                or (queue.head[0] == best.head[0] and queue.arrival < best.arrival)
+                or time < best_time
+                or (time == best_time and queue.arrival < best.arrival)
             ):
-                best = queue
-        return best
-
-    def _decode_head(self, queue: PartitionQueue) -> bool:
-        """Make the next record the head; records with a negative time are dropped on the way."""
-        records = queue.records
-        source = self._sources[queue.partition.topic]
-        while records:
-            record = records[0]
-            key, value = self._decode(source, record)
-            timestamp = record.timestamp()[1]
-            partition_time = self.partition_times.get(queue.partition, -1)
-            if source.timestamp_extractor is not None:
-                timestamp = self._extract(source, record, key, value, timestamp, partition_time)
-            elif timestamp < 0:
-                timestamp = self._missing_timestamp(queue.partition, record)
-            records.popleft()
-            if timestamp < 0:
-                self.drop("negative_timestamp")
-                self.consumed[queue.partition] = (record.offset() or 0) + 1
-                self.has_uncommitted_input = True
-                continue
-            if timestamp > partition_time:
-                self.partition_times[queue.partition] = timestamp
-            queue.head = (timestamp, key, value, record)
-            self._arrivals += 1
-            queue.arrival = self._arrivals
-            return True
-        return False
-
-    def _process_one(
-        self, queue: PartitionQueue, head: tuple[int, object, object, FetchedRecord]
-    ) -> None:
-        timestamp, key, value, record = head
-        self.stream_time = max(self.stream_time, timestamp)
-        headers = record.headers()
-        offset = record.offset() or 0
-        self.timestamp = timestamp
-        self.headers = headers
-        self.topic, self.partition = queue.partition
-        self.offset = offset
-        try:
-            self._sources[queue.partition.topic].process(key, value, timestamp, headers)
-            due = self.punctuations.next_stream_time
-            if due is not None and due <= self.stream_time:
-                self.punctuate("stream_time")
-        except LogstateError:
-            raise
-        except Exception as exc:
-            raise failed(queue.partition, offset, self.task_id, exc) from exc
-        self.consumed[queue.partition] = offset + 1
-        self.has_uncommitted_input = True
-
-    # ------------------------------------------------------------------ decoding and its errors
-
-    def _decode(self, source: CompiledSource, record: FetchedRecord) -> tuple[Any, Any]:
-        part = "key"
-        try:
-            raw = record.key()
-            key = None if raw is None else source.deserialize_key(raw)
-            part = "value"
-            raw = record.value()
-            value = None if raw is None else source.deserialize_value(raw)
-        except RegistryError:
-            raise  # the registry is out of reach: the record may well be good
-        except Exception as exc:
-            raise undecodable(record, part, source.name, self.task_id, exc) from exc
-        return key, value
-
-    def _extract(
-        self,
-        source: CompiledSource,
-        record: FetchedRecord,
-        key: Any,
-        value: Any,
-        timestamp: int,
-        partition_time: int,
-    ) -> int:
-        assert source.timestamp_extractor is not None
-        try:
-            return source.timestamp_extractor(key, value, timestamp, partition_time)
-        except Exception as exc:
-            tp = TopicPartition(record.topic() or "", record.partition() or 0)
-            raise failed(tp, record.offset() or 0, self.task_id, exc) from exc
-
-    def _missing_timestamp(self, partition: TopicPartition, record: FetchedRecord) -> int:
-        if partition.topic in self._internal_topics:
-            return 0  # event time 0 travels as "no timestamp" on internal topics
-        raise without_timestamp(record, self.task_id)
+                before = min(before, best_time)
+                best, best_time = queue, time
+            else:
+                before = min(before, time)
+        return best, before
 
     # ------------------------------------------------------------------ commit
 

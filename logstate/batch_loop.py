@@ -1,0 +1,124 @@
+"""The hot loop: records of one partition, decoded and pushed through the compiled operators.
+
+Everything that is the same for the whole run is looked up once; per record there is no call but the
+client's accessors, the decoders and the operator chain, and one `try` spans the run. What failed is
+told afterwards by the stage the loop had reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from logstate.errors import RecordError, RegistryError, StoreError
+from logstate.queues import PartitionQueue
+from logstate.record_errors import failed, undecodable, without_timestamp
+from logstate.records import FetchedRecord
+from logstate.topology.plan import CompiledSource
+
+if TYPE_CHECKING:
+    from logstate.task import Task
+
+_KEY: Final = "key"
+_VALUE: Final = "value"
+_USER: Final = "user"
+
+
+def run_queue(
+    task: Task, queue: PartitionQueue, source: CompiledSource, before: float, limit: int
+) -> int:
+    """Process up to ``limit`` records of a queue that are older than ``before``.
+
+    The queue's head, where it is decoded already, is processed in any case: the caller chose it.
+    The first record that is not older becomes the head. Returns how many were processed.
+
+    Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
+    """
+    partition, records = queue.partition, queue.records
+    decode_key, decode_value = source.deserialize_key, source.deserialize_value
+    has_extractor, process = source.timestamp_extractor is not None, source.process
+    punctuations = task.punctuations
+    partition_time = task.partition_times.get(partition, -1)
+    stream_time = task.stream_time
+    head, queue.head = queue.head, None
+    count, consumed, stage = 0, -1, _USER
+    record: FetchedRecord | None = None
+    task.topic, task.partition = partition
+    try:
+        while count < limit:
+            if head is not None:
+                timestamp, key, value, record = head
+                head = None
+            else:
+                if not records:
+                    break
+                record = records[0]
+                stage = _KEY
+                raw = record.key()
+                key = None if raw is None else decode_key(raw)
+                stage = _VALUE
+                raw = record.value()
+                value = None if raw is None else decode_value(raw)
+                stage = _USER
+                timestamp = record.timestamp()[1]
+                if has_extractor or timestamp < 0:
+                    timestamp = event_time(task, source, record, key, value, partition_time)
+                records.popleft()
+                if timestamp < 0:
+                    task.drop("negative_timestamp")
+                    consumed = (record.offset() or 0) + 1
+                    continue
+                partition_time = max(partition_time, timestamp)
+                if timestamp >= before:
+                    queue.make_head(timestamp, key, value, record)
+                    break
+            if timestamp > stream_time:
+                stream_time = task.stream_time = timestamp
+            headers = record.headers()
+            offset = record.offset()
+            task.timestamp = timestamp
+            task.headers = headers
+            task.offset = offset  # type: ignore[assignment]  # fetched records have one
+            process(key, value, timestamp, headers)
+            due = punctuations.next_stream_time
+            if due is not None and due <= stream_time:
+                task.punctuate("stream_time")
+                task.topic, task.partition = partition
+            consumed = offset + 1  # type: ignore[operator]
+            count += 1
+    except (RegistryError, StoreError, RecordError):
+        raise  # not the record's fault, or said already
+    except Exception as exc:
+        assert record is not None
+        if stage is _USER:
+            raise failed(partition, record.offset() or 0, task.task_id, exc) from exc
+        raise undecodable(record, stage, source.name, task.task_id, exc) from exc
+    finally:
+        if consumed >= 0:
+            task.consumed[partition] = consumed
+            task.has_uncommitted_input = True
+        if partition_time >= 0:
+            task.partition_times[partition] = partition_time
+    return count
+
+
+def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bool:
+    """Decode the next record of a queue without processing it; False where there is none."""
+    run_queue(task, queue, source, float("-inf"), 1)
+    return queue.head is not None
+
+
+def event_time(
+    task: Task,
+    source: CompiledSource,
+    record: FetchedRecord,
+    key: object,
+    value: object,
+    partition_time: int,
+) -> int:
+    """A record's event time where it is not simply the record's timestamp."""
+    timestamp = record.timestamp()[1]
+    if source.timestamp_extractor is not None:
+        return source.timestamp_extractor(key, value, timestamp, partition_time)
+    if task.is_internal(record.topic() or ""):
+        return 0  # event time 0 travels as "no timestamp" on internal topics
+    raise without_timestamp(record, task.task_id)
