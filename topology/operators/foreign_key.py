@@ -50,6 +50,7 @@ from logstate.topology.table import KTable
 _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"
 _RESPONSE = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-"
 _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
+_RESOLVER = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-"
 
 
 def foreign_key_join(
@@ -71,60 +72,14 @@ def foreign_key_join(
     the left one; they see keys only (KIP-775). Without them subscriptions are placed by their key,
     and responses go to the partition that the left row came from.
     """
-    # Nodes are named, and numbers used up, in the order in which Kafka Streams does.
     right.node.enable_sending_old_values(force=True)
     left.node.enable_sending_old_values(force=True)
-    shape = _ForeignKeyShape(left, right, name, declared_at)
-    topic = shape.suffixed("-subscription-registration", _REGISTRATION) + "-topic"
-    send = shape.below(
-        left.logical,
-        SubscriptionSendNode(
-            shape.suffixed("-subscription-registration-processor", _REGISTRATION),
-            foreign_key=foreign_key,
-            foreign_key_serde=shape.foreign_key,
-            value=shape.left_value,
-            registration_topic=topic,
-            is_left=is_left,
-            declared_at=declared_at,
-        ),
-    )
-    source = shape.through(
-        [send],
-        "-subscription-registration",
-        topic,
-        shape.foreign_key,
-        SubscriptionSerde(shape.primary_key),
-        None if other_partitioner is None else _by_key_alone(other_partitioner, name),
-    )
-    shape.graph.copartition(right.source_names | {source.name})
-    answers = shape.answering(source, topic)
-    response_topic = shape.suffixed("-subscription-response", _RESPONSE) + "-topic"
-    response = shape.through(
-        answers,
-        "-subscription-response",
-        response_topic,
-        shape.primary_key,
-        SubscriptionResponseSerde(shape.right_value),
-        _to_primary_partition if partitioner is None else _by_key_alone(partitioner, name),
-    )
-    sources = left.source_names | {response.name}
-    shape.graph.copartition(sources)
-    resolve = shape.below(
-        response,
-        SubscriptionResolveNode(
-            shape.suffixed(
-                "-subscription-response-resolver",
-                "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-",
-            ),
-            left=left.node,
-            value=shape.left_value,
-            registration_topic=topic,
-            joiner=joiner,
-            is_left=is_left,
-            declared_at=declared_at,
-        ),
-    )
-    return shape.result(resolve, store, sources)
+    # From here on nodes are named, and numbers used up, in the order in which Kafka Streams does.
+    shape = _ForeignKeyShape(left, right, name, is_left=is_left, declared_at=declared_at)
+    subscriptions = shape.subscribing(foreign_key, other_partitioner)
+    answers = shape.answering(subscriptions)
+    responses = shape.responding(answers, partitioner)
+    return shape.resolving(responses, joiner, store)
 
 
 class _ForeignKeyShape:
@@ -135,30 +90,144 @@ class _ForeignKeyShape:
         left: KTable[Any, Any],
         right: KTable[Any, Any],
         name: str,
+        *,
+        is_left: bool,
         declared_at: str | None,
     ) -> None:
         use = f"foreign-key join {name!r}"
         self.left = left
         self.right = right
         self.name = name
+        self.is_left = is_left
         self.declared_at = declared_at
         self.graph = left.builder.graph
         self.primary_key = left.key_serde(None, f"the left table of {use}")
         self.left_value = left.value_serde(None, f"the left table of {use}")
         self.foreign_key = right.key_serde(None, f"the right table of {use}")
         self.right_value = right.value_serde(None, f"the right table of {use}")
+        self.registration_topic = self._suffixed("-subscription-registration", _REGISTRATION)
+        self.registration_topic += "-topic"
 
-    def suffixed(self, suffix: str, prefix: str) -> str:
+    def subscribing(
+        self, foreign_key: Callable[[Any, Any], Any], partitioner: Partitioner | None
+    ) -> SourceLogicalNode:
+        """The left side: changes of rows become subscriptions; where these arrive."""
+        send = self._below(
+            self.left.logical,
+            SubscriptionSendNode(
+                self._suffixed("-subscription-registration-processor", _REGISTRATION),
+                foreign_key=foreign_key,
+                foreign_key_serde=self.foreign_key,
+                value=self.left_value,
+                registration_topic=self.registration_topic,
+                is_left=self.is_left,
+                declared_at=self.declared_at,
+            ),
+        )
+        source = self._through(
+            [send],
+            "-subscription-registration",
+            self.registration_topic,
+            self.foreign_key,
+            SubscriptionSerde(self.primary_key),
+            None if partitioner is None else _by_key_alone(partitioner, self.name),
+        )
+        self.graph.copartition(self.right.source_names | {source.name})
+        return source
+
+    def answering(self, subscriptions: SourceLogicalNode) -> list[ProcessorLogicalNode]:
+        """The right side: who answers subscriptions, and who tells of changed rows."""
+        key = CombinedKeySerde(
+            self.foreign_key, self.primary_key, registration_topic=self.registration_topic
+        )
+        spec = StoreSpec(
+            self._suffixed("-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"),
+            "foreign_key_subscription",
+            key,
+            SubscriptionSerde(self.primary_key),
+            in_memory=self.left.builder.defaults.in_memory,
+            declared_at=self.declared_at,
+        )
+        self.graph.add(self.graph.root, StoreLogicalNode(spec))
+        receive = SubscriptionReceiveNode(
+            self._suffixed("-subscription-receive", _PROCESSOR),
+            store=spec.name,
+            declared_at=self.declared_at,
+        )
+        received = self._below(subscriptions, receive)
+        join = SubscriptionJoinNode(
+            self._suffixed("-subscription-join-foreign", _PROCESSOR),
+            right=self.right.node,
+            declared_at=self.declared_at,
+        )
+        joined = self._below(received, join)
+        update = SubscriptionUpdateNode(
+            self._suffixed("-foreign-join-subscription", _PROCESSOR),
+            store=spec.name,
+            declared_at=self.declared_at,
+        )
+        return [joined, self._below(self.right.logical, update)]
+
+    def responding(
+        self, answers: list[ProcessorLogicalNode], partitioner: Partitioner | None
+    ) -> SourceLogicalNode:
+        """The way back: where responses arrive."""
+        source = self._through(
+            answers,
+            "-subscription-response",
+            self._suffixed("-subscription-response", _RESPONSE) + "-topic",
+            self.primary_key,
+            SubscriptionResponseSerde(self.right_value),
+            _to_primary_partition if partitioner is None else _by_key_alone(partitioner, self.name),
+        )
+        self.graph.copartition(self.left.source_names | {source.name})
+        return source
+
+    def resolving(
+        self,
+        responses: SourceLogicalNode,
+        joiner: Callable[[Any, Any, Any], Any],
+        store: StoreSpec | None,
+    ) -> KTable[Any, Any]:
+        """The left side again: the joined table."""
+        resolve = SubscriptionResolveNode(
+            self._suffixed("-subscription-response-resolver", _RESOLVER),
+            left=self.left.node,
+            value=self.left_value,
+            registration_topic=self.registration_topic,
+            joiner=joiner,
+            is_left=self.is_left,
+            declared_at=self.declared_at,
+        )
+        resolved = self._below(responses, resolve)
+        node = TableSourceNode(
+            self._suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
+            store=store,
+            declared_at=self.declared_at,
+        )
+        is_versioned = store is not None and store.kind == "versioned"
+        logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
+        self.graph.add(resolved, logical)
+        return KTable(
+            self.left.builder,
+            node.name,
+            logical,
+            self.left.source_names | {responses.name},
+            self.primary_key,
+            None if store is None else store.value,
+            node,
+        )
+
+    def _suffixed(self, suffix: str, prefix: str) -> str:
         """The join's name with a suffix; a number is used up all the same."""
         return self.graph.names.suffixed(self.name, suffix, prefix)
 
-    def below(self, parent: LogicalNode, node: ProcessorNode) -> ProcessorLogicalNode:
-        """Put an operator below ``parent``."""
+    def _below(self, parent: LogicalNode, node: ProcessorNode) -> ProcessorLogicalNode:
         logical = ProcessorLogicalNode(node)
         self.graph.add(parent, logical)
         return logical
 
-    def through(
+    def _through(
         self,
         parents: list[ProcessorLogicalNode],
         suffix: str,
@@ -169,89 +238,26 @@ class _ForeignKeyShape:
     ) -> SourceLogicalNode:
         """Send what the parents forward through an internal topic; its source."""
         ref = TopicRef(topic, is_internal=True)
-        sink = _InternalSinkLogicalNode(
-            SinkNode(
-                self.suffixed(f"{suffix}-sink", "KSTREAM-SINK-"),
-                ref,
-                key,
-                value,
-                partitioner=partitioner,
-                declared_at=self.declared_at,
-            )
-        )
-        self.graph.add(list(parents), sink)
-        source = SourceLogicalNode(
-            SourceNode(
-                self.suffixed(f"{suffix}-source", "KSTREAM-SOURCE-"),
-                (ref,),
-                key,
-                value,
-                declared_at=self.declared_at,
-            )
-        )
-        self.graph.add(sink, source)
-        return source
-
-    def answering(self, source: SourceLogicalNode, topic: str) -> list[ProcessorLogicalNode]:
-        """The right side: who answers subscriptions, and who tells of changed rows."""
-        spec = StoreSpec(
-            self.suffixed("-subscription-store", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-"),
-            "foreign_key_subscription",
-            CombinedKeySerde(self.foreign_key, self.primary_key, registration_topic=topic),
-            SubscriptionSerde(self.primary_key),
-            in_memory=self.left.builder.defaults.in_memory,
+        sink = SinkNode(
+            self._suffixed(f"{suffix}-sink", "KSTREAM-SINK-"),
+            ref,
+            key,
+            value,
+            partitioner=partitioner,
             declared_at=self.declared_at,
         )
-        self.graph.add(self.graph.root, StoreLogicalNode(spec))
-        site = self.declared_at
-        receive = self.below(
-            source,
-            SubscriptionReceiveNode(
-                self.suffixed("-subscription-receive", _PROCESSOR),
-                store=spec.name,
-                declared_at=site,
-            ),
-        )
-        join = self.below(
-            receive,
-            SubscriptionJoinNode(
-                self.suffixed("-subscription-join-foreign", _PROCESSOR),
-                right=self.right.node,
-                declared_at=site,
-            ),
-        )
-        update = self.below(
-            self.right.logical,
-            SubscriptionUpdateNode(
-                self.suffixed("-foreign-join-subscription", _PROCESSOR),
-                store=spec.name,
-                declared_at=site,
-            ),
-        )
-        return [join, update]
-
-    def result(
-        self, resolve: LogicalNode, store: StoreSpec | None, sources: frozenset[str]
-    ) -> KTable[Any, Any]:
-        """The joined table."""
-        node = TableSourceNode(
-            self.suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
-            store=store,
+        written = _InternalSinkLogicalNode(sink)
+        self.graph.add(list(parents), written)
+        source = SourceNode(
+            self._suffixed(f"{suffix}-source", "KSTREAM-SOURCE-"),
+            (ref,),
+            key,
+            value,
             declared_at=self.declared_at,
         )
-        logical = ProcessorLogicalNode(
-            node, output_versioned=store is not None and store.kind == "versioned"
-        )
-        self.graph.add(resolve, logical)
-        return KTable(
-            self.left.builder,
-            node.name,
-            logical,
-            sources,
-            self.primary_key,
-            None if store is None else store.value,
-            node,
-        )
+        read = SourceLogicalNode(source)
+        self.graph.add(written, read)
+        return read
 
 
 class _InternalSinkLogicalNode(SinkLogicalNode):

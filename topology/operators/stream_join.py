@@ -20,10 +20,12 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
   waiting, although the grace is not over (the quirk that costs a correction: its partner may still
   come and join, after the unmatched result was sent). Waiting would be in vain in Kafka Streams,
   whose expired rows are looked for only by records at stream time.
-- looks for expired rows are at least ``emit_interval_ms`` of wall-clock time apart.
+- looks for expired rows are at least ``emit_interval_ms`` of wall-clock time apart, and skipped
+  while the LAST row that the previous look came by, or an earlier one that began to wait since,
+  would have to wait on. So rows may leave later than they could: of a left join's waiting rows the
+  newest decides, not the oldest. Kafka Streams does it to look rarely.
 
-Invariants: the clocks are cells of the task, shared by both sides; the waiting rows' minimum is a
-lower bound, so that a look can be skipped when it would find nothing.
+Invariants: the clocks are cells of the task, shared by both sides.
 """
 
 from __future__ import annotations
@@ -126,7 +128,7 @@ class StreamJoinNode(ProcessorNode):
         waiting = task.store(outer_store.name)
         wait, take_out = waiting.add, waiting.take_out
         observed = task.time_cell(self.clock)
-        earliest = task.time_cell(f"{self.clock}-earliest-unmatched")
+        watched = task.time_cell(f"{self.clock}-watched")
         emit_expired = self._compile_emission(task, forward, outer_store)
         join = self._join()
         before, after = self.before_ms, self.after_ms
@@ -160,8 +162,8 @@ class StreamJoinNode(ProcessorNode):
             if last < observed.time:
                 forward(key, join(key, value, None), timestamp, headers)
                 return
-            if earliest.time == _NONE_WAITS or timestamp < earliest.time:
-                earliest.time = timestamp
+            if watched.time == _NONE_WAITS or timestamp < watched.time:
+                watched.time = timestamp
             task.timestamp, task.headers = timestamp, headers
             wait(timestamp, is_left, key, value)
 
@@ -173,7 +175,7 @@ class StreamJoinNode(ProcessorNode):
         """Forward the rows whose window and grace stream time has passed, and take them out."""
         waiting = task.store(outer_store.name)
         observed = task.time_cell(self.clock)
-        earliest = task.time_cell(f"{self.clock}-earliest-unmatched")
+        watched = task.time_cell(f"{self.clock}-watched")
         next_look = task.time_cell(f"{self.clock}-next-look")
         joiner, grace = self.joiner, self.windows.grace_ms
         left_wait = self.windows.after_ms + grace
@@ -185,16 +187,16 @@ class StreamJoinNode(ProcessorNode):
             time = observed.time
             # An empty store is looked into too, and that counts for the interval: in Kafka Streams
             # the sum overflows there.
-            if own_wait == 0 if earliest.time == _NONE_WAITS else earliest.time + own_wait >= time:
+            if own_wait == 0 if watched.time == _NONE_WAITS else watched.time + own_wait >= time:
                 return
             now = task.wall_clock_ms()
             if now < next_look.time:
                 return
             next_look.time = now + interval
-            earliest.time = _NONE_WAITS
+            watched.time = _NONE_WAITS
             open_sides: set[bool] = set()
             for row_time, is_left, key, values in waiting.rows():
-                earliest.time = row_time
+                watched.time = row_time
                 if len(open_sides) == _BOTH_SIDES:
                     return
                 if row_time + (left_wait if is_left else right_wait) >= time:
