@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from logstate.errors import AbortableError, BrokerError, ProductionError, RetriableError
 from logstate.kafka.faults import translated
 from logstate.records import ProducedRecord, TopicPartition
+
+_LOGGER = logging.getLogger(__name__)
 
 #: a request that took longer may have been sent twice: librdkafka retries EndTxn silently
 SUSPECT_AFTER_S = 5.0
@@ -116,7 +119,12 @@ class KafkaPlainProducer:
     def close(self) -> None:
         self._producer.purge()
         self._producer.poll(0)
-        self._producer.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
+        try:
+            self._producer.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
+        except (KafkaException, SystemError) as exc:
+            # The client aborts an open transaction on the way out; a fenced one cannot, and need
+            # not. SystemError: the client's warning about it, where warnings are errors.
+            _LOGGER.debug("closing a producer: %s", exc)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

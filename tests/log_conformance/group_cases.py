@@ -1,0 +1,122 @@
+"""Groups: who gets which partition, and what a member reads."""
+
+from __future__ import annotations
+
+from logstate.records import TopicPartition
+from tests.log_conformance.rig import GroupMember, Rig, together
+
+
+def a_single_member_gets_everything(rig: Rig) -> None:
+    topic = rig.topic(partitions=3)
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and len(member.owned) == 3)
+    assert member.consumer.member_id()
+
+
+def two_members_share_and_numbers_stay_together(rig: Rig) -> None:
+    left, right = rig.topic(partitions=4), rig.topic(partitions=4)
+    members = _two_members(rig, [left, right])
+    first, second = members
+    assert len(first.owned) == len(second.owned) == 4
+    assert not first.owned & second.owned
+    for member in members:
+        numbers = [sorted(p for t, p in member.owned if t == topic) for topic in (left, right)]
+        assert numbers[0] == numbers[1], "equal partition numbers of both topics go together"
+
+
+def the_first_member_is_asked_before_it_loses_partitions(rig: Rig) -> None:
+    first, second = _two_members(rig, [rig.topic(partitions=4)])
+    revoked = [r for r in first.history if r.kind == "revoked" and r.partitions]
+    assert revoked
+    assert second.owned <= {tp for r in revoked for tp in r.partitions}
+    assert all(r.kind != "lost" for m in (first, second) for r in m.history)
+
+
+def a_member_that_leaves_hands_everything_over(rig: Rig) -> None:
+    topic = rig.topic(partitions=2)
+    first, second = _two_members(rig, [topic])
+    first.consumer.close()
+    rig.eventually(lambda: second.poll() and len(second.owned) == 2)
+
+
+def nothing_is_read_before_the_start(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    rig.write(tp, b"a", b"b")
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and tp in member.owned)
+    together([member] * 3)
+    assert member.records == []
+    member.consumer.start({tp: 1})
+    rig.eventually(lambda: member.poll() and member.records)
+    assert [r.offset() for r in member.records] == [1]
+
+
+def a_start_goes_back_too(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    rig.write(tp, b"a", b"b")
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and tp in member.owned)
+    member.consumer.start({tp: 0})
+    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    member.consumer.start({tp: 0})
+    rig.eventually(lambda: member.poll() and len(member.records) == 4)
+    assert [r.offset() for r in member.records] == [0, 1, 0, 1]
+
+
+def a_paused_partition_brings_nothing_until_it_is_resumed(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and tp in member.owned)
+    member.consumer.start({tp: 0})
+    member.consumer.pause([tp])
+    rig.write(tp, b"a")
+    together([member] * 3)
+    assert member.records == []
+    member.consumer.resume([tp])
+    rig.eventually(lambda: member.poll() and member.records)
+
+
+def members_see_committed_records_only(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    producer = rig.producer()
+    producer.begin()
+    producer.produce([])
+    producer.abort()
+    rig.commit(tp, b"a")
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and tp in member.owned)
+    member.consumer.start({tp: 0})
+    ends: list[tuple[TopicPartition, int]] = []
+    rig.eventually(lambda: ends.extend(member.poll().ends) or (tp, 2) in ends)
+    assert [r.value() for r in member.records] == [b"a"]
+
+
+def _two_members(rig: Rig, topics: list[str]) -> list[GroupMember]:
+    group = rig.name("group")
+    first = rig.member(group, topics)
+    rig.eventually(lambda: first.poll() and first.owned)
+    second = rig.member(group, topics)
+    members = [first, second]
+
+    def is_balanced() -> bool:
+        together(members)
+        return bool(second.owned) and len(first.owned) == len(second.owned)
+
+    rig.eventually(is_balanced)
+    return members
+
+
+CASES = [
+    a_single_member_gets_everything,
+    two_members_share_and_numbers_stay_together,
+    the_first_member_is_asked_before_it_loses_partitions,
+    a_member_that_leaves_hands_everything_over,
+    nothing_is_read_before_the_start,
+    a_start_goes_back_too,
+    a_paused_partition_brings_nothing_until_it_is_resumed,
+    members_see_committed_records_only,
+]
