@@ -1,7 +1,7 @@
 """A dict that can also be walked in key order, paying for order only where it is asked for.
 
-Point reads and writes are a plain dict's. The first ordered walk sorts the keys; later walks fold in
-only the keys that are new since, so a store that is never scanned never sorts.
+Point reads and writes are a plain dict's. The first ordered walk sorts the keys; later walks fold
+in only the keys that are new since, so a store that is never scanned never sorts.
 
 Invariants:
 - every key of ``_index`` or ``_unindexed`` was in the dict once; a key may have left it since, so

@@ -23,6 +23,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from logstate.changelog.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.decoded_rows import DecodedRows
 from logstate.changelog.merge import merge_rows
 from logstate.changelog.ordered import OrderedMap
 
@@ -37,7 +38,7 @@ _ABSENT = _Absent.ABSENT
 
 
 #: key, value in the overlay, value in the layer, before a write
-_Undo: TypeAlias = "tuple[bytes, bytes | None | _Absent, bytes | None | _Absent]"
+_Undo: TypeAlias = "tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]"
 
 
 class Layer:
@@ -63,10 +64,10 @@ class Rows:
         self._frozen: list[Layer] = []
         self._unapplied: list[Layer] = []
         #: when set, the previous overlay and layer values of each write, for a rollback
-        self._journal: list[tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]] | None = (
-            None
-        )
+        self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
+        #: decoded rows of the store, some of them not written here yet
+        self.decoded: DecodedRows | None = None
 
     # ------------------------------------------------------------------ reads and writes
 
@@ -92,6 +93,8 @@ class Rows:
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of ``[lower, upper)`` in byte order, as of this call."""
+        if self.decoded is not None:
+            self.decoded.flush()
         overlay = self._overlay
         fresh = (
             [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
@@ -108,9 +111,12 @@ class Rows:
         The store must never read or write the range again; that is what lets the deletion wait for
         the next apply.
         """
+        if self.decoded is not None:
+            self.decoded.flush()
+            self.decoded.forget_known()
         for key in self._overlay.keys_between(lower, upper):
             if self._journal is not None:
-                in_layer: object = self._current.rows.get(key, _ABSENT)  # type: ignore[call-overload]
+                in_layer = self._current.rows.get(key, _ABSENT)
                 self._journal.append((key, self._overlay[key], in_layer))
             self._overlay.remove(key)
             self._current.rows.pop(key, None)
@@ -120,6 +126,8 @@ class Rows:
 
     def begin_journal(self) -> None:
         """Remember old values from here on, so that one record's writes can be undone."""
+        if self.decoded is not None:
+            self.decoded.flush()  # what is pending from here on is this record's
         self._journal = []
         self._journaled_ranges = len(self._current.ranges)
 
@@ -128,6 +136,8 @@ class Rows:
         journal, self._journal = self._journal, None
         if not rollback or journal is None:
             return
+        if self.decoded is not None:
+            self.decoded.forget()
         del self._current.ranges[self._journaled_ranges :]
         for key, in_overlay, in_layer in reversed(journal):
             if in_layer is _ABSENT:
@@ -143,6 +153,8 @@ class Rows:
 
     def freeze(self) -> Layer:
         """Close the current layer for a commit and open the next."""
+        if self.decoded is not None:
+            self.decoded.flush()
         layer, self._current = self._current, Layer()
         self._frozen.append(layer)
         return layer
@@ -154,6 +166,8 @@ class Rows:
 
     def discard(self) -> None:
         """Forget everything that is not committed."""
+        if self.decoded is not None:
+            self.decoded.forget()
         self._current = Layer()
         self._frozen = []
         self._journal = None
@@ -175,10 +189,13 @@ class Rows:
     def drop_cache(self) -> None:
         """Free the clean rows, for the memory bound and for every new assignment."""
         self._cache.clear()
+        if self.decoded is not None:
+            self.decoded.forget_known()
 
     def cached_rows(self) -> int:
         """Rows held in memory, for the memory bound."""
-        return len(self._cache) + len(self._overlay)
+        decoded = 0 if self.decoded is None else len(self.decoded)
+        return len(self._cache) + len(self._overlay) + decoded
 
     def _rebuild(self) -> None:
         self._overlay.clear()

@@ -128,9 +128,11 @@ class TaskState:
 
     def freeze(self) -> Generation:
         """Close the current generation of every store; processing may go on into the next."""
+        # Rows first: a store may have rows that it encodes and logs only now.
+        layers = {name: rows.freeze() for name, rows in self._rows.items()}
         return Generation(
             writes={name: writes.take() for name, writes in self._writes.items()},
-            layers={name: rows.freeze() for name, rows in self._rows.items()},
+            layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
         )
 

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from logstate.changelog.row_codec import (
-    row_codec,
-    serde_topic,
-    timestamped_row,
-    timestamped_row_with_headers,
-)
+from logstate.changelog.decoded_rows import NEVER_LATE, DecodedRows, can_keep, late_values
+from logstate.changelog.row_codec import row_codec, serde_topic
+from logstate.changelog.row_writer import restored_row, row_encoder
 from logstate.changelog.rows import Rows
 from logstate.changelog.segments import SegmentClock, pack_segment
-from logstate.changelog.window_keys import pack_tail, sequence_of, start_of
+from logstate.changelog.window_keys import SEGMENT_BYTES, pack_tail, sequence_of, start_of
 from logstate.changelog.window_reads import WindowReads
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext
@@ -47,11 +44,11 @@ class WindowStore(WindowReads[K, V]):
         cell = context.time_cell(f"store:{spec.name}")
         super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
         self.name = spec.name
+        self._spec = spec
         self._rows = rows
         self._writes = writes
         self._context = context
-        self._is_timestamped = spec.kind == "timestamped_window"
-        self._with_headers = spec.with_headers
+        self._encode = row_encoder(spec, self.codec, context)
         self._drops_at_retention = spec.in_memory
         self._sequence = (
             context.time_cell(f"sequence:{spec.name}") if spec.retain_duplicates else None
@@ -75,49 +72,117 @@ class WindowStore(WindowReads[K, V]):
         first_live, interval_ms = segments.first_live(), segments.interval_ms
         for key, value, timestamp, headers in records:
             segment = start_of(key) // interval_ms
-            if segment < first_live:
+            if segment < first_live or (value is None and self._sequence is not None):
                 continue
-            if value is not None:
-                value = self._row(value, timestamp or 0, headers)
-            elif self._sequence is not None:
-                continue
-            rows.put(pack_segment(segment) + key, value)
+            row = None if value is None else restored_row(self._spec, value, timestamp, headers)
+            rows.put(pack_segment(segment) + key, row)
         if self._sequence is not None:
             self._sequence.time = sequence_of(records[-1].key)
+        if rows.decoded is not None:
+            rows.decoded.forget_known()
 
-    def _row(self, value: bytes, timestamp: int, headers: Any) -> bytes:
-        if self._is_timestamped:
-            if self._with_headers:
-                return timestamped_row_with_headers(value, timestamp, headers)
-            return timestamped_row(value, timestamp)
-        return value
+    def _write(self, row_key: bytes, value: V | None) -> None:
+        row, data, timestamp, headers = self._encode(value)
+        self._rows.put(row_key, row)
+        log_key = row_key[SEGMENT_BYTES:]
+        self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
+
+    def _log_only(self, log_key: bytes, value: V | None) -> None:
+        _, data, timestamp, headers = self._encode(value)
+        self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
 
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""
-        encode_key, encode = self.codec.encode_key, self._encoder()
-        put_row, log, segments = self._rows.put, self._writes.add, self.segments
-        cell, interval_ms, is_live = segments.cell, segments.interval_ms, self._is_live
-        new = tuple.__new__
+        spec, encode_key, write, log_only = (
+            self._spec,
+            self.codec.encode_key,
+            self._write,
+            self._log_only,
+        )
+        segments, is_live = self.segments, self._is_live
+        cell, interval_ms = segments.cell, segments.interval_ms
+        newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
+        to_oldest = self._to_oldest
 
-        def put(key: K, value: V | None, start_ms: int) -> None:
+        def put_direct(key: K, value: V | None, start_ms: int) -> None:
             log_key = encode_key(key) + pack_tail(start_ms, 0)
-            row, data, timestamp, headers = encode(value)
-            if start_ms == cell.time or is_live(segments, start_ms):
-                put_row(pack_segment(start_ms // interval_ms) + log_key, row)
-            log(log_key, new(LoggedWrite, (log_key, data, timestamp, headers)))
+            if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
+                write(pack_segment(start_ms // interval_ms) + log_key, value)
+            else:
+                log_only(log_key, value)
+
+        if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
+            return put_direct
+        decoded = self._rows.decoded = DecodedRows(write)
+        self.fetch = self._bound_decoded_fetch(self.fetch, decoded)
+        pending, known, row_keys = decoded.pending, decoded.known, decoded.row_keys
+        late = NEVER_LATE
+        if not self._writes.logs_every_write:
+            late = late_values(spec.key, spec.value)
+        late_type, least, most, fits = late
+        is_bounded = late_type is int
+
+        def put(key: K, row: Any, start_ms: int) -> None:
+            window = (key, start_ms)
+            if row is not None:
+                value: Any
+                value, _, headers = row
+                if (
+                    type(value) is late_type
+                    and headers is None
+                    and (least <= value <= most if is_bounded else fits is None or fits(value))
+                ):
+                    if window in pending and start_ms >= cell.time + to_oldest:
+                        pending[window] = row
+                        return
+                    if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
+                        row_keys[window] = (
+                            pack_segment(start_ms // interval_ms)
+                            + encode_key(key)
+                            + pack_tail(start_ms, 0)
+                        )
+                        pending[window] = row
+                    else:
+                        log_only(encode_key(key) + pack_tail(start_ms, 0), row)
+                    return
+            if window in pending:
+                del pending[window], row_keys[window]
+            known.pop(window, None)
+            put_direct(key, row, start_ms)
 
         return put
+
+    def _bound_decoded_fetch(
+        self, fetch: Callable[[K, int], V | None], decoded: DecodedRows
+    ) -> Callable[[K, int], V | None]:
+        cell, to_oldest = self.segments.cell, self._to_oldest
+        pending_get, known_get, known = decoded.pending.get, decoded.known.get, decoded.known
+
+        def fetch_decoded(key: K, start_ms: int) -> V | None:
+            if start_ms < cell.time + to_oldest:
+                return None
+            window = (key, start_ms)
+            row: V | None = pending_get(window)
+            if row is None:
+                row = known_get(window)
+                if row is None:
+                    row = fetch(key, start_ms)
+                    if row is not None:
+                        known[window] = row
+            return row
+
+        return fetch_decoded
 
     def _put_duplicate(self, key: K, value: V | None, start_ms: int) -> None:
         sequence = self._sequence
         assert sequence is not None
         sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
         log_key = self.codec.encode_key(key) + pack_tail(start_ms, sequence.time)
-        row, data, timestamp, headers = self._encoder()(value)
         is_put = value is not None
         if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
-            self._rows.put(pack_segment(start_ms // self.segments.interval_ms) + log_key, row)
-        self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
+            self._write(pack_segment(start_ms // self.segments.interval_ms) + log_key, value)
+        else:
+            self._log_only(log_key, value)
 
     def _is_live(self, segments: SegmentClock, start_ms: int) -> bool:
         """Advance the clock; False, and counted, for a put that comes too late."""
@@ -133,37 +198,3 @@ class WindowStore(WindowReads[K, V]):
         if not is_live:
             self._context.drop("expired")
         return is_live
-
-    def _encoder(self) -> Callable[[Any], tuple[bytes | None, bytes | None, int, Any]]:
-        """A function from value to (row, logged value, logged timestamp, logged headers)."""
-        encode_value, context, with_headers = (
-            self.codec.encode_value,
-            self._context,
-            self._with_headers,
-        )
-        make_row = self._row
-        if self._is_timestamped and not with_headers:
-
-            def encode_timestamped(value: Any) -> Any:
-                if value is None or value[0] is None:
-                    return None, None, context.timestamp, None
-                data = encode_value(value[0])
-                return timestamped_row(data, value[1]), data, value[1], None
-
-            return encode_timestamped
-        if self._is_timestamped:
-
-            def encode_with_headers(value: Any) -> Any:
-                if value is None or value[0] is None:
-                    return None, None, context.timestamp, context.headers
-                data = encode_value(value[0])
-                return make_row(data, value[1], value[2]), data, value[1], value[2]
-
-            return encode_with_headers
-
-        def encode_plain(value: Any) -> Any:
-            data = None if value is None else encode_value(value)
-            # Kafka Streams logs the processed record's headers of these, and of no other store.
-            return data, data, context.timestamp, context.headers
-
-        return encode_plain

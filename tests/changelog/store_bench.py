@@ -81,6 +81,17 @@ class StoreBench:
         """Forget what is not committed, as an abort does."""
         self.state.discard()
 
+    def begin_record(self) -> None:
+        """Start one record whose effects may be undone."""
+        self._clocks = {name: cell.time for name, cell in self.context.cells.items()}
+        self.state.begin_journal()
+
+    def end_record(self, *, rollback: bool) -> None:
+        """End the record; with ``rollback`` nothing of it remains."""
+        self.state.end_journal(rollback=rollback)
+        for name, time in self._clocks.items() if rollback else ():
+            self.context.cells[name].time = time
+
     def reopen(self) -> None:
         """Close and open again over the same directory, replaying what was not applied."""
         self.state.discard()
@@ -96,13 +107,16 @@ class StoreBench:
         self.state.apply()
         return list(self.state._rows[self.spec.name].scan())
 
-    def restored(self, batch: int = 1_000_000) -> StoreBench:
-        """A new store in memory, built from the log alone."""
+    def restored(self, batch: int = 1_000_000, *, with_clocks: bool = False) -> StoreBench:
+        """A new store in memory, built from the log alone; the cut may give it the clocks."""
         other = StoreBench(self.spec)
         other.log = list(self.log)
         for start in range(0, len(self.log), batch):
             records = self.log[start : start + batch]
             other.state.restore(self.spec.name, records, start + len(records))
+        if with_clocks:
+            clocks = {name: cell.time for name, cell in self.context.cells.items()}
+            other.state.set_clocks(clocks)
         return other
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,9 +169,11 @@ def test_headers_are_kept_and_logged_only_by_stores_with_headers(directory: Path
 
 KEYS = st.sampled_from(["", "a", "aa", "ab", "b", "é"])
 VALUES = st.none() | st.integers(0, 3)
+PUTS = st.tuples(st.just("put"), KEYS, VALUES)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), KEYS, VALUES),
+        PUTS,
+        st.tuples(st.sampled_from(["record", "undone record"]), st.lists(PUTS, max_size=3)),
         st.tuples(st.just("put_if_absent"), KEYS, st.integers(0, 3)),
         st.tuples(st.just("delete"), KEYS),
         st.tuples(st.just("get"), KEYS),
@@ -190,9 +193,10 @@ class DictModel:
         self.committed: dict[str, Any] = {}
 
     def put(self, key: str, value: Any) -> None:
-        self.rows[key] = value
         if value is None:
-            del self.rows[key]
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = value
 
     def put_if_absent(self, key: str, value: Any) -> Any:
         found = self.rows.get(key)
@@ -220,7 +224,16 @@ class DictModel:
         return [row for row in self.range(None, None) if row[0].startswith(prefix)]
 
 
-def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]], *, is_timestamped: bool) -> None:
+def run_step(bench: StoreBench, model: DictModel, step: str, *arguments: Any) -> None:
+    if bench.spec.kind == "timestamped_key_value" and step.startswith("put"):
+        key, value = arguments
+        arguments = (key, None if value is None else ValueAndTimestamp(value, 10 + value))
+    result = getattr(bench.store, step)(*arguments)
+    expected = getattr(model, step)(*arguments)
+    assert (list(result) if isinstance(expected, list) else result) == expected
+
+
+def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
     model = DictModel()
     for time, (step, *arguments) in enumerate(steps):
         bench.context.timestamp = time
@@ -230,12 +243,16 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]], *, is_timestamped
         elif step in ("discard", "reopen"):
             getattr(bench, step)()
             model.rows = dict(model.committed)
+        elif step.endswith("record"):
+            before = dict(model.rows)
+            bench.begin_record()
+            for put in arguments[0]:
+                run_step(bench, model, *put)
+            bench.end_record(rollback=step == "undone record")
+            if step == "undone record":
+                model.rows = before
         else:
-            if is_timestamped and step.startswith("put") and arguments[1] is not None:
-                arguments[1] = ValueAndTimestamp(arguments[1], time)
-            result = getattr(bench.store, step)(*arguments)
-            expected = getattr(model, step)(*arguments)
-            assert (list(result) if isinstance(expected, list) else result) == expected
+            run_step(bench, model, step, *arguments)
     bench.commit(applies=False)
     contents = list(bench.store.all())
     assert contents == model.range(None, None)
@@ -255,11 +272,49 @@ def test_any_steps_leave_what_a_dict_would_hold_and_the_log_restores_it(
     kind: StoreKind, with_headers: bool, medium: str, steps: list[tuple[Any, ...]]
 ) -> None:
     spec = spec_of(kind, with_headers=with_headers)
-    is_timestamped = kind == "timestamped_key_value"
     if medium == "memory":
         steps = [step for step in steps if step[0] != "reopen"]
-        run_steps(StoreBench(spec), steps, is_timestamped=is_timestamped)
+        run_steps(StoreBench(spec), steps)
         return
     with tempfile.TemporaryDirectory() as directory:
         bench = StoreBench(spec, Path(directory) / "db")
-        run_steps(bench, steps, is_timestamped=is_timestamped)
+        run_steps(bench, steps)
+
+
+def test_a_value_that_does_not_fit_its_serde_fails_at_the_put_and_not_at_the_commit(
+    timestamped: StoreBench,
+) -> None:
+    timestamped.store.put("a", ValueAndTimestamp(1, 1))
+    for wrong in (2**63, 1.5, "text"):
+        with pytest.raises(struct.error):
+            timestamped.store.put("a", ValueAndTimestamp(wrong, 1))
+    timestamped.commit()
+
+
+def test_a_hot_row_is_logged_once_per_commit(timestamped: StoreBench) -> None:
+    for value in range(1000):
+        timestamped.store.put("a", ValueAndTimestamp(value, value))
+    assert timestamped.commit() == [LoggedWrite(b"a", (999).to_bytes(8, "big"), 999)]
+    assert timestamped.commit() == []
+
+
+def test_a_mutable_value_is_a_fresh_copy_at_each_read(directory: Path | None) -> None:
+    spec = StoreSpec("carts", "timestamped_key_value", serdes.string, serdes.json)
+    bench = StoreBench(spec, directory)
+    cart = {"items": [1]}
+    bench.store.put("a", ValueAndTimestamp(cart, 1))
+    cart["items"].append(2)
+    bench.store.get("a").value["items"].append(3)
+    assert bench.store.get("a").value == {"items": [1]}
+    bench.close()
+
+
+def test_an_immutable_value_is_decoded_once(directory: Path | None) -> None:
+    spec = StoreSpec("names", "timestamped_key_value", serdes.string, serdes.string)
+    bench = StoreBench(spec, directory)
+    bench.store.put("a", ValueAndTimestamp("é", 1))
+    bench.commit()
+    assert bench.store.get("a") is bench.store.get("a")
+    bench.state.drop_caches()
+    assert bench.store.get("a") == ValueAndTimestamp("é", 1)
+    bench.close()

@@ -1,0 +1,103 @@
+"""Rows of a store kept as Python objects, and encoded only when their bytes are needed.
+
+A hot key is read and written many times between two commits; its bytes are needed once. So reads
+are answered with the object that was put or decoded last, and writes wait here, *pending*, until
+the commit, a scan or an expiry asks the rows for bytes. That is most of the cost of a count.
+
+Bytes stay the authority, so only what cannot differ from its bytes is kept:
+
+- pending are exact ``int``, ``float``, ``bool``, ``bytes`` and ASCII ``str`` values that the serde
+  of the store is sure to encode: an error must name the record that caused it, not the commit;
+- *known*, that is encoded already and kept for reading, are values of types known immutable;
+- keys are of scalar types, for which equal objects have equal bytes.
+
+The rows call :meth:`flush` and :meth:`forget` at the right moments, see
+:class:`logstate.changelog.rows.Rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from logstate.serde import Serde
+
+_SCALAR_KEYS: Final = frozenset({"string", "int64", "int32", "bytes"})
+
+
+class _Nothing:
+    """The type of no value."""
+
+
+class LateValues(NamedTuple):
+    """Values that may be encoded later: of exactly this type, within bounds or fit.
+
+    Integers are bound here and not by a function, which would cost half of the whole write.
+    """
+
+    type_: type[Any]
+    least: int = 0
+    most: int = 0
+    fits: Callable[[Any], bool] | None = None
+
+
+_LATE: Final = {
+    "int64": LateValues(int, -(2**63), 2**63 - 1),
+    "int32": LateValues(int, -(2**31), 2**31 - 1),
+    "float64": LateValues(float),
+    "boolean": LateValues(bool),
+    "bytes": LateValues(bytes),
+    "string": LateValues(str, fits=str.isascii),
+}
+NEVER_LATE: Final = LateValues(_Nothing)
+
+
+def late_values(key: Serde[Any], value: Serde[Any]) -> LateValues:
+    """Which values of a store can wait to be encoded."""
+    if key.describe()["format"] not in _SCALAR_KEYS:
+        return NEVER_LATE
+    return _LATE.get(value.describe()["format"], NEVER_LATE)
+
+
+def can_keep(key: Serde[Any], value: Serde[Any]) -> bool:
+    """Whether decoded rows of a store can be handed out again and again."""
+    return value.immutable and key.describe()["format"] in _SCALAR_KEYS
+
+
+class DecodedRows:
+    """The decoded rows of one store. ``write(row_key, row)`` encodes one and logs it.
+
+    The dicts are filled by the store's closures, which hold on to them: they are never replaced.
+    """
+
+    __slots__ = ("_write", "known", "pending", "row_keys")
+
+    def __init__(self, write: Callable[[bytes, Any], None]) -> None:
+        self._write = write
+        self.known: dict[Any, Any] = {}
+        self.pending: dict[Any, Any] = {}
+        #: the serialised key of each pending row
+        self.row_keys: dict[Any, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self.pending)
+
+    def flush(self) -> None:
+        """Encode what is pending."""
+        if self.pending:
+            write, row_keys = self._write, self.row_keys
+            for key, row in self.pending.items():
+                write(row_keys[key], row)
+            self.known.update(self.pending)
+            self.pending.clear()
+            row_keys.clear()
+
+    def forget(self) -> None:
+        """Drop everything, what is pending too: it was never committed."""
+        self.pending.clear()
+        self.row_keys.clear()
+        self.known.clear()
+
+    def forget_known(self) -> None:
+        """Drop what the rows hold as bytes."""
+        self.known.clear()
