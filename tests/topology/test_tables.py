@@ -98,7 +98,9 @@ def test_a_null_aggregate_deletes_the_row_and_starts_anew() -> None:
 def test_a_late_record_does_not_take_the_aggregates_time_back() -> None:
     builder = StreamsBuilder()
     stream = builder.stream("in", key=str, value=int, name="in")
-    stream.group_by_key().reduce(lambda old, new: old if old > new else new, store="s").to_stream().to("out")
+    stream.group_by_key().reduce(
+        lambda old, new: old if old > new else new, store="s"
+    ).to_stream().to("out")
     with TopologyTestDriver(builder.build()) as driver:
         driver.pipe_all("in", [("a", 5, 100), ("a", 1, 50)])
         assert driver.read_with_timestamps("out", value=int) == [("a", 5, 100), ("a", 5, 100)]
