@@ -4,8 +4,9 @@ A schedule fires at most once per look, however many intervals were missed, and 
 Stream-time schedules are due with the first record unless they are anchored; wall-clock schedules
 one interval after they were made. Callbacks get the time of the look, not the grid point.
 
-The next due times of stream-time schedules decide results, so they are part of the committed cut
-(``next_times``) and come back with it; wall-clock schedules start anew.
+The next due times decide results, so they are part of the committed cut (``next_times``) and come
+back with it. That holds for wall-clock schedules too: were they started anew, an application that
+is rebalanced more often than the interval would never run them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Punctuations:
             "stream_time": [],
             "wall_clock": [],
         }
+        self._made: dict[PunctuationKind, int] = {"stream_time": 0, "wall_clock": 0}
         #: due times from a committed cut, waiting for their schedules to be made again
         self._committed: dict[str, int] = {}
         self.next_stream_time: int | None = None
@@ -72,10 +74,9 @@ class Punctuations:
                 " longer timedelta to schedule()"
             )
         schedules = self._by_kind[kind]
-        label = name or f"{kind}-{len(schedules)}"
-        first = _first_time(kind, interval_ms, now, start_ms)
-        if kind == "stream_time":
-            first = self._committed.pop(label, first)
+        label = name or f"{kind}-{self._made[kind]}"
+        self._made[kind] += 1
+        first = self._committed.pop(label, _first_time(kind, interval_ms, now, start_ms))
         schedule = Punctuation(label, interval_ms, first, callback)
         schedules.append(schedule)
         self._refresh()
@@ -98,15 +99,18 @@ class Punctuations:
         return len(due)
 
     def next_times(self) -> dict[str, int]:
-        """Next due stream times by schedule name, for the cut."""
-        return {s.name: s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled}
+        """Next due times by schedule name, for the cut."""
+        return {s.name: s.next_time for s in self._all() if not s.is_cancelled}
 
     def set_next_times(self, times: Mapping[str, int]) -> None:
         """Take over the due times of a committed cut."""
         self._committed = dict(times)
-        for schedule in self._by_kind["stream_time"]:
+        for schedule in self._all():
             schedule.next_time = self._committed.pop(schedule.name, schedule.next_time)
         self._refresh()
+
+    def _all(self) -> list[Punctuation]:
+        return [*self._by_kind["stream_time"], *self._by_kind["wall_clock"]]
 
     def _refresh(self) -> None:
         times = [s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled]

@@ -54,5 +54,12 @@ class PartitionQueue:
         self.head = (timestamp, key, value, record)
         self.arrival = next(_ARRIVALS)
 
+    def copy(self) -> PartitionQueue:
+        """The same queue, changing on its own."""
+        queue = PartitionQueue(self.partition, self.position)
+        queue.records = self.records.copy()
+        queue.head, queue.is_at_end, queue.arrival = self.head, self.is_at_end, self.arrival
+        return queue
+
     def __len__(self) -> int:
         return len(self.records) + (self.head is not None)

@@ -8,20 +8,24 @@ driver with its caches off.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.changelog.state import TaskState
+from logstate.changelog.writes import LoggedWrite
 from logstate.clock import ManualClock
 from logstate.records import Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.serdes import Serde, serde_of
 from logstate.state_factory import open_task_state
 from logstate.task import Task
+from logstate.testing.driver_log import DriverLog
 from logstate.testing.fetched import StoredRecord
+from logstate.testing.recovery_point import RecoveryPoint
 from logstate.topology.plan import SubTopology, Topology
 
 
@@ -68,14 +72,11 @@ class TopologyTestDriver:
         self._apply_every = apply_every
         self._since_commit = 0
         self._since_apply = 0
-        self._next_offsets: dict[str, int] = defaultdict(int)
-        self._outputs: list[ProducedRecord] = []
-        self._by_topic: dict[str, deque[ProducedRecord]] = defaultdict(deque)
-        self._internal: dict[str, list[ProducedRecord]] = defaultdict(list)
-        self._changelogs: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self._log = DriverLog()
         self._globals = [self._new_global(sub) for sub in topology.global_sub_topologies]
         self.task = self._new_task()
         self._global_by_topic = {t: task for task in self._globals for t in task.source_topics}
+        self._recovery = RecoveryPoint.of(self.task, self._log)
 
     # ------------------------------------------------------------------ input
 
@@ -112,6 +113,8 @@ class TopologyTestDriver:
         headers: Headers = None,
     ) -> None:
         """Pipe one record as bytes and process it with everything that follows from it."""
+        if topic not in self._global_by_topic:
+            self._recovery.inputs.append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         self._deliver(topic, key, value, timestamp, headers)
         self._run_until_idle()
 
@@ -127,13 +130,11 @@ class TopologyTestDriver:
     @property
     def outputs(self) -> list[ProducedRecord]:
         """Records of all output topics in order, since the last ``take_outputs``."""
-        return self._outputs
+        return self._log.outputs
 
     def take_outputs(self) -> list[ProducedRecord]:
         """Return ``outputs`` and start a new list."""
-        outputs, self._outputs = self._outputs, []
-        self._by_topic.clear()
-        return outputs
+        return self._log.take()
 
     def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
         """Take all records of an output topic as decoded ``(key, value)`` pairs."""
@@ -145,7 +146,7 @@ class TopologyTestDriver:
         """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
         decode_key = serde_of(key, what=f"the key of {topic!r}").deserializer(topic, True)
         decode_value = serde_of(value, what=f"the value of {topic!r}").deserializer(topic, False)
-        records = self._by_topic.pop(topic, deque())
+        records = self._log.by_topic.pop(topic, [])
         return [
             (
                 None if r.key is None else decode_key(r.key),
@@ -161,17 +162,17 @@ class TopologyTestDriver:
 
     def changelog(self, topic: str) -> list[ProducedRecord]:
         """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""
-        return self._changelogs.get(topic, [])
+        return self._log.changelogs.get(topic, [])
 
     @property
     def changelogs(self) -> dict[str, list[ProducedRecord]]:
         """Changelog topic -> records."""
-        return self._changelogs
+        return self._log.changelogs
 
     @property
     def internal(self) -> dict[str, list[ProducedRecord]]:
         """Repartition or foreign-key topic -> records."""
-        return self._internal
+        return self._log.internal
 
     @property
     def dropped_total(self) -> int:
@@ -191,6 +192,31 @@ class TopologyTestDriver:
     ) -> None:
         self.close()
 
+    # ------------------------------------------------------------------ crashes
+
+    def crash(self, *, loses_disk: bool = False) -> None:
+        """Kill the task between two records and bring it back, as a restart after SIGKILL does.
+
+        What was not committed is forgotten and its inputs are processed again. Stores come back
+        from ``state_dir`` as far as they were applied and from their changelogs beyond that; with
+        ``loses_disk`` (or without a ``state_dir``) from the changelogs alone. Clocks come from the
+        last commit. Processors are made anew and are not closed first.
+
+        Raises ValueError where outputs were read since the last commit.
+        """
+        point = self._recovery
+        self._log.rollback(point.log)
+        self.task.state.close()
+        if loses_disk and self._state_dir is not None:
+            shutil.rmtree(self._state_dir, ignore_errors=True)
+        self.task = self._new_task()
+        point.restore(self.task, self.topology, self._log)
+        self._since_commit = 0
+        self._recovery = replace(point, inputs=[])
+        for record in point.inputs:
+            self.pipe_raw(record.topic, record.key, record.value, record.timestamp, record.headers)
+        self._run_until_idle()
+
     # ------------------------------------------------------------------ playing broker
 
     def _deliver(
@@ -205,8 +231,9 @@ class TopologyTestDriver:
         task = self._global_by_topic.get(topic, self.task)
         if topic not in task.source_topics:
             return False
-        offset = self._next_offsets[topic]
-        self._next_offsets[topic] = offset + 1
+        offset = self._log.next_offsets[topic]
+        self._log.next_offsets[topic] = offset + 1
+        self._log.inputs[topic].append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         record = StoredRecord(topic, 0, offset, key, value, timestamp, headers)
         task.add_records(TopicPartition(topic, 0), [record])
         if task is not self.task:
@@ -227,19 +254,24 @@ class TopologyTestDriver:
         self._since_commit = 0
         commit = self.task.freeze()
         self._route(commit.outputs)
+        positions = {}
         for store, writes in commit.generation.writes.items():
-            if self.topology.stores[store].source_topic is not None:
-                continue
-            topic = self.task.topic_name(f"{store}-changelog", is_internal=True)
-            log = self._changelogs[topic] if writes else []
-            for w in writes:
-                timestamp = -1 if w.timestamp is None else w.timestamp
-                log.append(ProducedRecord(topic, 0, w.key, w.value, timestamp, w.headers))
-        self.task.committed(commit, {})
+            if self.topology.stores[store].is_logged:
+                positions[store] = self._logged(store, writes)
+        self.task.committed(commit, positions)
         self._since_apply += 1
         if self._since_apply >= self._apply_every:
             self._since_apply = 0
             self.task.state.apply()
+        self._recovery = RecoveryPoint.of(self.task, self._log, commit)
+
+    def _logged(self, store: str, writes: list[LoggedWrite]) -> int:
+        """Append a store's writes to its changelog; returns the changelog's end."""
+        source_topic = self.topology.stores[store].source_topic
+        if source_topic is not None:
+            return self.task.consumed.get(TopicPartition(source_topic, 0), 0)
+        topic = self.task.topic_name(f"{store}-changelog", is_internal=True)
+        return self._log.log(topic, writes) if writes else len(self.changelog(topic))
 
     def _route_outputs(self) -> None:
         outputs = self.task.outputs.copy()
@@ -252,11 +284,8 @@ class TopologyTestDriver:
             is_read = self._deliver(
                 topic, record.key, record.value, record.timestamp, record.headers
             )
-            if is_read and topic.startswith(self._application_id + "-"):
-                self._internal[topic].append(record)
-            else:
-                self._outputs.append(record)
-                self._by_topic[topic].append(record)
+            is_internal = is_read and topic.startswith(self._application_id + "-")
+            self._log.add(record, is_internal=is_internal)
 
     # ------------------------------------------------------------------ construction
 

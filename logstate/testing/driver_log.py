@@ -1,0 +1,88 @@
+"""What the test driver keeps as a broker: outputs, internal records, changelogs, offsets.
+
+A mark taken at a commit makes it possible to return there, as an aborted transaction does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logstate.changelog.writes import LoggedWrite
+from logstate.records import ProducedRecord
+
+
+@dataclass(frozen=True)
+class LogMark:
+    """How much there was at a commit."""
+
+    next_offsets: Mapping[str, int] = field(default_factory=dict)
+    outputs: int = 0
+    taken: int = 0
+    by_topic: Mapping[str, int] = field(default_factory=dict)
+    internal: Mapping[str, int] = field(default_factory=dict)
+
+
+class DriverLog:
+    """Append-only, but for ``rollback``."""
+
+    def __init__(self) -> None:
+        self.next_offsets: dict[str, int] = defaultdict(int)
+        #: output records over all topics, since the last ``take``
+        self.outputs: list[ProducedRecord] = []
+        self.taken = 0
+        self.by_topic: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self.internal: dict[str, list[ProducedRecord]] = defaultdict(list)
+        #: everything that was ever delivered to a source topic
+        self.inputs: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self.changelogs: dict[str, list[ProducedRecord]] = defaultdict(list)
+
+    def take(self) -> list[ProducedRecord]:
+        """Hand out the outputs and start over."""
+        outputs, self.outputs = self.outputs, []
+        self.taken += len(outputs)
+        self.by_topic.clear()
+        return outputs
+
+    def add(self, record: ProducedRecord, *, is_internal: bool) -> None:
+        """A record that the task sent."""
+        if is_internal:
+            self.internal[record.topic].append(record)
+        else:
+            self.outputs.append(record)
+            self.by_topic[record.topic].append(record)
+
+    def log(self, topic: str, writes: list[LoggedWrite]) -> int:
+        """Append to a changelog; returns its end."""
+        log = self.changelogs[topic]
+        for write in writes:
+            timestamp = -1 if write.timestamp is None else write.timestamp
+            log.append(ProducedRecord(topic, 0, write.key, write.value, timestamp, write.headers))
+        return len(log)
+
+    def mark(self) -> LogMark:
+        """Where things stand now."""
+        return LogMark(
+            dict(self.next_offsets),
+            len(self.outputs),
+            self.taken,
+            {topic: len(records) for topic, records in self.by_topic.items()},
+            {topic: len(records) for topic, records in self.internal.items()},
+        )
+
+    def rollback(self, mark: LogMark) -> None:
+        """Forget what came after the mark; outputs handed out since cannot be forgotten."""
+        if self.taken != mark.taken:
+            raise ValueError(
+                "outputs were read since the last commit and would appear twice: read outputs"
+                " after a commit only, or use commit_every=1"
+            )
+        self.next_offsets = defaultdict(int, mark.next_offsets)
+        del self.outputs[mark.outputs :]
+        for topic, records in self.by_topic.items():
+            del records[mark.by_topic.get(topic, 0) :]
+        for topic, records in self.internal.items():
+            del records[mark.internal.get(topic, 0) :]
+        for topic, records in self.inputs.items():
+            del records[mark.next_offsets.get(topic, 0) :]

@@ -1,0 +1,63 @@
+"""What a crashed test driver starts again from: the last commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Self
+
+from logstate.changelog.writes import LoggedWrite
+from logstate.queues import PartitionQueue
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.task import Task, TaskCommit
+from logstate.testing.driver_log import DriverLog, LogMark
+from logstate.topology.plan import Topology
+
+
+@dataclass(frozen=True)
+class RecoveryPoint:
+    """A commit, and what was piped since."""
+
+    log: LogMark
+    clocks: dict[str, int]
+    partition_times: dict[TopicPartition, int]
+    consumed: dict[TopicPartition, int]
+    dropped: Counter[str]
+    #: records that were fetched at the commit but not processed (they wait in internal topics)
+    queues: dict[TopicPartition, PartitionQueue]
+    inputs: list[ProducedRecord] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, task: Task, log: DriverLog, commit: TaskCommit | None = None) -> Self:
+        """The point right after a commit; without one, the very start."""
+        return cls(
+            log.mark(),
+            dict(commit.generation.clocks) if commit is not None else {},
+            dict(task.partition_times),
+            dict(task.consumed),
+            Counter(task.dropped),
+            {tp: queue.copy() for tp, queue in task.queues.items()},
+        )
+
+    def restore(self, task: Task, topology: Topology, log: DriverLog) -> None:
+        """Bring a new task to this point: stores by replay, clocks, queues, counters."""
+        for name, spec in topology.stores.items():
+            if spec.is_logged:
+                start = task.state.positions.get(name, 0)
+                records = self._changelog(name, spec.source_topic, task, log)
+                task.state.restore(name, records[start:], len(records))
+        task.set_clocks(self.clocks, self.partition_times)
+        task.consumed.update(self.consumed)
+        task.dropped = Counter(self.dropped)
+        task.queues.update({tp: queue.copy() for tp, queue in self.queues.items()})
+
+    def _changelog(
+        self, store: str, source_topic: str | None, task: Task, log: DriverLog
+    ) -> list[LoggedWrite]:
+        if source_topic is None:
+            topic = task.topic_name(f"{store}-changelog", is_internal=True)
+            records = log.changelogs.get(topic, [])
+        else:
+            end = self.consumed.get(TopicPartition(source_topic, 0), 0)
+            records = log.inputs[source_topic][:end]
+        return [LoggedWrite(r.key or b"", r.value, r.timestamp, r.headers) for r in records]
