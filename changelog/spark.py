@@ -1,7 +1,8 @@
 """Stores as Spark tables: ``spark.read.format("logstate")`` and ``spark.readStream``.
 
-No jar is needed: the reader is a Python data source over the Kafka client and Arrow. In a session
-from ``session()``, and wherever logstate is installed as a wheel, the format is known by name::
+No jar is needed: the reader is a Python data source over the Kafka client and Arrow. The format is
+known by name in a session from ``session()``, and in any session whose Python (``PYSPARK_PYTHON``)
+has logstate installed as a wheel; elsewhere register ``LogstateDataSource``::
 
     from logstate.changelog.spark import parquet_view, session
 

@@ -51,6 +51,8 @@ _CONSUMER_CONFIG: dict[str, Any] = {
     "enable.auto.offset.store": False,
     # The end-of-partition event behind a trailing transaction marker costs one such wait.
     "fetch.wait.max.ms": 25,
+    # A full queue pauses fetching this long, by default a second in which the reader starves.
+    "fetch.queue.backoff.ms": 10,
 }
 
 
