@@ -222,9 +222,7 @@ class Task:
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
         assert kind in ("stream_time", "wall_clock"), kind
-        return self.punctuations.fire(
-            "stream_time" if kind == "stream_time" else "wall_clock", now
-        )
+        return self.punctuations.fire("stream_time" if kind == "stream_time" else "wall_clock", now)
 
     def is_internal(self, topic: str) -> bool:
         """True for a repartition or foreign-key topic that this task reads."""

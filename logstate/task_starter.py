@@ -86,6 +86,30 @@ class TaskStarter:
             prepared.append(owned)
         return prepared
 
+    def restored(self, owned: OwnedTask) -> None:
+        """A task's stores reached their targets: take it to STARTING."""
+        task = owned.running
+        task.state.apply(self._clock.wall_clock_ms())
+        task.state.restored()
+        task.start_at(owned.start_positions)
+        owned.move_to(Stage.STARTING)
+        _LOGGER.info(
+            "task %s: restored %d records, starts at %s",
+            owned.task_id,
+            owned.restored_records,
+            {str(tp): offset for tp, offset in owned.start_positions.items()},
+        )
+
+    def start(self, owned: OwnedTask) -> Steps[None]:
+        """Seek and read on; a client that is not ready to seek is asked again next turn."""
+        try:
+            yield Step("start", self._consumer.start, (owned.start_positions,))
+        except RetriableError as exc:
+            _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, exc)
+            return
+        owned.paused.clear()
+        owned.move_to(Stage.RUNNING)
+
     def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, object]) -> Steps[None]:
         inputs = list(owned.partitions)
         changelogs = self._changelogs(owned)

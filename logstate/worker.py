@@ -41,6 +41,7 @@ from logstate.restore import RestoreListener, Restorer
 from logstate.seams import Admin, Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
 from logstate.task import Task
 from logstate.task_starter import TaskStarter
+from logstate.task_table import TaskTable
 from logstate.topology.plan import SubTopology, Topology
 from logstate.transaction import Transactions
 from logstate.worker_config import WorkerConfig
@@ -50,6 +51,8 @@ _LOGGER = logging.getLogger(__name__)
 
 #: the longest wait for records while nothing is due
 _IDLE_POLL_S = 0.1
+#: the wait for restored records while nothing else runs
+_RESTORE_POLL_S = 0.05
 #: records processed between two looks at clock and broker
 _PROCESS_RECORDS = 2_000
 
@@ -94,9 +97,7 @@ class Worker:
         self._session: Session | None = None
         self._transactions = Transactions(cluster, config.transactional_id)
         self._restorer = Restorer(cluster, restore_listener)
-        self.tasks: dict[TaskId, OwnedTask] = {}
-        self._owner_of: dict[TopicPartition, OwnedTask] = {}
-        self._epoch_of: dict[TopicPartition, int] = {}
+        self._tasks = TaskTable()
         self._failure: LogstateError | None = None
         self._abort_limit = AbortLimit(config.aborts_max, config.aborts_window_ms)
         self._housekeeping = Housekeeping(config, clock)
@@ -121,7 +122,7 @@ class Worker:
             yield from self._start()
             while not self._is_stopping:
                 yield from self._turn_with_recovery()
-            yield from self._commit_all()
+            yield from self._commit_last()
         finally:
             yield from self._close()
 
@@ -184,7 +185,7 @@ class Worker:
 
     def _turn(self) -> Steps[None]:
         yield from self._poll()
-        if any(owned.stage is not Stage.RUNNING for owned in self.tasks.values()):
+        if len(self._tasks.running()) < len(self._tasks):
             yield from self._start_tasks()
         yield from self._live.globals.poll()
         yield from self._process()
@@ -192,9 +193,9 @@ class Worker:
         if self._commit_is_due(now):
             yield from self._commit_all()
             yield from self._housekeeping.purge(
-                self._live.admin, self._live.plan, self._running(), now
+                self._live.admin, self._live.plan, self._tasks.running(), now
             )
-        self._observer.turn(self.tasks)
+        self._observer.turn(self._tasks.all())
 
     # ------------------------------------------------------------------ fetching
 
@@ -209,19 +210,21 @@ class Worker:
             failure, self._failure = self._failure, None
             raise failure
         for partition, records in polled.records.items():
-            owned = self._owner_of.get(partition)
-            if owned is not None and owned.stage is Stage.RUNNING:
+            owned = self._tasks.running_owner(partition)
+            if owned is not None:
                 owned.running.add_records(partition, records)
         for partition, position in polled.ends:
-            owned = self._owner_of.get(partition)
-            if owned is not None and owned.stage is Stage.RUNNING:
+            owned = self._tasks.running_owner(partition)
+            if owned is not None:
                 owned.running.at_end(partition, position)
                 owned.ends[partition] = position
         if polled.out_of_range:
             raise AbortableError(
                 f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
             )
-        yield from balance(self._live.consumer, self._running(), self._config.buffered_records_max)
+        yield from balance(
+            self._live.consumer, self._tasks.running(), self._config.buffered_records_max
+        )
 
     def _idle_timeout_s(self) -> float:
         until_commit = (
@@ -253,37 +256,27 @@ class Worker:
             except (AbortableError, FencedError, RetriableError) as exc:
                 yield from self._recover(exc)
         stopped = self._live.assignment.lose(rebalance.partitions)
-        for partition in rebalance.partitions:
-            self._epoch_of.pop(partition, None)
-        if is_lost and self.tasks:
+        self._tasks.disown(rebalance.partitions)
+        if is_lost and len(self._tasks):
             # Others may own these partitions already: nothing of this transaction may commit.
             yield from self._recover(FencedError("the partitions were lost"))
         for task_id in stopped:
-            owned = self.tasks.pop(task_id, None)
-            if owned is not None:
-                self._close_task(owned, applies=not is_lost)
-        self._observer.tasks_changed(self.tasks)
+            self._close_task(task_id, applies=not is_lost)
+        self._observer.tasks_changed(self._tasks.all())
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        new = list(partitions)
-        complete = self._live.assignment.gain(new)
+        assignment = self._live.assignment
+        complete = assignment.gain(partitions)
         self._live.committer.joined()
         for task_id in complete:
-            if task_id in self.tasks:
-                continue
-            inputs = self._live.assignment.inputs(task_id)
-            owned = OwnedTask(task_id, inputs, self._live.assignment.epoch)
-            self.tasks[task_id] = owned
-            for partition in inputs:
-                self._owner_of[partition] = owned
-                self._epoch_of[partition] = self._live.assignment.epoch
-        self._observer.tasks_changed(self.tasks)
+            self._tasks.add(OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch))
+        self._observer.tasks_changed(self._tasks.all())
 
-    def _close_task(self, owned: OwnedTask, *, applies: bool) -> None:
+    def _close_task(self, task_id: TaskId, *, applies: bool) -> None:
+        owned = self._tasks.remove(task_id)
+        if owned is None:
+            return
         self._restorer.remove(owned)
-        for partition in owned.partitions:
-            if self._owner_of.get(partition) is owned:
-                del self._owner_of[partition]
         owned.move_to(Stage.CLOSED)
         if owned.task is not None:
             self._observer.task_closing(owned)
@@ -297,54 +290,32 @@ class Worker:
     # ------------------------------------------------------------------ starting tasks
 
     def _start_tasks(self) -> Steps[None]:
-        assigned = [o for o in self.tasks.values() if o.stage is Stage.ASSIGNED]
+        starter = self._live.starter
+        assigned = self._tasks.in_stage(Stage.ASSIGNED)
         if assigned:
-            for owned in (yield from self._live.starter.prepare(assigned)):
+            for owned in (yield from starter.prepare(assigned)):
                 self._restorer.add(owned)
-        timeout_s = 0.0 if self._had_work else 0.05
-        yield from self._restorer.poll(timeout_s)
-        for owned in list(self.tasks.values()):
-            if owned.stage is Stage.RESTORING and all(t.is_done for t in owned.targets):
-                self._restored(owned)
-        starting = [o for o in self.tasks.values() if o.stage is Stage.STARTING]
-        new = [o for o in starting if o.is_new]
+        yield from self._restorer.poll(0.0 if self._had_work else _RESTORE_POLL_S)
+        for owned in self._tasks.in_stage(Stage.RESTORING):
+            if all(target.is_done for target in owned.targets):
+                starter.restored(owned)
+        starting = self._tasks.in_stage(Stage.STARTING)
+        new = [owned for owned in starting if owned.is_new]
         if new:
             # "Nothing was committed" is decided once: the start is committed before any record.
             # With everything else of the worker: the open transaction may hold its outputs.
-            yield from self._commit([*self._running(), *new])
+            yield from self._commit([*self._tasks.running(), *new])
             for owned in new:
                 owned.is_new = False
         for owned in starting:
-            yield from self._start_task(owned)
-
-    def _restored(self, owned: OwnedTask) -> None:
-        task = owned.running
-        task.state.apply(self._clock.wall_clock_ms())
-        task.state.restored()
-        task.start_at(owned.start_positions)
-        owned.move_to(Stage.STARTING)
-        _LOGGER.info(
-            "task %s: restored %d records, starts at %s",
-            owned.task_id,
-            owned.restored_records,
-            {str(tp): offset for tp, offset in owned.start_positions.items()},
-        )
-
-    def _start_task(self, owned: OwnedTask) -> Steps[None]:
-        try:
-            yield Step("start", self._live.consumer.start, (owned.start_positions,))
-        except RetriableError as exc:
-            _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, exc)
-            return
-        owned.paused.clear()
-        owned.move_to(Stage.RUNNING)
-        self._observer.tasks_changed(self.tasks)
+            yield from starter.start(owned)
+        self._observer.tasks_changed(self._tasks.all())
 
     # ------------------------------------------------------------------ processing
 
     def _process(self) -> Steps[None]:
         self._had_work = False
-        for owned in self._running():
+        for owned in self._tasks.running():
             task = owned.running
             processed = task.process(_PROCESS_RECORDS)
             fired = task.punctuate("wall_clock")
@@ -356,16 +327,15 @@ class Worker:
                 self._observer.produced(owned, Counter(r.topic for r in outputs))
                 yield from self._live.committer.send_outputs(outputs)
 
-    def _running(self) -> list[OwnedTask]:
-        return [o for o in self.tasks.values() if o.stage is Stage.RUNNING]
-
     def _has_uncommitted(self) -> bool:
-        return any(o.running.has_uncommitted_input or o.running.outputs for o in self._running())
+        return any(
+            o.running.has_uncommitted_input or o.running.outputs for o in self._tasks.running()
+        )
 
     # ------------------------------------------------------------------ committing
 
     def _commit_is_due(self, now: float) -> bool:
-        running = self._running()
+        running = self._tasks.running()
         if not self._transactions.is_open and not self._has_uncommitted():
             return False
         return now - self._last_commit_ms >= self._config.commit_interval_ms or any(
@@ -373,17 +343,24 @@ class Worker:
         )
 
     def _commit_all(self) -> Steps[None]:
-        running = self._running()
+        running = self._tasks.running()
         if running and (self._transactions.is_open or self._has_uncommitted()):
             yield from self._commit(running)
 
+    def _commit_last(self) -> Steps[None]:
+        """The commit before the end; where it fails, its records are simply processed again."""
+        try:
+            yield from self._commit_all()
+        except (AbortableError, FencedError, RetriableError) as exc:
+            _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
+
     def _commit(self, tasks: list[OwnedTask]) -> Steps[None]:
         started = self._clock.monotonic_ms()
-        report = yield from self._live.committer.commit(tasks, self._epoch_of)
+        report = yield from self._live.committer.commit(tasks, self._tasks.epochs)
         now = self._clock.monotonic_ms()
         self._observer.committed(report, now - started)
         self._last_commit_ms = now
-        self._housekeeping.apply_if_due(self._running(), now)
+        self._housekeeping.apply_if_due(self._tasks.running(), now)
 
     # ------------------------------------------------------------------ failure and end
 
@@ -394,7 +371,7 @@ class Worker:
         _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
         self._observer.aborted()
         yield from self._transactions.abandon()
-        for owned in self.tasks.values():
+        for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue
             self._restorer.remove(owned)
@@ -408,10 +385,9 @@ class Worker:
         return [tp for tp in owned.partitions if tp in self._live.assignment.owned]
 
     def _close(self) -> Steps[None]:
-        for owned in list(self.tasks.values()):
-            self._close_task(owned, applies=True)
-        self.tasks.clear()
-        self._observer.tasks_changed(self.tasks)
+        for task_id in list(self._tasks.all()):
+            self._close_task(task_id, applies=True)
+        self._observer.tasks_changed({})
         yield from self._transactions.close()
         yield from self._restorer.close()
         if self._session is not None:
