@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,15 +119,18 @@ class Demo:
         bootstrap = self._stack.enter_context(LocalBroker.start()).bootstrap
         starting = self._background.submit(self._start_spark, bootstrap)
         loader.create_topics(bootstrap)
-        self._load(bootstrap, reading.result())
-        flights = [("flights", partition) for partition in range(loader.PARTITIONS)]
-        counts = [end.committed for _, end in offsets(bootstrap, flights)]
-        audit = self._stack.enter_context(closing(OutputAudit(bootstrap, counts)))
-        scenario = self._stack.enter_context(
-            closing(Scenario(bootstrap, APPLICATION_ID, self._directory, audit, self._progress))
-        )
+        topics = reading.result()
+        flights = {"flights": topics.pop("flights")}
+        self._load(bootstrap, topics)
+        audit = OutputAudit(bootstrap, len(flights["flights"]))
+        self._stack.callback(audit.close)
+        scenario = Scenario(bootstrap, APPLICATION_ID, self._directory, audit, self._progress)
+        self._stack.callback(scenario.close)
+        scenario.start()
+        self._say("both instances run; here come the flights")
         survived = scenario.run(
             random.Random(self._settings.seed),  # noqa: S311  to choose a moment, not a secret
+            loading=self._background.submit(self._load, bootstrap, flights),
             restarted=lambda: self._background.submit(self._first_view, starting),
         )
         scenario.stop()
@@ -138,7 +141,7 @@ class Demo:
         read = self._read_with(starting.result())
         self._show(read)
         expected = computing.result()
-        return self._verdict(bootstrap, audit, sum(counts), survived, read, expected), expected
+        return self._verdict(bootstrap, audit, survived, read, expected), expected
 
     def _load(self, bootstrap: str, topics: dict[str, list[loader.Row]]) -> None:
         bars = {
@@ -183,7 +186,6 @@ class Demo:
         self,
         bootstrap: str,
         audit: OutputAudit,
-        records: int,
         survived: Survived,
         read: Read,
         expected: Reference,
@@ -194,7 +196,7 @@ class Demo:
         hours = comparison.reference_table(expected.carrier_hours, keys, "airline")
         totals = comparison.reference_table(expected.model_totals, ("model",), "model")
         return Verdict(
-            records=records,
+            records=_records(bootstrap),
             kills=survived.kills,
             open_transaction_at_kill=survived.kill.was_open,
             aborted_records_on_log=aborted_records(bootstrap, survived.kill),
@@ -216,6 +218,11 @@ class Demo:
 
     def _say(self, what: str) -> None:
         self._progress.console.log(what)
+
+
+def _records(bootstrap: str) -> int:
+    flights = [("flights", partition) for partition in range(loader.PARTITIONS)]
+    return sum(end.committed for _, end in offsets(bootstrap, flights))
 
 
 def _flights_of(totals: Table, model: str) -> int:

@@ -97,13 +97,15 @@ def store_rows(app: Application) -> StoreRows:
 
 
 def _obey(app: Application, commands: TextIO, stopped: threading.Event) -> None:
-    for line in commands:
-        command, _, path = line.strip().partition(" ")
-        if command == "stop":
-            break
-        Path(path).write_bytes(msgspec.json.encode(store_rows(app)))
-        _print(StoresWritten(path))
-    stopped.set()
+    try:
+        for line in commands:
+            command, _, path = line.strip().partition(" ")
+            if command == "stop":
+                break
+            Path(path).write_bytes(msgspec.json.encode(store_rows(app)))
+            _print(StoresWritten(path))
+    finally:
+        stopped.set()
 
 
 def _total(metrics: dict[str, Any], name: str, **labels: str) -> int:

@@ -37,16 +37,16 @@ class Offsets(NamedTuple):
 class OutputAudit:
     """Counts, over as many calls of ``read`` as it takes, what each flight has caused."""
 
-    def __init__(self, bootstrap: str, flights: Sequence[int]) -> None:
-        """``flights`` is the number of records in each partition of the flights topic."""
+    def __init__(self, bootstrap: str, flights: int) -> None:
+        """``flights`` is the number of records there will be on the flights topic."""
         self._bootstrap = bootstrap
-        self._caused = {topic: [bytearray(count) for count in flights] for topic in OUTPUT_TOPICS}
+        self._caused = {topic: [bytearray() for _ in range(PARTITIONS)] for topic in OUTPUT_TOPICS}
         self._consumer = _consumer(bootstrap, "read_committed")
         self._consumer.assign(
             [TopicPartition(topic, p, OFFSET_BEGINNING) for topic, p in output_partitions()]
         )
         self._read_to: dict[Partition, int] = dict.fromkeys(output_partitions(), 0)
-        self.expected = sum(flights) * len(OUTPUT_TOPICS)
+        self.expected = flights * len(OUTPUT_TOPICS)
         self.records = 0
 
     def read(self, timeout_s: float = 0.2) -> int:
@@ -59,6 +59,8 @@ class OutputAudit:
                 continue
             source_partition, source_offset = source_of(message)
             caused = self._caused[topic][source_partition]
+            if source_offset >= len(caused):
+                caused.extend(bytes(source_offset + 1 - len(caused)))
             caused[source_offset] = min(caused[source_offset] + 1, 255)
             self._read_to[topic, partition] = offset + 1
             self.records += 1
@@ -76,12 +78,17 @@ class OutputAudit:
     @property
     def lost(self) -> int:
         """Flights without a result, over both topics."""
-        return sum(of_partition.count(0) for of_partition in self._partitions())
+        return self.expected - self._flights_with_results()
 
     @property
     def duplicated(self) -> int:
         """Results beyond the first of a flight, over both topics."""
-        return sum(sum(p) - (len(p) - p.count(0)) for p in self._partitions())
+        return (
+            sum(sum(partition) for partition in self._partitions()) - self._flights_with_results()
+        )
+
+    def _flights_with_results(self) -> int:
+        return sum(len(partition) - partition.count(0) for partition in self._partitions())
 
     def close(self) -> None:
         self._consumer.close()

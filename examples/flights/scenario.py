@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,7 @@ from examples.flights.loader import OUTPUT_TOPICS, PARTITIONS
 from examples.flights.outputs import OutputAudit
 from examples.flights.supervisor import Instance
 
+_NAMES = ("a", "b")
 # Without any new result for so long, what is missing counts as lost.
 _STALL_S = 60.0
 # How long nobody must have done anything before the end is believed to be the end.
@@ -57,13 +59,26 @@ class Scenario:
         self._all_tasks = len(topology().sub_topologies) * PARTITIONS
         self._running: dict[str, Instance] = {}
         self._started: list[Instance] = []
+        self._loading: Future[None] | None = None
 
-    def run(self, chance: random.Random, restarted: Callable[[], None]) -> Survived:
-        """From the first start to the last result; ``restarted`` is called when two run again."""
-        victim, survivor = chance.sample(["a", "b"], 2)
-        moment = int(self._audit.expected * chance.uniform(0.15, 0.4))
-        for name in (victim, survivor):
+    def start(self) -> None:
+        """Start both instances and wait until they have shared the work between them."""
+        for name in _NAMES:
             self._start(name)
+        self._follow(
+            lambda: (
+                all(self._is_working(name) for name in _NAMES)
+                and sum(self._running_tasks(name) for name in _NAMES) == self._all_tasks
+            )
+        )
+
+    def run(
+        self, chance: random.Random, loading: Future[None], restarted: Callable[[], None]
+    ) -> Survived:
+        """From the first result to the last; ``restarted`` is called when both run again."""
+        self._loading = loading
+        victim, survivor = chance.sample(_NAMES, 2)
+        moment = int(self._audit.expected * chance.uniform(0.15, 0.4))
         self._follow(lambda: self._audit.records >= moment)
         kill = kill_in_open_transaction(
             self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
@@ -106,6 +121,8 @@ class Scenario:
             self._progress.update(self._bar, completed=self._audit.records)
             for instance in self._running.values():
                 instance.check()
+            if self._loading is not None and self._loading.done():
+                self._loading.result()  # raises what went wrong
             if time.monotonic() - last_s > _STALL_S:
                 said = [instance.status for instance in self._running.values()]
                 raise TimeoutError(
@@ -145,12 +162,14 @@ class Scenario:
         )
 
     def _owns_everything(self, name: str) -> bool:
-        status = self._running[name].status
-        return status is not None and status.running_tasks == self._all_tasks
+        return self._running_tasks(name) == self._all_tasks
 
     def _is_working(self, name: str) -> bool:
+        return self._running_tasks(name) > 0
+
+    def _running_tasks(self, name: str) -> int:
         status = self._running[name].status
-        return status is not None and status.running_tasks > 0
+        return 0 if status is None else status.running_tasks
 
     def _consumed(self) -> list[int]:
         statuses = [instance.status for instance in self._running.values()]
