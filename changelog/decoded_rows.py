@@ -11,8 +11,7 @@ Bytes stay the authority, so only what cannot differ from its bytes is kept:
 - *known*, that is encoded already and kept for reading, are values of types known immutable;
 - keys are of scalar types, for which equal objects have equal bytes.
 
-The rows call :meth:`flush` and :meth:`forget` at the right moments, see
-:class:`logstate.changelog.rows.Rows`.
+This is a :class:`logstate.changelog.rows.RowMirror`: the rows say when to flush and to forget.
 """
 
 from __future__ import annotations
@@ -91,6 +90,11 @@ class DecodedRows:
             self.known.update(self.pending)
             self.pending.clear()
             row_keys.clear()
+
+    def expire(self) -> None:
+        """Encode what is pending and let go of the rest, which may be expired."""
+        self.flush()
+        self.known.clear()
 
     def forget(self) -> None:
         """Drop everything, what is pending too: it was never committed."""

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from logstate.changelog.backend import KeyRange, StoreBackend, end_of_prefix
-from logstate.changelog.decoded_rows import DecodedRows
 from logstate.changelog.merge import merge_rows
 from logstate.changelog.ordered import OrderedMap
 
@@ -51,6 +50,25 @@ class Layer:
         self.ranges: list[KeyRange] = []
 
 
+class RowMirror(Protocol):
+    """What a store keeps besides its rows, in a form that it can use at once."""
+
+    def __len__(self) -> int:
+        """How many rows it holds, for the memory bound."""
+
+    def flush(self) -> None:
+        """Write what only the mirror knows to the rows: they are about to be read or frozen."""
+
+    def expire(self) -> None:
+        """A range is about to be deleted: write what only the mirror knows, let go of the range."""
+
+    def forget(self) -> None:
+        """Drop everything: the rows go back to an earlier state."""
+
+    def forget_known(self) -> None:
+        """Drop what the rows hold too."""
+
+
 class Rows:
     """Ordered rows of one store; keys and values are bytes, None is a deleted row."""
 
@@ -66,8 +84,11 @@ class Rows:
         #: when set, the previous overlay and layer values of each write, for a rollback
         self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
-        #: decoded rows of the store, some of them not written here yet
-        self.decoded: DecodedRows | None = None
+        self._mirrors: list[RowMirror] = []
+
+    def mirror(self, mirror: RowMirror) -> None:
+        """From here on, tell ``mirror`` when it has to write or to forget."""
+        self._mirrors.append(mirror)
 
     # ------------------------------------------------------------------ reads and writes
 
@@ -93,8 +114,8 @@ class Rows:
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of ``[lower, upper)`` in byte order, as of this call."""
-        if self.decoded is not None:
-            self.decoded.flush()
+        for mirror in self._mirrors:
+            mirror.flush()
         overlay = self._overlay
         fresh = (
             [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
@@ -111,9 +132,8 @@ class Rows:
         The store must never read or write the range again; that is what lets the deletion wait for
         the next apply.
         """
-        if self.decoded is not None:
-            self.decoded.flush()
-            self.decoded.forget_known()
+        for mirror in self._mirrors:
+            mirror.expire()
         for key in self._overlay.keys_between(lower, upper):
             if self._journal is not None:
                 in_layer = self._current.rows.get(key, _ABSENT)
@@ -126,8 +146,8 @@ class Rows:
 
     def begin_journal(self) -> None:
         """Remember old values from here on, so that one record's writes can be undone."""
-        if self.decoded is not None:
-            self.decoded.flush()  # what is pending from here on is this record's
+        for mirror in self._mirrors:
+            mirror.flush()  # what is pending from here on is this record's
         self._journal = []
         self._journaled_ranges = len(self._current.ranges)
 
@@ -136,8 +156,8 @@ class Rows:
         journal, self._journal = self._journal, None
         if not rollback or journal is None:
             return
-        if self.decoded is not None:
-            self.decoded.forget()
+        for mirror in self._mirrors:
+            mirror.forget()
         del self._current.ranges[self._journaled_ranges :]
         for key, in_overlay, in_layer in reversed(journal):
             if in_layer is _ABSENT:
@@ -153,8 +173,8 @@ class Rows:
 
     def freeze(self) -> Layer:
         """Close the current layer for a commit and open the next."""
-        if self.decoded is not None:
-            self.decoded.flush()
+        for mirror in self._mirrors:
+            mirror.flush()
         layer, self._current = self._current, Layer()
         self._frozen.append(layer)
         return layer
@@ -166,8 +186,8 @@ class Rows:
 
     def discard(self) -> None:
         """Forget everything that is not committed."""
-        if self.decoded is not None:
-            self.decoded.forget()
+        for mirror in self._mirrors:
+            mirror.forget()
         self._current = Layer()
         self._frozen = []
         self._journal = None
@@ -189,13 +209,12 @@ class Rows:
     def drop_cache(self) -> None:
         """Free the clean rows, for the memory bound and for every new assignment."""
         self._cache.clear()
-        if self.decoded is not None:
-            self.decoded.forget_known()
+        for mirror in self._mirrors:
+            mirror.forget_known()
 
     def cached_rows(self) -> int:
         """Rows held in memory, for the memory bound."""
-        decoded = 0 if self.decoded is None else len(self.decoded)
-        return len(self._cache) + len(self._overlay) + decoded
+        return len(self._cache) + len(self._overlay) + sum(map(len, self._mirrors))
 
     def _rebuild(self) -> None:
         self._overlay.clear()

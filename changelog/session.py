@@ -7,14 +7,15 @@ same, as Kafka Streams does. Removing is never dropped; on RocksDB it moves the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from logstate.changelog.row_codec import encode_headers, row_codec, serde_topic
+from logstate.changelog.row_groups import PlacedRow, RowGroups
 from logstate.changelog.rows import Rows
 from logstate.changelog.segments import pack_segment
-from logstate.changelog.session_keys import pack_tail, times_of
-from logstate.changelog.session_reads import SessionReads
+from logstate.changelog.session_keys import TAIL_BYTES, pack_tail, times_of
+from logstate.changelog.session_reads import MAX_TIME_MS, SessionReads
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.records import Headers, Windowed
@@ -36,7 +37,34 @@ class SessionStore(SessionReads[K, V]):
         self._rows = rows
         self._log = writes.add
         self._context = context
-        self._with_headers = spec.with_headers
+        self._can_reuse_key = spec.key.immutable
+        self._groups = RowGroups(self._load_group, self._oldest_end)
+        rows.mirror(self._groups)
+
+    def find_sessions(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
+        raw = self.codec.encode_key(key)
+        oldest = max(earliest_end_ms, self._oldest_end(), 0)
+        found = self._groups.since(raw, oldest)
+        if not found:
+            return iter(())
+        if self._is_in_memory and len(found) > 1:
+            found.sort(key=_later_start_first)
+        if reverse:
+            found.reverse()
+        decode_row = self.codec.decode_row
+        new = tuple.__new__  # half the time of calling the class
+        if not self._can_reuse_key:
+            key = self.codec.decode_key(raw)
+        return iter(
+            [
+                (new(Windowed, (key, start_ms, end_ms)), decode_row(row))
+                for end_ms, start_ms, row in found
+                if start_ms <= latest_start_ms
+            ]
+        )
 
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:
         """Write a session; None removes it. ``headers`` are kept where the store keeps headers."""
@@ -47,9 +75,12 @@ class SessionStore(SessionReads[K, V]):
         data = self.codec.encode_value(value)
         if self._is_live(session.end_ms):
             row = encode_headers(headers) + data if self._with_headers else data
-            self._rows.put(self._segment_of(session.end_ms) + log_key, row)
+            self._put_row(log_key, session, row)
         logged_headers = headers if self._with_headers else None
-        self._log(log_key, LoggedWrite(log_key, data, self._context.timestamp, logged_headers))
+        self._log(
+            log_key,
+            tuple.__new__(LoggedWrite, (log_key, data, self._context.timestamp, logged_headers)),
+        )
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; a tombstone is logged in any case."""
@@ -76,19 +107,28 @@ class SessionStore(SessionReads[K, V]):
             if value is not None and self._with_headers:
                 value = encode_headers(headers) + value
             rows.put(pack_segment(segment) + key, value)
+        self._groups.forget()
 
     def _delete(self, session: Windowed[K], is_live: bool) -> None:
         log_key = self._log_key(session)
         if is_live:
-            self._rows.put(self._segment_of(session.end_ms) + log_key, None)
+            self._put_row(log_key, session, None)
         headers = self._context.headers if self._with_headers else None
-        self._log(log_key, LoggedWrite(log_key, None, self._context.timestamp, headers))
+        self._log(
+            log_key, tuple.__new__(LoggedWrite, (log_key, None, self._context.timestamp, headers))
+        )
+
+    def _put_row(self, log_key: bytes, session: Windowed[K], row: bytes | None) -> None:
+        end_ms = session.end_ms
+        self._rows.put(pack_segment(end_ms // self.segments.interval_ms) + log_key, row)
+        self._groups.put(log_key[:-TAIL_BYTES], end_ms, session.start_ms, row)
+
+    def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
+        rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
+        return [(*times_of(row_key), row) for row_key, row in rows]
 
     def _log_key(self, session: Windowed[K]) -> bytes:
         return self.codec.encode_key(session.key) + pack_tail(session.end_ms, session.start_ms)
-
-    def _segment_of(self, end_ms: int) -> bytes:
-        return pack_segment(end_ms // self.segments.interval_ms)
 
     def _is_live(self, end_ms: int) -> bool:
         """Advance the clock; False, and counted, for a session that is too old."""
@@ -102,3 +142,7 @@ class SessionStore(SessionReads[K, V]):
         if not is_live:
             self._context.drop("expired")
         return is_live
+
+
+def _later_start_first(placed: PlacedRow) -> tuple[int, int]:
+    return placed[0], -placed[1]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from logstate.changelog.key_value import ReadableRows
-from logstate.changelog.row_codec import RowCodec
+from logstate.changelog.row_codec import RowCodec, decode_headers
 from logstate.changelog.segments import SegmentClock, pack_segment, segment_interval_ms
 from logstate.changelog.session_keys import (
     SEGMENT_BYTES,
@@ -22,13 +22,13 @@ from logstate.changelog.session_keys import (
     windowed_decoder,
 )
 from logstate.processing import TimeCell
-from logstate.records import Windowed
+from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_MAX_TIME_MS = 2**63 - 1
+MAX_TIME_MS = 2**63 - 1
 
 
 class SessionReads(Generic[K, V]):
@@ -41,22 +41,25 @@ class SessionReads(Generic[K, V]):
         self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
         self._reads = rows
         self._is_in_memory = spec.in_memory
+        self._with_headers = spec.with_headers
         self._decode_windowed = windowed_decoder(codec.decode_key)
 
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """The value of exactly this session, or None."""
-        if end_ms < self._oldest_end():
-            return None
-        segment = pack_segment(end_ms // self.segments.interval_ms)
-        row = self._reads.get(segment + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
+        row = self._row(key, start_ms, end_ms)
         return None if row is None else self.codec.decode_row(row)
+
+    def headers_of(self, key: K, start_ms: int, end_ms: int) -> Headers:
+        """The headers kept with a session; None where the store keeps none."""
+        row = self._row(key, start_ms, end_ms)
+        return decode_headers(row, 0)[0] if self._with_headers and row is not None else None
 
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
         raw = self.codec.encode_key(key)
-        rows = self._rows_of_key(raw, earliest_end_ms, latest_start_ms, reverse)
+        rows = self._rows_of_key(raw, earliest_end_ms, latest_start_ms, reverse=reverse)
         if self._is_in_memory:
             rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
         return self._decoded(rows)
@@ -84,7 +87,7 @@ class SessionReads(Generic[K, V]):
 
     def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """All visible sessions of the key."""
-        return self.find_sessions(key, 0, _MAX_TIME_MS, reverse=reverse)
+        return self.find_sessions(key, 0, MAX_TIME_MS, reverse=reverse)
 
     def all(self) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible session: by segment and bytes, in memory by end and key."""
@@ -103,6 +106,12 @@ class SessionReads(Generic[K, V]):
 
     # ------------------------------------------------------------------ rows
 
+    def _row(self, key: K, start_ms: int, end_ms: int) -> bytes | None:
+        if end_ms < self._oldest_end():
+            return None
+        segment = pack_segment(end_ms // self.segments.interval_ms)
+        return self._reads.get(segment + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
+
     def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
         decode_key, decode_row = self._decode_windowed, self.codec.decode_row
         return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
@@ -113,7 +122,7 @@ class SessionReads(Generic[K, V]):
     def _spans(self, from_ms: int, *, reverse: bool) -> tuple[int, Iterator[int]]:
         oldest = max(from_ms, self._oldest_end(), 0)
         newest = self._newest_segment() if self.segments.cell.time < 0 else None
-        span = self.segments.span(oldest, _MAX_TIME_MS, newest)
+        span = self.segments.span(oldest, MAX_TIME_MS, newest)
         return oldest, reversed(span) if reverse else iter(span)
 
     def _newest_segment(self) -> int | None:
@@ -122,7 +131,7 @@ class SessionReads(Generic[K, V]):
         return None
 
     def _rows_of_key(
-        self, key: bytes, earliest_end_ms: int, latest_start_ms: int, reverse: bool
+        self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, segments = self._spans(earliest_end_ms, reverse=reverse)
         length = SEGMENT_BYTES + len(key) + TAIL_BYTES

@@ -37,6 +37,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         self._spec = spec
+        self._kept: DecodedRows | None = None
         self._with_headers = spec.with_headers
         super().__init__(spec, rows, writes, context)
 
@@ -50,8 +51,8 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
                 put(key, timestamped_row_with_headers(value, timestamp or 0, headers))
             else:
                 put(key, timestamped_row(value, timestamp or 0))
-        if self._rows.decoded is not None:
-            self._rows.decoded.forget_known()
+        if self._kept is not None:
+            self._kept.forget_known()
 
     def _bound_put(
         self, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -60,7 +61,8 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         if not can_keep(self._spec.key, self._spec.value):
             return self._bound_direct_put(write, rows, writes, context)
         decoded = DecodedRows(write)
-        rows.decoded = decoded
+        self._kept = decoded
+        rows.mirror(decoded)
         self.get = _bound_decoded_get(self.get, decoded)
         direct = self._bound_direct_put(write, rows, writes, context)
         return self._bound_decoded_put(direct, decoded, writes)

@@ -10,15 +10,25 @@ none replaces another; there a put of None is logged and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from logstate.changelog.decoded_rows import NEVER_LATE, DecodedRows, can_keep, late_values
 from logstate.changelog.row_codec import row_codec, serde_topic
+from logstate.changelog.row_groups import PlacedRow, RowGroups
 from logstate.changelog.row_writer import restored_row, row_encoder
 from logstate.changelog.rows import Rows
 from logstate.changelog.segments import SegmentClock, pack_segment
-from logstate.changelog.window_keys import SEGMENT_BYTES, pack_tail, sequence_of, start_of
+from logstate.changelog.window_keys import (
+    MAX_TIME_MS,
+    SEGMENT_BYTES,
+    TAIL_BYTES,
+    pack_tail,
+    sequence_of,
+    start_of,
+    unpack_tail,
+)
 from logstate.changelog.window_reads import WindowReads
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext
@@ -28,6 +38,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _LAST_SEQUENCE = 0x7FFFFFFF
+#: how many times the asked range the way from its start to the newest row may be
+_GROUP_SHARE = 4
 
 
 class WindowStore(WindowReads[K, V]):
@@ -56,7 +68,30 @@ class WindowStore(WindowReads[K, V]):
         # A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka
         # Streams' memory store lets it move the clock even then.
         self._counts_none = spec.in_memory or not spec.retain_duplicates
+        self._kept: DecodedRows | None = None
+        self._groups = RowGroups(self._load_group, self._oldest_start)
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
+        rows.mirror(self._groups)
+
+    def fetch_range(
+        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V]]:
+        """(start, value) of one key's windows, by start."""
+        oldest = max(from_ms, self._oldest_start(), 0)
+        if to_ms < oldest:
+            return iter(())
+        # A group reaches from the asked time to the newest row: not for a short look far back.
+        if self.segments.cell.time - oldest > _GROUP_SHARE * (to_ms - oldest + 1):
+            return super().fetch_range(key, from_ms, to_ms, reverse=reverse)
+        if self._kept is not None:
+            self._kept.flush()
+        found = self._groups.since(self.codec.encode_key(key), oldest)
+        if found and found[-1][0] > to_ms:
+            del found[bisect_left(found, (to_ms + 1,)) :]
+        if reverse:
+            found.reverse()
+        decode_row = self.codec.decode_row
+        return iter([(start_ms, decode_row(row)) for start_ms, _, row in found])
 
     def restore(self, records: Sequence[LoggedWrite]) -> None:
         """Take changelog records over, logging nothing; learns clock and sequence number."""
@@ -78,12 +113,21 @@ class WindowStore(WindowReads[K, V]):
             rows.put(pack_segment(segment) + key, row)
         if self._sequence is not None:
             self._sequence.time = sequence_of(records[-1].key)
-        if rows.decoded is not None:
-            rows.decoded.forget_known()
+        self._groups.forget()
+        if self._kept is not None:
+            self._kept.forget_known()
+
+    def _oldest_start(self) -> int:
+        return self.segments.cell.time + self._to_oldest
+
+    def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
+        rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
+        return [(*unpack_tail(row_key), row) for row_key, row in rows]
 
     def _write(self, row_key: bytes, value: V | None) -> None:
         row, data, timestamp, headers = self._encode(value)
         self._rows.put(row_key, row)
+        self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
         log_key = row_key[SEGMENT_BYTES:]
         self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
 
@@ -113,7 +157,8 @@ class WindowStore(WindowReads[K, V]):
 
         if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
             return put_direct
-        decoded = self._rows.decoded = DecodedRows(write)
+        decoded = self._kept = DecodedRows(write)
+        self._rows.mirror(decoded)
         self.fetch = self._bound_decoded_fetch(self.fetch, decoded)
         pending, known, row_keys = decoded.pending, decoded.known, decoded.row_keys
         late = NEVER_LATE

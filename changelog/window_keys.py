@@ -45,6 +45,11 @@ def start_of(row_key: bytes) -> int:
     return int(_START.unpack_from(row_key, len(row_key) - TAIL_BYTES)[0])
 
 
+def unpack_tail(row_key: bytes) -> tuple[int, int]:
+    """(start, sequence number) of a row key or changelog key."""
+    return _TAIL.unpack_from(row_key, len(row_key) - TAIL_BYTES)
+
+
 def sequence_of(log_key: bytes) -> int:
     """The sequence number in a row key or changelog key."""
     return int(_TAIL.unpack_from(log_key, len(log_key) - TAIL_BYTES)[1])

@@ -56,7 +56,8 @@ class WindowReads(Generic[K, V]):
     ) -> Iterator[tuple[int, V]]:
         """(start, value) of one key's windows, by start."""
         decode_row = self.codec.decode_row
-        rows = self._rows_of_key(self.codec.encode_key(key), from_ms, to_ms, reverse)
+        raw = self.codec.encode_key(key)
+        rows = self._rows_of_key(raw, from_ms, to_ms, reverse=reverse)
         return ((start_of(row_key), decode_row(row)) for row_key, row in rows)
 
     def fetch_all(
@@ -105,7 +106,7 @@ class WindowReads(Generic[K, V]):
         return None
 
     def _rows_of_key(
-        self, key: bytes, from_ms: int, to_ms: int, reverse: bool
+        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, segments = self._spans(from_ms, to_ms, reverse)
         if to_ms < oldest:

@@ -179,7 +179,7 @@ STEPS = st.lists(
         st.tuples(st.just("get"), KEYS),
         st.tuples(st.sampled_from(["range", "reverse_range"]), KEYS | st.none(), KEYS | st.none()),
         st.tuples(st.just("prefix_scan"), KEYS),
-        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen"])),
+        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),
     max_size=30,
 )
@@ -240,6 +240,8 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
         if step.startswith("commit"):
             bench.commit(applies=step == "commit")
             model.committed = dict(model.rows)
+        elif step == "drop":
+            bench.state.drop_caches()
         elif step in ("discard", "reopen"):
             getattr(bench, step)()
             model.rows = dict(model.committed)

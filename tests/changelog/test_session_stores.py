@@ -123,6 +123,8 @@ def test_a_session_store_with_headers_logs_the_records_headers_on_removal(
         [("trace", b"x")],
     ]
     assert [value for _, value in bench.store.fetch("a")] == [5, 6]
+    assert bench.store.headers_of("a", 1, 3) == [("kept", None)]
+    assert bench.store.headers_of("a", 1, 2) is None
     assert list(bench.restored().store.all()) == list(bench.store.all())
     bench.close()
 
@@ -200,7 +202,7 @@ STEPS = st.lists(
         st.tuples(st.just("remove"), SESSIONS),
         st.tuples(st.just("find_sessions"), KEYS, TIMES, TIMES),
         st.tuples(st.just("fetch"), KEYS),
-        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen"])),
+        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),
     max_size=30,
 )
@@ -212,6 +214,8 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
         if step.startswith("commit"):
             bench.commit(applies=step == "commit")
             model.save()
+        elif step == "drop":
+            bench.state.drop_caches()
         elif step in ("discard", "reopen"):
             getattr(bench, step)()
             model.restore()

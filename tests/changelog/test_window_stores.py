@@ -263,7 +263,7 @@ STEPS = st.lists(
         st.tuples(st.just("fetch"), KEYS, TIMES),
         st.tuples(st.just("fetch_range"), KEYS, TIMES, TIMES),
         st.tuples(st.just("fetch_all"), TIMES, TIMES),
-        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen"])),
+        st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),
     max_size=30,
 )
@@ -289,6 +289,8 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
         if step.startswith("commit"):
             bench.commit(applies=step == "commit")
             model.save()
+        elif step == "drop":
+            bench.state.drop_caches()
         elif step in ("discard", "reopen"):
             getattr(bench, step)()
             model.restore()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.changelog import row_codec
 from logstate.records import Windowed
 from logstate.stores import StoreSpec
 
@@ -75,9 +74,8 @@ def _session(spec: StoreSpec, store: Any) -> list[Any]:
 
 
 def _session_headers(store: Any, session: Windowed[Any]) -> list[list[Any]]:
-    # Sessions are read as plain values: only the raw row shows its headers.
-    raw = store._rows.get(store._segment_of(session.end_ms) + store._log_key(session))
-    return decode_headers(row_codec.decode_headers(raw, 0)[0])
+    # Sessions are read as plain values: their headers are asked for one by one.
+    return decode_headers(store.headers_of(*session))
 
 
 def _outer_join(spec: StoreSpec, store: Any) -> list[Any]:

@@ -1,0 +1,104 @@
+"""The rows of one key by time, held in memory for the keys that are asked for.
+
+Joins, sliding windows and sessions look at the neighbouring rows of a key with every record. A scan
+of the store costs tens of microseconds, even for a key without rows; a look at a short sorted list
+costs one. So the first look at a key reads its rows through, later ones find them here, and every
+write of the store keeps the list as it is on the medium.
+
+Invariants, for each group:
+- it holds exactly the key's rows from ``floor`` on, sorted;
+- what is asked for before ``floor`` makes it be read anew; rows before what is asked for are let go
+  once they are the larger half.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import TypeAlias
+
+#: (time the rows are sorted by, second part of the place, row)
+PlacedRow: TypeAlias = tuple[int, int, bytes]
+
+_LEAST_PRUNED = 32
+
+
+class _Group:
+    __slots__ = ("floor", "rows")
+
+    def __init__(self, floor: int, rows: list[PlacedRow]) -> None:
+        self.floor = floor
+        self.rows = rows
+
+
+class RowGroups:
+    """Groups by serialised key.
+
+    ``load(key, from_ms)`` reads one through; ``oldest()`` is the oldest visible time.
+    """
+
+    def __init__(
+        self, load: Callable[[bytes, int], list[PlacedRow]], oldest: Callable[[], int]
+    ) -> None:
+        self._load = load
+        self._oldest = oldest
+        self._groups: dict[bytes, _Group] = {}
+
+    def __len__(self) -> int:
+        return sum(1 + len(group.rows) for group in self._groups.values())
+
+    def since(self, key: bytes, from_ms: int) -> list[PlacedRow]:
+        """All rows of the key from a time on, as a list of the caller's own."""
+        group = self._groups.get(key)
+        if group is None or from_ms < group.floor:
+            rows = self._load(key, from_ms)
+            self._groups[key] = _Group(from_ms, rows)
+            return rows[:]
+        rows = group.rows
+        if not rows or rows[0][0] >= from_ms:
+            return rows[:]
+        first = bisect_left(rows, (from_ms,))
+        if first >= _LEAST_PRUNED and 2 * first >= len(rows):
+            del rows[:first]
+            group.floor = from_ms
+            return rows[:]
+        return rows[first:]
+
+    def put(self, key: bytes, time: int, second: int, row: bytes | None) -> None:
+        """A row was written (None: deleted): keep its group as it is on the medium."""
+        group = self._groups.get(key)
+        if group is None or time < group.floor:
+            return
+        rows = group.rows
+        at = len(rows)
+        if rows and rows[-1][:2] >= (time, second):
+            at = bisect_left(rows, (time, second))
+        if at < len(rows) and rows[at][:2] == (time, second):
+            if row is None:
+                del rows[at]
+            else:
+                rows[at] = (time, second, row)
+        elif row is not None:
+            rows.insert(at, (time, second, row))
+
+    # ------------------------------------------------------------------ asked by the rows
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def expire(self) -> None:
+        """Let go of the keys that have no visible row any more."""
+        oldest = self._oldest()
+        self._groups = {
+            key: group
+            for key, group in self._groups.items()
+            if group.rows and group.rows[-1][0] >= oldest
+        }
+
+    def forget(self) -> None:
+        """Drop everything: the rows may have changed underneath."""
+        self._groups.clear()
+
+    def forget_known(self) -> None:
+        """Drop everything, for the memory bound."""
+        self._groups.clear()
