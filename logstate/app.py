@@ -128,17 +128,7 @@ class Application:
         self.transactional_id = config.transactional_id
         self._config = config
         self._cluster = cluster or self._kafka_cluster(group_protocol)
-        self._worker = Worker(
-            topology,
-            config,
-            self._cluster,
-            self._clock,
-            new_task=self._new_task,
-            destroy_state=self._destroy_state,
-            drive=run_steps,
-            observer=self._observer,
-            restore_listener=restore_listener,
-        )
+        self._worker = self._new_worker(restore_listener)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._is_finished = False
@@ -282,7 +272,7 @@ class Application:
     def _run_worker(self) -> None:
         try:
             run_steps(self._worker.run())
-        except BaseException as exc:
+        except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
             self._failure = exc
             text = redacted_text(str(exc), self._kafka)
             _LOGGER.error("application %s stopped: %s", self.application_id, text)
@@ -291,6 +281,19 @@ class Application:
             self._directory.close()
             with self._observer.changed:
                 self._observer.changed.notify_all()
+
+    def _new_worker(self, restore_listener: RestoreListener | None) -> Worker:
+        return Worker(
+            self.topology,
+            self._config,
+            self._cluster,
+            self._clock,
+            new_task=self._new_task,
+            destroy_state=self._destroy_state,
+            drive=run_steps,
+            observer=self._observer,
+            restore_listener=restore_listener,
+        )
 
     def _new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
         sub_topology = plan.sub_topology(owned.task_id)

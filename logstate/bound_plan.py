@@ -172,8 +172,8 @@ def _unequal(plan: BoundPlan) -> list[str]:
         }
         if len(set(counts.values())) > 1:
             problems.append(
-                f"topics that are joined or share a store have different partition counts: {counts};"
-                " records of one key would meet in different tasks. Recreate one with the other's"
+                f"topics that are joined or share a store have different partition counts: {counts}"
+                "; records of one key would meet in different tasks. Recreate one with the other's"
                 " count, or route it through repartition(partitions=...)"
             )
     if problems:

@@ -86,15 +86,16 @@ def mismatches(
         if found.partitions != topic.partitions:
             problems.append(
                 f"internal topic {topic.name!r} has {found.partitions} partitions and needs"
-                f" {topic.partitions}; the partition count of a source changed, or the topic belongs"
-                " to another application. Keys would be looked up in the wrong partition: use a new"
-                " application_id, or reset this one and delete the topic"
+                f" {topic.partitions}; the partition count of a source changed, or the topic"
+                " belongs to another application. Keys would be looked up in the wrong partition:"
+                " use a new application_id, or reset this one and delete the topic"
             )
         policy = configs.get(topic.name, {}).get("cleanup.policy", topic.config["cleanup.policy"])
         if "compact" in topic.config["cleanup.policy"] and "compact" not in policy:
             problems.append(
-                f"changelog topic {topic.name!r} has cleanup.policy={policy!r} and would lose state;"
-                " it was probably created by hand or automatically. Set cleanup.policy=compact"
+                f"changelog topic {topic.name!r} has cleanup.policy={policy!r} and would lose"
+                " state; it was probably created by hand or automatically. Set"
+                " cleanup.policy=compact"
             )
     return problems
 

@@ -11,7 +11,7 @@ are put over that view, read-only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.writes import ChangelogWrites
@@ -49,9 +49,10 @@ class QueryContext:
 class QueryableStore:
     """A store of the application as this instance can see it.
 
-    ``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions`` take a
-    key and are answered by its partition; ``range``, ``all``, ``fetch_all`` and their like go over
-    the local partitions in order. Which of them a store has depends on its kind (logstate.stores).
+    ``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions`` take
+    a key and are answered by its partition; ``range``, ``all``, ``fetch_all`` and their like go
+    over the local partitions in order. Which of them a store has depends on its kind, see
+    :mod:`logstate.stores`.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class QueryableStore:
     ) -> Iterator[Any]:
         """Windows of a key by start, both ends inclusive."""
         store = self._of_key(key, partition)
-        return store.fetch_range(key, from_ms, to_ms, reverse=reverse)  # type: ignore[no-any-return]
+        return cast("Iterator[Any]", store.fetch_range(key, from_ms, to_ms, reverse=reverse))
 
     def fetch_session(
         self, key: Any, start_ms: int, end_ms: int, *, partition: int | None = None
@@ -112,7 +113,7 @@ class QueryableStore:
     ) -> Iterator[Any]:
         """Sessions of a key that overlap a span."""
         store = self._of_key(key, partition)
-        return store.find_sessions(key, earliest_end_ms, latest_start_ms)  # type: ignore[no-any-return]
+        return cast("Iterator[Any]", store.find_sessions(key, earliest_end_ms, latest_start_ms))
 
     def versions(
         self,
@@ -123,7 +124,7 @@ class QueryableStore:
         partition: int | None = None,
     ) -> Iterator[Any]:
         """Versions of a key, newest first."""
-        return self._of_key(key, partition).versions(key, from_ms, to_ms)  # type: ignore[no-any-return]
+        return cast("Iterator[Any]", self._of_key(key, partition).versions(key, from_ms, to_ms))
 
     # ------------------------------------------------------------------ over local partitions
 
@@ -182,8 +183,8 @@ class QueryableStore:
                 return self._readable(owned)
         here = [o.task_id.partition for o in self._local()]
         raise StoreUnavailableError(
-            f"store {self.name!r}: the key's partition {partition} is not on this instance, which has"
-            f" partitions {here}; ask the instance that owns it"
+            f"store {self.name!r}: the key's partition {partition} is not on this instance, which"
+            f" has partitions {here}; ask the instance that owns it"
         )
 
     def _readable(self, owned: OwnedTask) -> Store:

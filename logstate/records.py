@@ -46,7 +46,7 @@ class TaskId(NamedTuple):
         return cls(int(sub_topology), int(partition))
 
 
-class Windowed(NamedTuple, Generic[K]):  # type: ignore[misc]
+class Windowed(NamedTuple, Generic[K]):
     """A key inside a window: what windowed aggregations use as their key.
 
     ``end_ms`` is exclusive for tumbling and hopping windows and inclusive for sliding and session
@@ -58,7 +58,7 @@ class Windowed(NamedTuple, Generic[K]):  # type: ignore[misc]
     end_ms: int
 
 
-class Record(NamedTuple, Generic[K, V]):  # type: ignore[misc]
+class Record(NamedTuple, Generic[K, V]):
     """What a processor receives and forwards. Immutable: derive with ``_replace``."""
 
     key: K

@@ -1,7 +1,7 @@
 """What a store is: its specification in the plan, and the protocols that users program against.
 
-The topology declares a :class:`StoreSpec`; the runtime turns it into a store over a backend. The two
-never meet elsewhere: operators ask their task for a store by name.
+The topology declares a :class:`StoreSpec`; the runtime turns it into a store over a backend. The
+two never meet elsewhere: operators ask their task for a store by name.
 
 Ordering and snapshots, for every store: scans run in the order of the SERIALISED keys (unsigned
 bytes), an iterator sees the state as it was when it was opened, so "iterate and delete" is safe.
@@ -18,6 +18,8 @@ from logstate.serdes import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
+K_contra = TypeVar("K_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True)
 
 StoreKind: TypeAlias = Literal[
     "key_value",
@@ -50,13 +52,14 @@ class StoreSpec:
     history_ms: int | None = None  # versioned stores
     grace_ms: int | None = None  # buffers
     with_headers: bool = False  # rows keep record headers (KIP-1271)
+    logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # on-close stores read starts >= T - retention (no + 1)
     source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None
 
 
-class ValueAndTimestamp(NamedTuple, Generic[V]):  # type: ignore[misc]
+class ValueAndTimestamp(NamedTuple, Generic[V]):
     """A row of a timestamped store."""
 
     value: V
@@ -64,7 +67,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):  # type: ignore[misc]
     headers: Headers = None
 
 
-class VersionedRecord(NamedTuple, Generic[V]):  # type: ignore[misc]
+class VersionedRecord(NamedTuple, Generic[V]):
     """A version: valid from ``valid_from`` (inclusive) to ``valid_to`` (exclusive, None = open)."""
 
     value: V
@@ -72,17 +75,17 @@ class VersionedRecord(NamedTuple, Generic[V]):  # type: ignore[misc]
     valid_to: int | None = None
 
 
-class ReadOnlyKeyValueStore(Protocol[K, V]):
+class ReadOnlyKeyValueStore(Protocol[K, V_co]):
     """Reads of a key-value store. For a timestamped store V is ``ValueAndTimestamp``."""
 
-    def get(self, key: K) -> V | None: ...
-    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V]]: ...
+    def get(self, key: K) -> V_co | None: ...
+    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V_co]]: ...
     def reverse_range(
         self, lower: K | None = None, upper: K | None = None
-    ) -> Iterator[tuple[K, V]]: ...
-    def all(self) -> Iterator[tuple[K, V]]: ...
-    def reverse_all(self) -> Iterator[tuple[K, V]]: ...
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]: ...
+    ) -> Iterator[tuple[K, V_co]]: ...
+    def all(self) -> Iterator[tuple[K, V_co]]: ...
+    def reverse_all(self) -> Iterator[tuple[K, V_co]]: ...
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V_co]]: ...
     def approximate_num_entries(self) -> int: ...
 
 
@@ -95,17 +98,17 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
     def delete(self, key: K) -> V | None: ...
 
 
-class ReadOnlyWindowStore(Protocol[K, V]):
+class ReadOnlyWindowStore(Protocol[K, V_co]):
     """Reads of a window store; times are window starts, both ends inclusive."""
 
-    def fetch(self, key: K, start_ms: int) -> V | None: ...
+    def fetch(self, key: K, start_ms: int) -> V_co | None: ...
     def fetch_range(
         self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[int, V]]: ...
+    ) -> Iterator[tuple[int, V_co]]: ...
     def fetch_all(
         self, from_ms: int, to_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]: ...
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
 
 
 class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
@@ -114,15 +117,15 @@ class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
     def put(self, key: K, value: V | None, start_ms: int) -> None: ...
 
 
-class ReadOnlySessionStore(Protocol[K, V]):
+class ReadOnlySessionStore(Protocol[K, V_co]):
     """Reads of a session store."""
 
-    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None: ...
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V_co | None: ...
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]: ...
-    def all(self) -> Iterator[tuple[Windowed[K], V]]: ...
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def all(self) -> Iterator[tuple[Windowed[K], V_co]]: ...
 
 
 class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
@@ -134,12 +137,12 @@ class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
         """(session, value) of all keys that ended in the range, by end, start, key bytes."""
 
 
-class VersionedKeyValueStore(Protocol[K, V]):
+class VersionedKeyValueStore(Protocol[K_contra, V]):
     """A store of versions (KIP-889)."""
 
-    def put(self, key: K, value: V | None, timestamp: int) -> int: ...
-    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None: ...
-    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None: ...
+    def put(self, key: K_contra, value: V | None, timestamp: int) -> int: ...
+    def delete(self, key: K_contra, timestamp: int) -> VersionedRecord[V] | None: ...
+    def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None: ...
     def versions(
-        self, key: K, from_ms: int | None = None, to_ms: int | None = None
+        self, key: K_contra, from_ms: int | None = None, to_ms: int | None = None
     ) -> Iterator[VersionedRecord[V]]: ...

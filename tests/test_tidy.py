@@ -21,7 +21,10 @@ LINE_COLUMNS = 100
 # Files and functions over the limit today, with the size they must not exceed. An entry whose file
 # has come below the limit has to be removed: the test says so.
 LONG_FILES: dict[str, int] = {}
-LONG_FUNCTIONS: dict[str, int] = {}
+LONG_FUNCTIONS: dict[str, int] = {
+    # The hot loop: a call per record costs more than the operators it calls.
+    "logstate/batch_loop.py:run_queue": 70,
+}
 
 BANNED_NAMES = {"base", "common", "helper", "helpers", "misc", "util", "utils"}
 BANNED_MODULES = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve"}
