@@ -1,0 +1,1 @@
+"""State and its log: stores, the rows beneath them, changelogs, cuts, and Spark's readers."""

@@ -101,17 +101,20 @@ class CommittedRows:
             stored = snapshot.scan(self.prefix + lower, end, reverse=reverse)
             yield from merge_rows(ordered, stored, len(self.prefix), reverse=reverse)
 
-
     def put(self, key: bytes, value: bytes | None) -> None:
         """Refused: what queries see is read-only."""
-        raise StoreError(
-            "a queried store is read-only; write to it inside the topology, for example in a"
-            " processor connected to it"
-        )
+        raise _read_only(f"put {value!r:.20} at {key!r:.40}")
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Refused, like put."""
-        self.put(lower, None)
+        raise _read_only(f"delete {lower!r:.40} to {upper!r:.40}")
+
+
+def _read_only(attempt: str) -> StoreError:
+    return StoreError(
+        f"a queried store is read-only, and something tried to {attempt}; write inside the"
+        " topology, for example in a processor connected to the store"
+    )
 
 
 class StateView:

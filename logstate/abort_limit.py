@@ -27,6 +27,6 @@ class AbortLimit:
         if len(self._times) > self._aborts_max:
             raise BrokerError(
                 f"{len(self._times)} transactions failed within {self._window_ms // 60_000}"
-                f" minutes; the last one because: {cause}. The brokers are unstable or another process"
-                " uses this transactional id; look at their logs, then start again"
+                f" minutes; the last one because: {cause}. The brokers are unstable or another"
+                " process uses this transactional id; look at their logs, then start again"
             ) from cause

@@ -17,7 +17,7 @@ def test_the_sixty_second_example_prints_what_the_readme_says() -> None:
     for code, expected in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
+            exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
 
         assert printed.getvalue() == "".join(
             line.removeprefix("    ") for line in expected.splitlines(keepends=True)

@@ -98,7 +98,7 @@ def test_an_unreachable_broker_is_reported_within_thirty_seconds(place: Path) ->
     app = application(counting("clicks"), "127.0.0.1:1", place)
     started = time.monotonic()
 
-    with pytest.raises(BrokerError, match="127.0.0.1:1"):
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
         app.start()
 
     assert time.monotonic() - started < 30
