@@ -2,7 +2,7 @@
 
 Plain stores log with the timestamp of the record being processed, timestamped ones with the row's
 own; a deletion always with the record's. Stores with headers log the row's headers, or the record's
-on a deletion; plain window stores log the record's, as Kafka Streams does there and nowhere else.
+on a deletion; the window stores of joins log the record's, though their rows do not keep them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
     encode_value = codec.encode_value
     new = tuple.__new__
     if not spec.kind.startswith("timestamped"):
+        logs_headers = spec.logs_headers
 
         def encode_plain(value: Any) -> EncodedRow:
             data = None if value is None else encode_value(value)
-            return new(EncodedRow, (data, data, context.timestamp, context.headers))
+            headers = context.headers if logs_headers else None
+            return new(EncodedRow, (data, data, context.timestamp, headers))
 
         return encode_plain
     if spec.with_headers:

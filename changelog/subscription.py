@@ -2,7 +2,7 @@
 
 A row is ``4 bytes length, foreign key | left key`` -> the subscription, so all subscriptions of a
 foreign key lie together, in the order of the left keys' bytes. Changelog records are the same
-bytes, with the timestamp of the record being processed.
+bytes, with the timestamp and the headers of the record being processed.
 """
 
 from __future__ import annotations
@@ -72,4 +72,5 @@ class SubscriptionStore(Generic[F, P]):
     def _write(self, foreign_key: F, subscription: Subscription, row: bytes | None) -> None:
         row_key = self._encode_key((foreign_key, subscription.primary_key))
         self._rows.put(row_key, row)
-        self._writes.add(row_key, LoggedWrite(row_key, row, self._context.timestamp, None))
+        context = self._context
+        self._writes.add(row_key, LoggedWrite(row_key, row, context.timestamp, context.headers))

@@ -140,14 +140,16 @@ def _spec(
     if store.segment_interval is not None:
         options["segment_interval_ms"] = to_ms(store.segment_interval, "segment_interval")
     in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
+    in_memory = in_memory and kind != "versioned"
     return StoreSpec(
         name=store.name,
         kind=kind,
         key=key,
         value=value,
-        in_memory=in_memory and kind != "versioned",
+        in_memory=in_memory,
         is_logged=store.logged,
-        with_headers=defaults.with_headers,
+        # Kafka Streams has no versioned stores with headers, and none in memory (KIP-1271).
+        with_headers=defaults.with_headers and not in_memory and kind != "versioned",
         changelog_config=dict(store.changelog_config),
         declared_at=declaration_site(),
         **options,

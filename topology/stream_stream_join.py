@@ -180,6 +180,7 @@ class StreamStreamJoin:
             window_size_ms=size_ms,
             retention_ms=size_ms + self.windows.grace_ms,
             retain_duplicates=True,
+            logs_headers=True,
             changelog_config=dict(self.store.changelog_config),
             declared_at=self.declared_at,
         )

@@ -6,10 +6,11 @@ only, because the recorder could not list them.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.records import Windowed
+from logstate.records import ProducedRecord, Windowed
 from logstate.stores import StoreSpec
 
 from .wire import decode_headers
@@ -31,9 +32,20 @@ def contents(spec: StoreSpec, store: Any, keys: Iterable[Any]) -> dict[str, Any]
     return {"type": kind, "rows": rows}
 
 
-def join_rows_in_memory(rows: list[Any]) -> list[Any]:
-    """In-memory stores of stream joins were recorded with two more columns: timestamp, headers."""
-    return [[*row, row[1], []] for row in rows]
+def join_rows(spec: StoreSpec, rows: list[Any], logged: Iterable[ProducedRecord]) -> list[Any]:
+    """Rows of a stream join's window store as the recorder shows those that carry headers.
+
+    They have two more columns, timestamp and headers. The store gives out plain values, but logs
+    every row with its headers, so they are taken from there: rows of one key and start lie in the
+    order in which they were put.
+    """
+    encode = spec.key.serializer("", True)
+    headers: dict[tuple[bytes, int], deque[list[Any]]] = defaultdict(deque)
+    for record in logged:
+        if record.value is not None:
+            start = int.from_bytes(record.key[-12:-4], "big")
+            headers[record.key[:-12], start].append(decode_headers(record.headers))
+    return [[*row, row[1], headers[encode(row[0]), row[1]].popleft()] for row in rows]
 
 
 def _buffer(store: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from logstate.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 
-from .contents import contents, join_rows_in_memory
+from .contents import contents, join_rows
 from .naming import changelog_topic
 from .settings import driver_settings
 from .vectors import Case, Run
@@ -101,17 +101,22 @@ class _Replay:
 
     def _contents(self, spec: StoreSpec) -> dict[str, Any]:
         found = contents(spec, self.driver.store(spec.name), self._keys(spec))
-        if spec.in_memory and spec.retain_duplicates and spec.name not in self.added_stores:
-            found["rows"] = join_rows_in_memory(found["rows"])
+        carries_headers = spec.in_memory or self.case.config.get("dsl.store.format") == "HEADERS"
+        is_of_join = spec.retain_duplicates and spec.name not in self.added_stores
+        if is_of_join and carries_headers and found.get("rows"):
+            found["rows"] = join_rows(spec, found["rows"], self._logged(spec))
         return found
+
+    def _logged(self, spec: StoreSpec) -> list[ProducedRecord]:
+        topic = changelog_topic(self.case.config["application.id"], spec)
+        return self.driver.changelogs.get(topic, [])
 
     def _keys(self, spec: StoreSpec) -> list[Any]:
         """Every key that was ever put into a store: versioned stores cannot be scanned."""
         if spec.kind != "versioned":
             return []
-        topic = changelog_topic(self.case.config["application.id"], spec)
-        decode = spec.key.deserializer(topic, True)
-        found = {record.key for record in self.driver.changelogs.get(topic, ())}
+        decode = spec.key.deserializer("", True)
+        found = {record.key for record in self._logged(spec)}
         return [decode(key) for key in sorted(key for key in found if key is not None)]
 
 

@@ -91,7 +91,8 @@ class StreamJoinNode(ProcessorNode):
         return () if self.outer_store is None else (self.outer_store,)
 
     def store_names(self) -> tuple[str, ...]:
-        return (*super().store_names(), self.other_window_store)
+        # The window store first: where hashes collide, descriptions show the order of connecting.
+        return (self.other_window_store, *super().store_names())
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
