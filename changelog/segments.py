@@ -9,8 +9,8 @@ the store's clock alone, so that rolling back the clock rolls back expiry as wel
 from __future__ import annotations
 
 import struct
+from typing import Protocol
 
-from logstate.changelog.rows import Rows
 from logstate.processing import TimeCell
 from logstate.stores import StoreSpec
 
@@ -34,6 +34,13 @@ def segment_interval_ms(spec: StoreSpec) -> int:
     return max((spec.retention_ms or 0) // 2, LEAST_INTERVAL_MS)
 
 
+class ExpiringRows(Protocol):
+    """Rows that forget whole ranges."""
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        """Forget ``[lower, upper)``; the store never reads or writes it again."""
+
+
 class SegmentClock:
     """The time a store has seen, and what that makes of its segments.
 
@@ -51,7 +58,7 @@ class SegmentClock:
         """The oldest segment that is not expired."""
         return max(0, (self.cell.time - self.retention_ms) // self.interval_ms)
 
-    def advance(self, time: int, rows: Rows) -> None:
+    def advance(self, time: int, rows: ExpiringRows) -> None:
         """Move the clock to a later ``time`` and drop what that expires."""
         old = self.first_live() if self.cell.time >= 0 else 0
         self.cell.time = time

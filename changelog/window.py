@@ -20,6 +20,7 @@ from logstate.changelog.row_groups import PlacedRow, RowGroups
 from logstate.changelog.row_writer import restored_row, row_encoder
 from logstate.changelog.rows import Rows
 from logstate.changelog.segments import SegmentClock, pack_segment
+from logstate.changelog.time_first_rows import TimeFirstRows
 from logstate.changelog.window_keys import (
     MAX_TIME_MS,
     SEGMENT_BYTES,
@@ -57,7 +58,7 @@ class WindowStore(WindowReads[K, V]):
         super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
         self.name = spec.name
         self._spec = spec
-        self._rows = rows
+        self._rows = TimeFirstRows(rows) if spec.keep_at_retention else rows
         self._writes = writes
         self._context = context
         self._encode = row_encoder(spec, self.codec, context)
@@ -71,7 +72,7 @@ class WindowStore(WindowReads[K, V]):
         self._kept: DecodedRows | None = None
         self._groups = RowGroups(self._load_group, self._oldest_start)
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
-        rows.mirror(self._groups)
+        self._rows.mirror(self._groups)
 
     def fetch_range(
         self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False

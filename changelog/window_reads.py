@@ -9,11 +9,13 @@ stores of results emitted on window close.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from logstate.changelog.key_value import ReadableRows
 from logstate.changelog.row_codec import RowCodec
 from logstate.changelog.segments import SegmentClock, pack_segment, segment_interval_ms
+from logstate.changelog.time_first_rows import TimeFirstReads
 from logstate.changelog.window_keys import (
     MAX_TIME_MS,
     SEGMENT_BYTES,
@@ -43,8 +45,10 @@ class WindowReads(Generic[K, V]):
     ) -> None:
         self.codec = codec
         self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
-        self._reads = rows
-        self._is_time_first = spec.in_memory or spec.keep_at_retention
+        self._by_time = TimeFirstReads(rows) if spec.keep_at_retention else None
+        self._stored = rows
+        self._reads = self._by_time or rows
+        self._sorts_by_time = spec.in_memory
         keeps_edge = spec.keep_at_retention and not spec.in_memory
         #: added to the clock it gives the oldest visible start
         self._to_oldest = -self.segments.retention_ms + (0 if keeps_edge else 1)
@@ -101,7 +105,7 @@ class WindowReads(Generic[K, V]):
         return oldest, reversed(span) if reverse else iter(span)
 
     def _newest_segment(self) -> int | None:
-        for row_key, _ in self._reads.scan(reverse=True):
+        for row_key, _ in self._stored.scan(reverse=True):
             return int.from_bytes(row_key[:SEGMENT_BYTES], "big")
         return None
 
@@ -130,6 +134,12 @@ class WindowReads(Generic[K, V]):
         self, from_ms: int, to_ms: int, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, segments = self._spans(from_ms, to_ms, reverse)
+        if self._by_time is not None:
+            by_time = [
+                self._by_time.scan_times(segment, oldest, to_ms, reverse=reverse)
+                for segment in segments
+            ]
+            return chain.from_iterable(by_time)
         scans = [
             self._reads.scan(pack_segment(segment), pack_segment(segment + 1), reverse=reverse)
             for segment in segments
@@ -140,6 +150,6 @@ class WindowReads(Generic[K, V]):
             for row_key, row in scan
             if oldest <= start_of(row_key) <= to_ms
         )
-        if not self._is_time_first:
+        if not self._sorts_by_time:
             return rows
         return iter(sorted(rows, key=lambda pair: split_row_key(pair[0]), reverse=reverse))

@@ -232,8 +232,10 @@ class WindowModel:
 
         def place(row: tuple[str, int, int]) -> Any:
             key, start, sequence = row
-            raw = key.encode() + start.to_bytes(8, "big") + sequence.to_bytes(4, "big")
-            return (start, key, sequence) if self.is_time_first else (start // 30, raw)
+            last = sequence.to_bytes(4, "big")
+            if self.is_time_first:
+                return start, key.encode(), sequence
+            return start // 30, key.encode() + start.to_bytes(8, "big") + last
 
         return [
             (row[0], row[1], self.rows[row])
