@@ -27,6 +27,7 @@ from logstate.changelog.backend import KeyRange, StoreBackend
 from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rows import Layer, Rows
+from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
@@ -46,6 +47,8 @@ class StoredMeta(msgspec.Struct):
     positions: dict[str, int] = {}
     #: topic id of each store's changelog when the position was taken
     topic_ids: dict[str, str] = {}
+    #: segment -> first offset, per windowed store (see segment_offsets)
+    segment_offsets: dict[str, dict[int, int]] = {}
     #: wall clock when the rows were last known to be at the end of their changelogs
     caught_up_at_ms: int = 0
 
@@ -87,7 +90,9 @@ class TaskState:
         self.stores: dict[str, Store] = {}
         self._rows: dict[str, Rows] = {}
         self._writes: dict[str, ChangelogWrites] = {}
+        self._segments: dict[str, SegmentOffsets] = {}
         self._committed_clocks: dict[str, int] = {}
+        self._journaled_clocks: dict[str, int] = {}
         self._context = context
         for spec in specs:
             self._open_store(spec, logs_every_write)
@@ -105,6 +110,9 @@ class TaskState:
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         self._writes[spec.name] = writes
+        if spec.kind in TRIMMED_KINDS and spec.is_logged:
+            known = None if is_memory else self.meta.segment_offsets.get(spec.name)
+            self._segments[spec.name] = SegmentOffsets(known)
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         self.stores[spec.name] = build_store(spec, rows, writes, self._context)
@@ -139,6 +147,7 @@ class TaskState:
     def committed(self, generation: Generation, positions: Mapping[str, int]) -> None:
         """The generation's transaction committed, leaving its changelogs at ``positions``."""
         for name, layer in generation.layers.items():
+            self._note_segments(name, layer)
             self._rows[name].committed(layer)
         self._advance(positions)
         self._committed_clocks = dict(generation.clocks)
@@ -155,6 +164,7 @@ class TaskState:
 
     def begin_journal(self) -> None:
         """Start remembering, so that one record's effects can be undone."""
+        self._journaled_clocks = {name: cell.time for name, cell in self.cells.items()}
         for name, rows in self._rows.items():
             rows.begin_journal()
             self._writes[name].begin_journal()
@@ -164,6 +174,9 @@ class TaskState:
         for name, rows in self._rows.items():
             rows.end_journal(rollback=rollback)
             self._writes[name].end_journal(rollback=rollback)
+        if rollback:
+            for name, cell in self.cells.items():
+                cell.time = self._journaled_clocks.get(name, -1)
 
     # ------------------------------------------------------------------ restore
 
@@ -172,12 +185,29 @@ class TaskState:
         rows = self._rows[store]
         if records:
             self.stores[store].restore(records)
-            rows.committed(rows.freeze())
+            layer = rows.freeze()
+            self._note_segments(store, layer)
+            rows.committed(layer)
         self._advance({store: position})
 
     def restored(self) -> None:
         """The changelogs' ends are reached: publish the first view."""
         self._renew_snapshots()
+
+    # ------------------------------------------------------------------ trimming
+
+    def trim_points(self) -> dict[str, int]:
+        """Windowed store -> offset below which its changelog holds expired rows only."""
+        return {
+            name: offsets.trim_point(self.positions.get(name, 0))
+            for name, offsets in self._segments.items()
+        }
+
+    def _note_segments(self, store: str, layer: Layer) -> None:
+        offsets = self._segments.get(store)
+        if offsets is not None:
+            offsets.wrote(layer.rows, self.positions.get(store, 0))
+            offsets.expired(layer.ranges)
 
     # ------------------------------------------------------------------ applying
 
@@ -207,6 +237,11 @@ class TaskState:
         self.meta.positions = {
             name: position
             for name, position in self.positions.items()
+            if not self.specs[name].in_memory
+        }
+        self.meta.segment_offsets = {
+            name: offsets.known()
+            for name, offsets in self._segments.items()
             if not self.specs[name].in_memory
         }
         count += self._apply_to(

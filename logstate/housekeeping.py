@@ -9,6 +9,7 @@ from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
 from logstate.errors import BrokerError
 from logstate.owned_task import OwnedTask
+from logstate.records import TopicPartition
 from logstate.seams import Admin, Step, Steps
 from logstate.worker_config import WorkerConfig
 
@@ -41,18 +42,38 @@ class Housekeeping:
     def purge(
         self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float
     ) -> Steps[None]:
-        """Delete committed repartition records; failing to is not fatal, only wasteful."""
+        """Delete records nobody will read again; failing to is not fatal, only wasteful.
+
+        Call it right after a commit: what is consumed then is committed. It needs the DELETE
+        permission on internal topics.
+        """
         if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
             return
         self._last_purge_ms = now_ms
         before = {
             tp: offset
             for owned in tasks
-            for tp, offset in owned.running.consumed.items()
-            if tp.topic in plan.repartition_topics and offset > 0
+            for tp, offset in (*_consumed(plan, owned), *_expired(plan, owned))
+            if offset > 0
         }
         if before:
             try:
                 yield Step("delete_records", admin.delete_records, (before,))
             except BrokerError as exc:
-                _LOGGER.warning("repartition records could not be purged: %s", exc)
+                _LOGGER.warning("internal records could not be purged: %s", exc)
+
+
+def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
+    """Repartition records that are committed as processed."""
+    offsets = owned.running.consumed.items()
+    return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]
+
+
+def _expired(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
+    """Changelog records of windows that have expired."""
+    state, partition = owned.running.state, owned.task_id.partition
+    return [
+        (TopicPartition(topic, partition), offset)
+        for store, offset in state.trim_points().items()
+        if (topic := plan.changelog_topic(state.specs[store])) is not None
+    ]

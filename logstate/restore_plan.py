@@ -42,9 +42,13 @@ def first_offset(
     meta: StoredMeta,
     topic_id: str | None,
     now_ms: int,
+    is_trimmed: bool = False,
     tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
 ) -> int:
-    """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild."""
+    """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild.
+
+    ``is_trimmed``: a windowed changelog, from which owners delete what has expired.
+    """
     if position is None:
         return log.start
     known_id = meta.topic_ids.get(store)
@@ -58,6 +62,8 @@ def first_offset(
             f"store {store!r} is at offset {position} of {changelog}, beyond its end {log.end}: the"
             " log was truncated or the directory comes from another cluster"
         )
+    if position < log.start and is_trimmed:
+        return log.start  # its owner deletes expired windows only: no row is missing
     if position < log.start:
         raise StoreCorruptedError(
             f"store {store!r} is at offset {position} of {changelog}, which now starts at"

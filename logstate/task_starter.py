@@ -20,6 +20,7 @@ from logstate.changelog.cut import (
     decode_cut,
     decode_cut_record,
 )
+from logstate.changelog.segment_offsets import TRIMMED_KINDS
 from logstate.clock import Clock
 from logstate.errors import RetriableError, StoreCorruptedError
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
@@ -176,6 +177,7 @@ class TaskStarter:
                 meta=state.meta,
                 topic_id=topic_id,
                 now_ms=now,
+                is_trimmed=spec.kind in TRIMMED_KINDS,
             )
             state.positions[spec.name] = first
             if topic_id is not None:
