@@ -5,8 +5,9 @@ end (``next_ms``) without a gap: a version is (valid from, value), a value of No
 each version ends where the next newer one starts. A row may also be *degenerate*: one deletion with
 ``next_ms == least_ms``, when a key was deleted that had no version in the segment.
 
-Bytes, all integers big-endian: 8 bytes next, then newest first per version 8 bytes valid from,
-4 bytes length (-1 = deleted), value.
+Bytes, all integers big-endian: 8 bytes next, 8 bytes least, then newest first per version 8 bytes
+valid from, 4 bytes length (-1 = deleted), value. So a newer version goes in front without the row
+being taken apart.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_NEXT = struct.Struct(">q")
+_HEADER = struct.Struct(">qq")
 _VERSION = struct.Struct(">qi")
 
 
@@ -39,9 +40,9 @@ class VersionSegment:
     @classmethod
     def of(cls, row: bytes) -> VersionSegment:
         """The inverse of :meth:`pack`."""
-        (next_ms,) = _NEXT.unpack_from(row)
+        next_ms, _ = _HEADER.unpack_from(row)
         versions: list[tuple[int, bytes | None]] = []
-        offset = _NEXT.size
+        offset = _HEADER.size
         while offset < len(row):
             valid_from, length = _VERSION.unpack_from(row, offset)
             offset += _VERSION.size
@@ -51,7 +52,7 @@ class VersionSegment:
 
     def pack(self) -> bytes:
         """The row."""
-        parts = [_NEXT.pack(self.next_ms)]
+        parts = [_HEADER.pack(self.next_ms, self.least_ms)]
         for valid_from, value in self.versions:
             parts.append(_VERSION.pack(valid_from, -1 if value is None else len(value)))
             if value is not None:
@@ -77,16 +78,6 @@ class VersionSegment:
             valid_to = valid_from
         raise AssertionError(f"{time} is before the segment's first version at {self.least_ms}")
 
-    def insert_newest(self, valid_from: int, valid_to: int, value: bytes | None) -> None:
-        """Add a version behind all others; a gap before it becomes a deletion."""
-        if self.is_degenerate:
-            if self.next_ms == valid_from:
-                self.versions.clear()
-        elif self.next_ms < valid_from:
-            self.versions.insert(0, (self.next_ms, None))
-        self.versions.insert(0, (valid_from, value))
-        self.next_ms = valid_to
-
     def insert_oldest(self, valid_from: int, value: bytes | None) -> None:
         """Add a version before all others; it ends where they start."""
         if self.is_degenerate:
@@ -100,3 +91,23 @@ class VersionSegment:
     def replace(self, found: FoundVersion, valid_from: int, value: bytes | None) -> None:
         """Put another version in the place of ``found``."""
         self.versions[found.position] = (valid_from, value)
+
+
+def covered_time(row: bytes) -> tuple[int, int]:
+    """(next, least) of a row: the versions in it are valid from least until next."""
+    return _HEADER.unpack_from(row)
+
+
+def with_newest(row: bytes | None, valid_from: int, valid_to: int, value: bytes | None) -> bytes:
+    """The row with a version behind all others; a gap before it becomes a deletion."""
+    version = _VERSION.pack(valid_from, -1 if value is None else len(value)) + (value or b"")
+    if row is None:
+        return _HEADER.pack(valid_to, valid_from) + version
+    next_ms, least_ms = _HEADER.unpack_from(row)
+    older = row[_HEADER.size :]
+    if next_ms == least_ms:  # degenerate: its deletion fills the gap, or goes where there is none
+        if next_ms == valid_from:
+            least_ms, older = valid_from, b""
+    elif next_ms < valid_from:
+        older = _VERSION.pack(next_ms, -1) + older
+    return _HEADER.pack(valid_to, least_ms) + version + older

@@ -19,7 +19,7 @@ from typing import TypeVar
 from logstate.changelog.row_codec import row_codec, serde_topic
 from logstate.changelog.rows import Rows
 from logstate.changelog.segments import SegmentClock, pack_segment
-from logstate.changelog.version_segment import FoundVersion, VersionSegment
+from logstate.changelog.version_segment import VersionSegment, covered_time, with_newest
 from logstate.changelog.versioned_reads import (
     LATEST,
     VersionedReads,
@@ -134,14 +134,15 @@ class _Versions:
         oldest = max(timestamp // self._segments.interval_ms, self._segments.first_live())
         newest = self._segments.cell.time // self._segments.interval_ms
         for number in range(newest, oldest - 1, -1):
-            segment = self._segment(number)
-            if segment is None:
+            row = self._segment_row(number)
+            if row is None:
                 continue
-            if segment.next_ms <= timestamp:
+            next_ms, least_ms = covered_time(row)
+            if next_ms <= timestamp:
                 break
-            if segment.least_ms <= timestamp:
-                return self._put_inside(number, segment, value, timestamp)
-            next_start = segment.least_ms
+            if least_ms <= timestamp:
+                return self._put_inside(number, VersionSegment.of(row), value, timestamp)
+            next_start = least_ms
         if next_start == VALID_TO_UNDEFINED:
             return self._put_newest(value, timestamp)
         return self._put_before(next_start, value, timestamp)
@@ -158,18 +159,14 @@ class _Versions:
         number = valid_to // self._segments.interval_ms
         if number < self._segments.first_live():
             return
-        segment = self._segment(number)
-        if segment is None:
-            segment = VersionSegment(valid_to, [(valid_from, value)])
-        else:
-            segment.insert_newest(valid_from, valid_to, value)
-        self._store(number, segment)
+        row = self._segment_row(number)
+        self._put_row(number, with_newest(row, valid_from, valid_to, value))
 
     def _put_inside(
         self, number: int, segment: VersionSegment, value: bytes | None, timestamp: int
     ) -> int:
         """Split or replace the version of the segment that is valid at ``timestamp``."""
-        found: FoundVersion = segment.find(timestamp)
+        found = segment.find(timestamp)
         if found.valid_from == timestamp:
             segment.replace(found, timestamp, value)
         elif timestamp // self._segments.interval_ms == number:
@@ -177,7 +174,7 @@ class _Versions:
         else:  # the version now ends in an older segment
             self._end_version(found.valid_from, found.value, timestamp)
             segment.replace(found, timestamp, value)
-        self._store(number, segment)
+        self._put_row(number, segment.pack())
         return found.valid_to
 
     def _put_newest(self, value: bytes | None, timestamp: int) -> int:
@@ -188,12 +185,10 @@ class _Versions:
         number = timestamp // self._segments.interval_ms
         if number < self._segments.first_live():
             return NOT_PUT
-        segment = self._segment(number)
-        if segment is None:
-            self._store(number, VersionSegment(timestamp, [(timestamp, None)]))
-        elif segment.next_ms != timestamp:  # else it ends in this deletion already
-            segment.insert_newest(segment.next_ms, timestamp, None)
-            self._store(number, segment)
+        row = self._segment_row(number)
+        start = timestamp if row is None else covered_time(row)[0]
+        if row is None or start != timestamp:  # else it ends in this deletion already
+            self._put_row(number, with_newest(row, start, timestamp, None))
         return VALID_TO_UNDEFINED
 
     def _put_before(self, valid_to: int, value: bytes | None, timestamp: int) -> int:
@@ -201,19 +196,17 @@ class _Versions:
         number = valid_to // self._segments.interval_ms
         if number < self._segments.first_live():
             return NOT_PUT
-        segment = self._segment(number)
-        if segment is None:
-            segment = VersionSegment(valid_to, [(timestamp, value)])
-        elif segment.next_ms <= timestamp:
-            segment.insert_newest(timestamp, valid_to, value)
-        else:
+        row = self._segment_row(number)
+        if row is not None and covered_time(row)[0] > timestamp:
+            segment = VersionSegment.of(row)
             segment.insert_oldest(timestamp, value)
-        self._store(number, segment)
+            self._put_row(number, segment.pack())
+        else:
+            self._put_row(number, with_newest(row, timestamp, valid_to, value))
         return valid_to
 
-    def _segment(self, number: int) -> VersionSegment | None:
-        row = self._rows.get(pack_segment(number) + self._key)
-        return None if row is None else VersionSegment.of(row)
+    def _segment_row(self, number: int) -> bytes | None:
+        return self._rows.get(pack_segment(number) + self._key)
 
-    def _store(self, number: int, segment: VersionSegment) -> None:
-        self._rows.put(pack_segment(number) + self._key, segment.pack())
+    def _put_row(self, number: int, row: bytes) -> None:
+        self._rows.put(pack_segment(number) + self._key, row)

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from logstate.changelog.key_value import ReadableRows
 from logstate.changelog.row_codec import RowCodec
 from logstate.changelog.segments import SegmentClock, pack_segment
-from logstate.changelog.version_segment import VersionSegment
+from logstate.changelog.version_segment import VersionSegment, covered_time
 from logstate.processing import TimeCell
 from logstate.stores import StoreSpec, VersionedRecord
 
@@ -80,11 +80,11 @@ class VersionedReads(Generic[K, V]):
         if as_of is None or as_of < self.segments.cell.time - self.segments.retention_ms:
             return None
         for _, row in self._segment_rows(raw, as_of):
-            segment = VersionSegment.of(row)
-            if segment.next_ms <= as_of:
+            next_ms, least_ms = covered_time(row)
+            if next_ms <= as_of:
                 return None
-            if segment.least_ms <= as_of:
-                found = segment.find(as_of)
+            if least_ms <= as_of:
+                found = VersionSegment.of(row).find(as_of)
                 if found.value is None:
                     return None
                 return VersionedRecord(self.codec.decode_value(found.value), found.valid_from)
