@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from logstate.changelog.backend import BackendSnapshot, end_of_prefix
 from logstate.changelog.merge import merge_rows
+from logstate.changelog.rows import RowMirror
 from logstate.errors import StoreError, StoreUnavailableError
 
 #: how long closing a task waits for readers; a query takes milliseconds
@@ -104,6 +105,9 @@ class CommittedRows:
     def put(self, key: bytes, value: bytes | None) -> None:
         """Refused: what queries see is read-only."""
         raise _read_only(f"put {value!r:.20} at {key!r:.40}")
+
+    def mirror(self, mirror: RowMirror) -> None:
+        """Nothing to tell it: these rows never change."""
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Refused, like put."""
