@@ -67,7 +67,6 @@ def run_queue(
                     task.drop("negative_timestamp")
                     consumed = (record.offset() or 0) + 1
                     continue
-                partition_time = max(partition_time, timestamp)
                 if timestamp >= before:
                     queue.make_head(timestamp, key, value, record)
                     break
@@ -84,6 +83,9 @@ def run_queue(
                 task.punctuate("stream_time")
                 task.topic, task.partition = partition
             consumed = offset + 1  # type: ignore[operator]
+            # With the offset: an extractor must see the same time again when a head that was
+            # decoded but not processed is read anew.
+            partition_time = max(partition_time, timestamp)
             count += 1
     except (RegistryError, StoreError, RecordError):
         raise  # not the record's fault, or said already

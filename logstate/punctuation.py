@@ -11,8 +11,8 @@ is rebalanced more often than the interval would never run them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
 
@@ -42,6 +42,13 @@ class Punctuation:
             missed = (now - self.next_time) // self.interval_ms
             following = self.next_time + (missed + 1) * self.interval_ms
         self.next_time = following
+
+
+class Schedules(NamedTuple):
+    """The schedules of a task at one moment."""
+
+    due: Sequence[tuple[PunctuationKind, Punctuation, int]]
+    made: Mapping[PunctuationKind, int]
 
 
 class Punctuations:
@@ -89,14 +96,16 @@ class Punctuations:
             (s for s in schedules if s.next_time <= now and not s.is_cancelled),
             key=lambda s: s.next_time,
         )
+        count = 0
         for schedule in due:
             if schedule.is_cancelled:
-                continue
+                continue  # by a callback that ran just before
             schedule.callback(now)
             schedule.move_past(now)
+            count += 1
         self._by_kind[kind] = [s for s in schedules if not s.is_cancelled]
         self._refresh()
-        return len(due)
+        return count
 
     def next_times(self) -> dict[str, int]:
         """Next due times by schedule name, for the cut."""
@@ -107,6 +116,30 @@ class Punctuations:
         self._committed = dict(times)
         for schedule in self._all():
             schedule.next_time = self._committed.pop(schedule.name, schedule.next_time)
+        self._refresh()
+
+    def schedules(self) -> Schedules:
+        """What there is now, for ``go_back_to``."""
+        due = [
+            (kind, schedule, schedule.next_time)
+            for kind, schedules in self._by_kind.items()
+            for schedule in schedules
+            if not schedule.is_cancelled
+        ]
+        return Schedules(due, dict(self._made))
+
+    def go_back_to(self, then: Schedules) -> None:
+        """Undo what was scheduled, cancelled and fired since ``then``.
+
+        Records that are replayed make their schedules again; they must not meet the first ones.
+        """
+        self._made = dict(then.made)
+        for schedules in self._by_kind.values():
+            schedules.clear()
+        for kind, schedule, next_time in then.due:
+            schedule.is_cancelled = False
+            schedule.next_time = next_time
+            self._by_kind[kind].append(schedule)
         self._refresh()
 
     def _all(self) -> list[Punctuation]:

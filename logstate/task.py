@@ -27,7 +27,7 @@ from logstate.batch_loop import decode_head, run_queue
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
 from logstate.processing import Cancellable, HeldBack, TimeCell
-from logstate.punctuation import Punctuations
+from logstate.punctuation import Punctuations, Schedules
 from logstate.queues import PartitionQueue
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
@@ -46,6 +46,7 @@ class TaskCommit:
     outputs: Sequence[ProducedRecord]
     offsets: Mapping[TopicPartition, int]
     partition_times: Mapping[TopicPartition, int]
+    schedules: Schedules
 
     @property
     def is_empty(self) -> bool:
@@ -103,6 +104,7 @@ class Task:
         self._sources: dict[str, CompiledSource] = {}
         for sub_topology in sub_topologies:
             self._sources.update(compile_sub_topology(sub_topology, self))
+        self._committed_schedules = self.punctuations.schedules()
         self._internal_prefix = application_id + "-"
         self._internal_topics = {
             self.topic_name(ref.name, is_internal=True)
@@ -278,11 +280,13 @@ class Task:
             outputs,
             dict(self.consumed),
             dict(self.partition_times),
+            self.punctuations.schedules(),
         )
 
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
         self.state.committed(commit.generation, positions)
+        self._committed_schedules = commit.schedules
 
     def discard(self) -> None:
         """Forget everything that is not committed; start_at() must follow before processing."""
@@ -291,6 +295,7 @@ class Task:
         self.has_uncommitted_input = False
         for held in self._held_back:
             held.discard()
+        self.punctuations.go_back_to(self._committed_schedules)
         self.state.discard()
 
     def set_clocks(

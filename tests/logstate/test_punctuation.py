@@ -1,0 +1,232 @@
+"""When schedules are due: grids, anchors, what is missed, what comes back with a cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from logstate.punctuation import Punctuation, Punctuations
+
+
+def test_a_stream_time_schedule_is_due_with_the_first_record_and_then_on_its_grid() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("stream_time", 10, calls.append, now=999)
+    assert punctuations.next_stream_time == 0
+    for time in (3, 9, 10, 11, 20):
+        punctuations.fire("stream_time", time)
+    assert calls == [3, 10, 20]
+
+
+def test_missed_intervals_are_one_call_and_the_grid_is_kept() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("stream_time", 10, calls.append, now=0)
+    for time in (0, 57, 59, 60, 61):
+        punctuations.fire("stream_time", time)
+    assert calls == [0, 57, 60]
+
+
+def test_a_callback_gets_the_time_of_the_look_not_the_grid_point() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", 10, calls.append, now=100)
+    punctuations.fire("wall_clock", 117)
+    assert calls == [117]
+
+
+def test_an_anchored_stream_time_schedule_waits_for_its_anchor() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("stream_time", 10, calls.append, now=0, start_ms=25)
+    for time in (24, 25, 34, 35):
+        punctuations.fire("stream_time", time)
+    assert calls == [25, 35]
+
+
+def test_a_wall_clock_schedule_is_due_one_interval_after_it_was_made() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", 10, calls.append, now=105)
+    for time in (114, 115, 124, 125):
+        punctuations.fire("wall_clock", time)
+    assert calls == [115, 125]
+
+
+@pytest.mark.parametrize(
+    ("anchor", "due"), [(130, 130), (100, 110), (105, 115), (7, 107), (0, 110)]
+)
+def test_an_anchored_wall_clock_schedule_is_due_at_the_next_point_of_its_grid(
+    anchor: int, due: int
+) -> None:
+    punctuations = Punctuations()
+    schedule = punctuations.add("wall_clock", 10, lambda _: None, now=105, start_ms=anchor)
+    if anchor == 100:
+        assert schedule.next_time == 110
+    assert schedule.next_time == due
+    assert schedule.next_time > 105
+
+
+def test_several_due_schedules_run_earliest_first_each_once() -> None:
+    punctuations, calls = Punctuations(), list[str]()
+    punctuations.add("stream_time", 100, lambda _: calls.append("b"), now=0, start_ms=20)
+    punctuations.add("stream_time", 100, lambda _: calls.append("a"), now=0, start_ms=10)
+    punctuations.add("stream_time", 100, lambda _: calls.append("never"), now=0, start_ms=31)
+    assert punctuations.fire("stream_time", 30) == 2
+    assert calls == ["a", "b"]
+
+
+def test_the_two_kinds_do_not_fire_each_other() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("stream_time", 10, calls.append, now=0)
+    assert punctuations.fire("wall_clock", 1_000) == 0
+    assert calls == []
+
+
+def test_a_cancelled_schedule_is_called_no_more() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    schedule = punctuations.add("wall_clock", 10, calls.append, now=0)
+    punctuations.fire("wall_clock", 10)
+    schedule.cancel()
+    assert punctuations.fire("wall_clock", 50) == 0
+    assert calls == [10]
+    assert punctuations.next_times() == {}
+
+
+def test_a_callback_may_cancel_its_own_schedule() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+
+    def once(now: int) -> None:
+        calls.append(now)
+        schedule.cancel()
+
+    schedule = punctuations.add("stream_time", 10, once, now=0)
+    punctuations.fire("stream_time", 5)
+    assert punctuations.next_stream_time is None
+    punctuations.fire("stream_time", 50)
+    assert calls == [5]
+
+
+def test_a_callback_may_cancel_a_schedule_that_is_due_after_it() -> None:
+    punctuations, calls = Punctuations(), list[str]()
+    punctuations.add("stream_time", 10, lambda _: later.cancel(), now=0, start_ms=1)
+    later = punctuations.add("stream_time", 10, lambda _: calls.append("later"), now=0, start_ms=2)
+    assert punctuations.fire("stream_time", 5) == 1
+    assert calls == []
+
+
+def test_a_callback_may_make_a_schedule_which_runs_from_the_next_look_on() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add(
+        "stream_time",
+        1_000,
+        lambda now: punctuations.add("stream_time", 10, calls.append, now=0, start_ms=now),
+        now=0,
+    )
+    punctuations.fire("stream_time", 5)
+    assert calls == []
+    assert punctuations.next_stream_time == 5
+    punctuations.fire("stream_time", 6)
+    assert calls == [6]
+
+
+def test_the_earliest_stream_time_is_known_without_looking() -> None:
+    punctuations = Punctuations()
+    assert punctuations.next_stream_time is None
+    punctuations.add("wall_clock", 10, lambda _: None, now=0)
+    assert punctuations.next_stream_time is None
+    punctuations.add("stream_time", 10, lambda _: None, now=0, start_ms=40)
+    punctuations.add("stream_time", 10, lambda _: None, now=0, start_ms=30)
+    assert punctuations.next_stream_time == 30
+    punctuations.fire("stream_time", 30)
+    assert punctuations.next_stream_time == 40
+
+
+def test_schedules_are_named_by_their_kind_and_number_unless_they_have_a_name() -> None:
+    punctuations = Punctuations()
+    for kind, name in (("stream_time", None), ("wall_clock", None), ("stream_time", "tick")):
+        punctuations.add(kind, 10, lambda _: None, now=0, name=name)  # type: ignore[arg-type]
+    punctuations.add("stream_time", 10, lambda _: None, now=0)
+    assert set(punctuations.next_times()) == {
+        "stream_time-0",
+        "stream_time-2",
+        "tick",
+        "wall_clock-0",
+    }
+
+
+def test_due_times_of_a_cut_come_back_for_schedules_that_exist() -> None:
+    before = Punctuations()
+    for kind in ("stream_time", "wall_clock"):
+        before.add(kind, 10, lambda _: None, now=3)  # type: ignore[arg-type]
+        before.fire(kind, 25)  # type: ignore[arg-type]
+    after = Punctuations()
+    for kind in ("stream_time", "wall_clock"):
+        after.add(kind, 10, lambda _: None, now=77)  # type: ignore[arg-type]
+    after.set_next_times(before.next_times())
+    assert after.next_times() == before.next_times() == {"stream_time-0": 30, "wall_clock-0": 33}
+    assert after.next_stream_time == 30
+
+
+def test_due_times_of_a_cut_wait_for_schedules_that_are_made_later() -> None:
+    punctuations = Punctuations()
+    punctuations.set_next_times({"tick": 70})
+    late = punctuations.add("wall_clock", 10, lambda _: None, now=100, name="tick")
+    assert late.next_time == 70
+    again = punctuations.add("wall_clock", 10, lambda _: None, now=100, name="tick")
+    assert again.next_time == 110
+
+
+@pytest.mark.parametrize("interval_ms", [0, -5])
+def test_an_interval_below_one_millisecond_is_refused(interval_ms: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 1 ms; got {interval_ms} ms"):
+        Punctuations().add("wall_clock", interval_ms, lambda _: None, now=0)
+
+
+def test_a_schedule_moves_to_the_first_grid_point_after_now() -> None:
+    schedule = Punctuation("tick", 10, 20, lambda _: None)
+    schedule.move_past(20)
+    assert schedule.next_time == 30
+    schedule.move_past(30)
+    assert schedule.next_time == 40
+    schedule.move_past(69)
+    assert schedule.next_time == 70
+
+
+# --- undoing --------------------------------------------------------------------------------------
+
+
+def test_what_was_scheduled_cancelled_and_fired_since_a_commit_can_be_undone() -> None:
+    punctuations, calls = Punctuations(), list[str]()
+    kept = punctuations.add("stream_time", 10, lambda _: calls.append("kept"), now=0)
+    other = punctuations.add("wall_clock", 10, lambda _: calls.append("other"), now=0)
+    punctuations.fire("stream_time", 3)
+    then = punctuations.schedules()
+
+    punctuations.fire("stream_time", 12)
+    kept.cancel()
+    other.cancel()
+    punctuations.fire("wall_clock", 20)
+    punctuations.add("stream_time", 1, lambda _: calls.append("undone"), now=0)
+    punctuations.go_back_to(then)
+
+    assert punctuations.next_times() == {"stream_time-0": 10, "wall_clock-0": 10}
+    assert punctuations.next_stream_time == 10
+    calls.clear()
+    punctuations.fire("stream_time", 12)
+    punctuations.fire("wall_clock", 20)
+    assert calls == ["kept", "other"]
+    again = punctuations.add("stream_time", 1, lambda _: None, now=0)
+    assert again.name == "stream_time-1"
+
+
+def test_going_back_is_possible_more_than_once() -> None:
+    punctuations = Punctuations()
+    punctuations.add("stream_time", 10, lambda _: None, now=0)
+    then = punctuations.schedules()
+    for _ in range(2):
+        punctuations.fire("stream_time", 55)
+        punctuations.add("stream_time", 10, lambda _: None, now=0)
+        punctuations.go_back_to(then)
+        assert punctuations.next_times() == {"stream_time-0": 0}
+
+
+def test_a_cancelled_schedule_is_not_among_those_that_come_back() -> None:
+    punctuations = Punctuations()
+    punctuations.add("stream_time", 10, lambda _: None, now=0).cancel()
+    punctuations.go_back_to(punctuations.schedules())
+    assert punctuations.next_times() == {}

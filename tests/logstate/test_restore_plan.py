@@ -1,0 +1,115 @@
+"""Where a store's replay starts, and the four reasons to give local rows up."""
+
+from __future__ import annotations
+
+import pytest
+
+from logstate.changelog.state import StoredMeta
+from logstate.errors import RestoreError, StoreCorruptedError
+from logstate.records import TopicPartition
+from logstate.restore_plan import TOMBSTONE_LIFETIME_MS, LogRange, check_cut, first_offset
+
+CHANGELOG = TopicPartition("app-counts-changelog", 1)
+LOG = LogRange(100, 200)
+NOW = 1_700_000_000_000
+HALF_A_DAY = TOMBSTONE_LIFETIME_MS // 2
+
+
+def first(
+    position: int | None,
+    *,
+    log: LogRange = LOG,
+    known_id: str | None = "id-1",
+    topic_id: str | None = "id-1",
+    caught_up_at_ms: int = NOW,
+) -> int:
+    ids = {"counts": known_id} if known_id is not None else {}
+    meta = StoredMeta(topic_ids=ids, caught_up_at_ms=caught_up_at_ms)
+    return first_offset(
+        "counts", CHANGELOG, position, log, meta=meta, topic_id=topic_id, now_ms=NOW
+    )
+
+
+def test_a_store_without_rows_is_read_from_the_start_of_the_log() -> None:
+    assert first(None) == 100
+    assert first(None, known_id="another", caught_up_at_ms=1) == 100
+
+
+@pytest.mark.parametrize("position", [100, 150, 200])
+def test_local_rows_are_kept_and_the_replay_goes_on_from_their_position(position: int) -> None:
+    assert first(position) == position
+
+
+def test_rows_of_another_incarnation_of_the_topic_are_given_up() -> None:
+    with pytest.raises(
+        StoreCorruptedError,
+        match=r"'counts'.*another incarnation of 'app-counts-changelog' \(topic id id-1, now id-2",
+    ):
+        first(150, topic_id="id-2")
+
+
+@pytest.mark.parametrize(("known", "now"), [(None, "id-2"), ("id-1", None), (None, None)])
+def test_an_unknown_topic_id_is_no_reason(known: str | None, now: str | None) -> None:
+    assert first(150, known_id=known, topic_id=now) == 150
+
+
+def test_rows_beyond_the_end_of_the_log_are_given_up() -> None:
+    with pytest.raises(
+        StoreCorruptedError, match="at offset 201 of app-counts-changelog-1, beyond its end 200"
+    ):
+        first(201)
+
+
+def test_rows_below_the_start_of_the_log_are_given_up() -> None:
+    with pytest.raises(StoreCorruptedError, match=r"at offset 99 of .* starts at 100"):
+        first(99)
+
+
+def test_rows_that_missed_tombstones_that_may_be_gone_are_given_up() -> None:
+    assert first(150, caught_up_at_ms=NOW - HALF_A_DAY) == 150
+    with pytest.raises(StoreCorruptedError, match="12 hours ago; deletions it missed"):
+        first(150, caught_up_at_ms=NOW - HALF_A_DAY - 1)
+
+
+def test_however_old_rows_at_the_end_of_the_log_missed_nothing() -> None:
+    assert first(200, caught_up_at_ms=1) == 200
+
+
+def test_rows_that_never_said_when_they_were_at_the_end_are_kept() -> None:
+    assert first(150, caught_up_at_ms=0) == 150
+
+
+def test_the_lifetime_of_tombstones_is_the_topics() -> None:
+    def with_lifetime(lifetime_ms: int) -> int:
+        return first_offset(
+            "counts",
+            CHANGELOG,
+            150,
+            LOG,
+            meta=StoredMeta(caught_up_at_ms=NOW - 60_001),
+            topic_id=None,
+            now_ms=NOW,
+            tombstone_lifetime_ms=lifetime_ms,
+        )
+
+    assert with_lifetime(120_002) == 150
+    with pytest.raises(StoreCorruptedError):
+        with_lifetime(120_000)
+
+
+def test_a_log_that_reaches_the_cut_is_fine() -> None:
+    check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 200})
+    check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 230})
+
+
+def test_a_log_that_ends_before_the_cut_was_truncated_and_stops_the_application() -> None:
+    with pytest.raises(
+        RestoreError,
+        match=r"task 0_1: changelog 'app-counts-changelog' ends at 199.*position 200.*log was"
+        r" truncated.*logstate reset",
+    ):
+        check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 199})
+
+
+def test_a_changelog_of_a_store_that_is_no_longer_there_is_not_judged() -> None:
+    check_cut("0_1", {"app-removed-changelog": 200}, {})
