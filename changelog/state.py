@@ -18,6 +18,7 @@ Not responsible for: producing, offsets, directories, deciding when to commit or
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,6 +99,8 @@ class TaskState:
             self._open_store(spec, logs_every_write)
         self._publishes_views = publishes_views
         self._leases: tuple[SnapshotLease, SnapshotLease] | None = None
+        #: every lease that a view may still use
+        self._live_leases: weakref.WeakSet[SnapshotLease] = weakref.WeakSet()
         self.view = StateView({}, {})
 
     def _open_store(self, spec: StoreSpec, logs_every_write: bool) -> None:
@@ -292,8 +295,9 @@ class TaskState:
     def close(self) -> None:
         """Release the backend; what was committed but not applied comes back by replay."""
         self.view = StateView({}, {})
-        for lease in self._leases or ():
-            lease.retire(wait=True)
+        self._leases = None
+        for lease in list(self._live_leases):
+            lease.close()
         self._memory.close()
         if self._persistent is not self._memory:
             self._persistent.close()
@@ -309,14 +313,12 @@ class TaskState:
     def _renew_snapshots(self) -> None:
         if not self._publishes_views:
             return
-        old = self._leases
         self._leases = (
             SnapshotLease(self._memory.snapshot()),
             SnapshotLease(self._persistent.snapshot()),
         )
+        self._live_leases.update(self._leases)
         self._publish_view()
-        for lease in old or ():
-            lease.retire()
 
     def _publish_view(self) -> None:
         if self._leases is None:

@@ -5,8 +5,10 @@ nothing of it, over all stores of the task. It consists of the committed layers 
 does not hold yet, over a snapshot of the backend that is renewed only when layers are applied
 (between applies the backend does not change).
 
-Readers hold a *lease* while they read. Closing a task waits for leases, bounded, and then makes the
-snapshot unusable: a reader gets StoreUnavailableError, never a silently short answer.
+A view stays readable for as long as somebody holds it, however often rows are applied meanwhile; a
+snapshot that no view uses any more goes away by itself. Readers hold a *lease* while they read.
+Closing a task waits for leases, bounded, and then makes the snapshots unusable: a reader gets
+StoreUnavailableError, never a silently short answer.
 """
 
 from __future__ import annotations
@@ -28,41 +30,35 @@ class SnapshotLease:
     """A backend snapshot shared by the views of several commits; counts its readers."""
 
     def __init__(self, snapshot: BackendSnapshot) -> None:
-        self.snapshot = snapshot
+        self._snapshot = snapshot
         self._readers = 0
-        self._is_retired = False
+        self._is_closed = False
         self._changed = threading.Condition()
 
     @contextmanager
     def read(self) -> Iterator[BackendSnapshot]:
         """Hold the snapshot; raises StoreUnavailableError once the task is closed."""
         with self._changed:
-            if self._is_retired and self._readers == 0:
+            if self._is_closed:
                 raise StoreUnavailableError(
                     "the store was closed while it was being read: its partition moved to another"
                     " instance or the application is closing; look the owner up again and retry"
                 )
             self._readers += 1
         try:
-            yield self.snapshot
+            yield self._snapshot
         finally:
             with self._changed:
                 self._readers -= 1
                 if self._readers == 0:
-                    if self._is_retired:
-                        self.snapshot.release()
                     self._changed.notify_all()
 
-    def retire(self, *, wait: bool = False) -> None:
-        """No new views use it: release it with its last reader; ``wait`` bounds how long."""
+    def close(self, wait_s: float = LEASE_WAIT_S) -> None:
+        """Let nobody else in, wait for the readers no longer than ``wait_s``, then release."""
         with self._changed:
-            if self._is_retired:
-                return
-            self._is_retired = True
-            if wait:
-                self._changed.wait_for(lambda: self._readers == 0, LEASE_WAIT_S)
-            if self._readers == 0 or wait:
-                self.snapshot.release()
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._readers == 0, wait_s)
+            self._snapshot.release()
 
 
 class CommittedRows:
