@@ -5,7 +5,8 @@ table's older rows are there before a stream's newer records look them up (KIP-6
 its partitions is empty and not known to be at its end, the task waits: the next fetch may bring an
 older record. With one partition there is nothing to choose and records pass through.
 
-The timestamps compared are the extracted event times, so a head is decoded when it becomes one.
+The timestamps compared are the extracted event times, so a head is decoded when it becomes one; the
+choice is made in `logstate.queue_order`.
 
 Invariants: per partition, records leave in offset order; offsets below ``position`` are dropped on
 arrival (a fetch from before a seek).
@@ -13,19 +14,16 @@ arrival (a fetch from before a seek).
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Iterable
 
 from logstate.records import FetchedRecord, TopicPartition
 
-_ARRIVALS = itertools.count(1)
-
 
 class PartitionQueue:
     """Fetched records of one partition."""
 
-    __slots__ = ("arrival", "head", "is_at_end", "partition", "position", "records")
+    __slots__ = ("head", "is_at_end", "partition", "position", "records")
 
     def __init__(self, partition: TopicPartition, position: int) -> None:
         self.partition = partition
@@ -36,8 +34,6 @@ class PartitionQueue:
         self.position = position
         #: the consumer reported the end of the partition and nothing arrived since
         self.is_at_end = False
-        #: order among equal timestamps: who became the head first
-        self.arrival = 0
 
     def extend(self, records: Iterable[FetchedRecord]) -> None:
         """Take fetched records, dropping what lies before the expected position."""
@@ -50,15 +46,14 @@ class PartitionQueue:
                 self.is_at_end = False
 
     def make_head(self, timestamp: int, key: object, value: object, record: FetchedRecord) -> None:
-        """Keep a decoded record as the head; among equal timestamps the older head goes first."""
+        """Keep a decoded record as the head."""
         self.head = (timestamp, key, value, record)
-        self.arrival = next(_ARRIVALS)
 
     def copy(self) -> PartitionQueue:
         """The same queue, changing on its own."""
         queue = PartitionQueue(self.partition, self.position)
         queue.records = self.records.copy()
-        queue.head, queue.is_at_end, queue.arrival = self.head, self.is_at_end, self.arrival
+        queue.head, queue.is_at_end = self.head, self.is_at_end
         return queue
 
     def __len__(self) -> int:

@@ -28,6 +28,7 @@ from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations, Schedules
+from logstate.queue_order import QueueOrder
 from logstate.queues import PartitionQueue
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
@@ -96,6 +97,7 @@ class Task:
         self.punctuations = Punctuations()
         self.send = self.outputs.append
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
+        self.order = QueueOrder(self._head_time)
         #: clocks that stores ask for while the state, which keeps them from then on, is opened
         self._early_cells: dict[str, TimeCell] = {}
         self._state: TaskState | None = None
@@ -179,12 +181,16 @@ class Task:
     def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin reading at these offsets; drops what was buffered."""
         for partition, position in positions.items():
+            self.order.forget(partition)
             self.queues[partition] = PartitionQueue(partition, position)
             self.consumed[partition] = position
 
     def add_records(self, partition: TopicPartition, records: Iterable[FetchedRecord]) -> None:
         """Buffer fetched records of one input partition, in offset order."""
-        self.queues[partition].extend(records)
+        queue = self.queues[partition]
+        queue.extend(records)
+        if len(queue):
+            self.order.arrived(partition)
 
     def at_end(self, partition: TopicPartition, position: int) -> None:
         """The consumer stands at the end of the partition; ``position`` skips control records."""
@@ -235,27 +241,26 @@ class Task:
         if len(self.queues) == 1:
             (queue,) = self.queues.values()
             return (queue if len(queue) else None), _NEVER
-        best: PartitionQueue | None = None
-        best_time = before = _NEVER
-        for queue in self.queues.values():
-            if queue.head is None and not decode_head(
-                self, queue, self._sources[queue.partition.topic]
-            ):
-                if self._waits and not queue.is_at_end:
-                    return None, _NEVER
-                continue
-            assert queue.head is not None
-            time = queue.head[0]
-            if (
-                best is None
-                or time < best_time
-                or (time == best_time and queue.arrival < best.arrival)
-            ):
-                before = min(before, best_time)
-                best, best_time = queue, time
-            else:
-                before = min(before, time)
-        return best, before
+        order = self.order
+        order.admit(self._has_head)
+        if self._waits and any(not len(q) and not q.is_at_end for q in self.queues.values()):
+            return None, _NEVER
+        partition = order.take()
+        if partition is None:
+            return None, _NEVER
+        queue = self.queues[partition]
+        if len(queue) > 1:
+            order.arrived(partition)
+        return queue, order.next_time()
+
+    def _has_head(self, partition: TopicPartition) -> bool:
+        queue = self.queues[partition]
+        return queue.head is not None or decode_head(self, queue, self._sources[partition.topic])
+
+    def _head_time(self, partition: TopicPartition) -> int:
+        head = self.queues[partition].head
+        assert head is not None, "only partitions with a decoded head are ordered"
+        return head[0]
 
     # ------------------------------------------------------------------ commit
 

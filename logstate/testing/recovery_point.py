@@ -25,6 +25,7 @@ class RecoveryPoint:
     dropped: Counter[str]
     #: records that were fetched at the commit but not processed (they wait in internal topics)
     queues: dict[TopicPartition, PartitionQueue]
+    order: tuple[list[TopicPartition], list[TopicPartition]]
     inputs: list[ProducedRecord] = field(default_factory=list)
 
     @classmethod
@@ -37,6 +38,7 @@ class RecoveryPoint:
             dict(task.consumed),
             Counter(task.dropped),
             {tp: queue.copy() for tp, queue in task.queues.items()},
+            task.order.snapshot(),
         )
 
     def restore(self, task: Task, topology: Topology, log: DriverLog) -> None:
@@ -50,6 +52,7 @@ class RecoveryPoint:
         task.consumed.update(self.consumed)
         task.dropped = Counter(self.dropped)
         task.queues.update({tp: queue.copy() for tp, queue in self.queues.items()})
+        task.order.restore(self.order)
 
     def _changelog(
         self, store: str, source_topic: str | None, task: Task, log: DriverLog
