@@ -7,6 +7,7 @@ never altered and never deleted: what does not fit is an error that names the re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from logstate.bound_plan import BoundPlan, bind, external_topics
 from logstate.changelog.cut import cuts_topic
@@ -124,4 +125,13 @@ def prepare(
         yield Step("create_topics", admin.create_topics, (missing,))
         existing = yield Step("describe_topics", admin.describe_topics, (names,))
     plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
-    return plan
+    # Partitioners of output topics are told how many partitions there are.
+    outputs = sorted({r.name for s in topology.sub_topologies for r in s.sink_topics} - set(names))
+    described = yield Step("describe_topics", admin.describe_topics, (outputs,))
+    return replace(
+        plan,
+        partition_counts={
+            **{name: d.partitions for name, d in described.items()},
+            **plan.partition_counts,
+        },
+    )

@@ -18,6 +18,8 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, Committed] = {}
+        #: every commit, in order, for whoever examines the group
+        self.history: list[dict[TopicPartition, Committed]] = []
         self._pending: dict[Transaction, dict[TopicPartition, Committed]] = {}
 
     def add(
@@ -39,6 +41,7 @@ class GroupOffsets:
         pending = self._pending.pop(transaction, {})
         if transaction.is_committed:
             self.committed.update(pending)
+            self.history.append(pending)
 
     def fetch(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
         """Raises RetriableError while a transaction could still change one of them."""

@@ -63,6 +63,8 @@ class PartitionLog:
         self.end = 0
         self._entries: list[LogEntry] = []
         self._offsets: list[int] = []
+        #: every entry ever written, those included that are gone, for whoever examines the log
+        self.history: list[LogEntry] = []
         #: transactions without a marker here -> their first offset
         self._undecided: dict[Transaction, int] = {}
 
@@ -94,6 +96,7 @@ class PartitionLog:
 
     def _add(self, entry: LogEntry) -> None:
         self._entries.append(entry)
+        self.history.append(entry)
         self._offsets.append(entry.offset)
         self.end = entry.offset + 1
 
@@ -138,6 +141,13 @@ class PartitionLog:
             for e in self._entries
             if e.record is not None and (e.transaction is None or e.transaction.is_committed)
         ]
+
+    def last_committed_offset(self) -> int:
+        """Offset of the last committed record in the log; -1 where there is none."""
+        for entry in reversed(self._entries):
+            if entry.record is not None and _is_visible(entry):
+                return entry.offset
+        return -1
 
     def offset_at(self, timestamp_ms: int) -> int:
         """First offset of a record at or after a time; the end where there is none."""

@@ -1,0 +1,305 @@
+"""What must hold after a schedule. Each check compares exactly; none is statistical.
+
+O1  outputs equal the reference in order, values, times (at-least-once: see :func:`_check_repeats`)
+O2  stores, changelogs and the reference hold the same rows
+O3  every input was consumed once, and the committed offsets and clocks say so
+O4  no local directory holds anything that is not in the changelog below its position
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from logstate.changelog.cut import decode_cut
+from logstate.changelog.state import StoredMeta, TaskState
+from logstate.changelog.writes import LoggedWrite
+from logstate.records import TaskId, TopicPartition
+from logstate.testing.fake.partition_log import LogEntry
+from logstate.topology.plan import SubTopology
+from tests.simulation import flow
+from tests.simulation.disk import Directory
+from tests.simulation.reference import (
+    Expected,
+    Output,
+    Reference,
+    Step,
+    comparable,
+    comparable_clocks,
+    new_task,
+    rows_of,
+)
+from tests.simulation.schedule import Schedule
+
+
+class Wrong(AssertionError):
+    """A promise was broken."""
+
+
+class Oracles:
+    """All checks of one schedule."""
+
+    def __init__(self, schedule: Schedule, reference: Reference) -> None:
+        self._schedule = schedule
+        self._cluster = schedule.cluster
+        self._reference = reference
+        self._partitions = schedule.partitions
+        self._expected: dict[TaskId, Expected] = {}
+        self._folds: dict[tuple[TaskId, tuple[int, ...]], dict[str, dict[bytes, bytes]]] = {}
+
+    def check(self, *, every_directory: bool) -> None:
+        """Raises Wrong with the first promise that does not hold."""
+        for sub_topology in self._schedule.topology.sub_topologies:
+            for partition in range(self._partitions):
+                self._check_task(sub_topology, TaskId(sub_topology.id, partition))
+        self._check_repartitioning()
+        if every_directory:
+            for slot in self._schedule.slots:
+                for task_id, directory in slot.disk.directories.items():
+                    self._check_directory(f"slot {slot.number}", task_id, directory)
+
+    # ------------------------------------------------------------------ O1, O2, O3 per task
+
+    def _check_task(self, sub_topology: SubTopology, task_id: TaskId) -> None:
+        folded = self._fold(sub_topology, task_id, {})
+        trace = self._trace(task_id, folded)
+        steps = self._steps(task_id, trace)
+        expected = self._reference.expected(
+            self._schedule.swarm.variant, task_id, self._partitions, steps
+        )
+        self._expected[task_id] = expected
+        rows = {name: comparable(name, rows) for name, rows in folded.items()}
+        _same(f"changelogs of {task_id}", rows, dict(expected.rows))
+        self._check_clocks(task_id, expected)
+        for topic in flow.OUTPUTS:
+            written_here = (topic == "regions") == (task_id.sub_topology == 1)
+            if written_here:
+                self._check_outputs(topic, task_id, expected, trace)
+
+    def _trace(self, task_id: TaskId, folded: dict[str, dict[bytes, bytes]]) -> list[str]:
+        rows = folded[flow.TRACES[task_id.sub_topology]]
+        values = {key.decode(): value.decode() for key, value in rows.items()}
+        count = int(values.get("n", "0"))
+        try:
+            trace = [values[f"{i:06d}"] for i in range(count)]
+        except KeyError as exc:
+            raise Wrong(f"the trace of {task_id} has no entry {exc} of {count}") from exc
+        return trace
+
+    def _steps(self, task_id: TaskId, trace: Sequence[str]) -> list[Step]:
+        """The records behind the coordinates; each input exactly once, each topic in order."""
+        topics = [flow.ORDERS, flow.PRICES] if task_id.sub_topology == 0 else [flow.REPARTITION]
+        inputs = {
+            topic: {
+                e.offset: e.record
+                for e in self._history(topic, task_id.partition)
+                if e.record is not None and (e.transaction is None or e.transaction.is_committed)
+            }
+            for topic in topics
+        }
+        consumed: dict[str, list[int]] = {topic: [] for topic in topics}
+        steps = []
+        for coordinates in trace:
+            topic, _, text = coordinates.rpartition(":")
+            offset = int(text)
+            consumed[topic].append(offset)
+            record = inputs[topic].get(offset)
+            if record is None:
+                raise Wrong(f"{task_id} consumed {coordinates}, which was never committed")
+            steps.append(Step(topic, offset, record.key(), record.value(), record.timestamp()[1]))
+        for topic in topics:
+            _same(f"inputs {topic} of {task_id}", consumed[topic], sorted(inputs[topic]))
+        return steps
+
+    def _check_clocks(self, task_id: TaskId, expected: Expected) -> None:
+        committed = self._cluster.group(flow.APPLICATION).offsets.committed
+        topic = flow.ORDERS if task_id.sub_topology == 0 else flow.REPARTITION
+        found = committed[TopicPartition(topic, task_id.partition)]
+        assert found.offset is not None
+        cut = decode_cut(found.metadata, committed_offset=found.offset).cut
+        assert cut is not None, f"no cut for {task_id}"
+        _same(f"clocks of {task_id}", comparable_clocks(cut.clocks), dict(expected.clocks))
+
+    def _check_outputs(
+        self, topic: str, task_id: TaskId, expected: Expected, trace: Sequence[str]
+    ) -> None:
+        wanted = list(expected.outputs.get(topic, ()))
+        entries = self._history(topic, task_id.partition)
+        visible = [e for e in entries if e.record is not None and _is_committed(e)]
+        found = [_output(e) for e in visible]
+        if self._schedule.swarm.guarantee == "exactly_once":
+            _same(f"outputs {topic}-{task_id.partition}", found, wanted)
+            return
+        rest = iter(found)
+        for i, record in enumerate(wanted):
+            if not any(other == record for other in rest):
+                raise Wrong(
+                    f"outputs {topic}-{task_id.partition}: number {i}, {record}, is missing in"
+                    f" order; found {found}"
+                )
+        if task_id.sub_topology == 1 or not self._schedule.swarm.arrives_late:
+            points = self._commit_points(topic, task_id, expected, trace)
+            _check_repeats(f"{topic}-{task_id.partition}", visible, wanted, points)
+
+    def _commit_points(
+        self, topic: str, task_id: TaskId, expected: Expected, trace: Sequence[str]
+    ) -> set[int]:
+        """How many outputs there are at each committed cut of the task."""
+        tops = [flow.ORDERS, flow.PRICES] if task_id.sub_topology == 0 else [flow.REPARTITION]
+        points = {0}
+        for commit in self._cluster.group(flow.APPLICATION).offsets.history:
+            offsets = {t: commit.get(TopicPartition(t, task_id.partition)) for t in tops}
+            if None in offsets.values():
+                continue
+            consumed = 0
+            for coordinates in trace:
+                source, _, text = coordinates.rpartition(":")
+                at = offsets[source]
+                assert at is not None
+                assert at.offset is not None
+                consumed += int(text) < at.offset
+            points.add(expected.counts[topic][consumed])
+        return points
+
+    def _check_repartitioning(self) -> None:
+        """What the first sub-topology sent, per origin, is what the second one read."""
+        for partition in range(self._partitions):
+            wanted = list(self._expected[TaskId(0, partition)].outputs.get(flow.REPARTITION, ()))
+            prefix = f"o-{partition}-".encode()
+            found: list[Output] = []
+            for target in range(self._partitions):
+                found += [
+                    _output(e)
+                    for e in self._history(flow.REPARTITION, target)
+                    if e.record is not None
+                    and _is_committed(e)
+                    and (e.record.value() or b"").startswith(prefix)
+                ]
+            number = {record: i for i, record in enumerate(wanted)}
+            _same(
+                f"repartition records from {partition}",
+                sorted(found, key=lambda r: number.get(r, -1)),
+                wanted,
+            )
+
+    # ------------------------------------------------------------------ O2, O4: changelogs, disks
+
+    def _check_directory(self, where: str, task_id: TaskId, directory: Directory) -> None:
+        raw = directory.rows.get(b"\x00meta")
+        if raw is None:
+            return
+        meta = msgspec.msgpack.decode(raw, type=StoredMeta)
+        sub_topology = self._schedule.topology.sub_topologies[task_id.sub_topology]
+        folded = self._fold(sub_topology, task_id, meta.positions)
+        for spec in sub_topology.stores:
+            if spec.in_memory or spec.name not in meta.positions:
+                continue
+            prefix = b"\x01" + meta.numbers[spec.name].to_bytes(2, "big")
+            rows = {
+                key[len(prefix) :]: value
+                for key, value in directory.rows.scan(prefix, prefix + b"\xff" * 40)
+            }
+            _same(
+                f"{where}: rows of {spec.name!r} in {task_id} at {meta.positions[spec.name]}",
+                comparable(spec.name, rows),
+                comparable(spec.name, folded[spec.name]),
+            )
+
+    def _fold(
+        self, sub_topology: SubTopology, task_id: TaskId, positions: dict[str, int]
+    ) -> dict[str, dict[bytes, bytes]]:
+        """Rows after the committed changelog records below the positions, or after all of them."""
+        key = (task_id, tuple(positions.get(s.name, -1) for s in sub_topology.stores))
+        if key in self._folds:
+            return self._folds[key]
+        task = new_task(sub_topology, task_id, self._partitions)
+        state: TaskState = task.state
+        for spec in sub_topology.stores:
+            topic = f"{flow.APPLICATION}-{spec.name}-changelog"
+            end = positions.get(spec.name)
+            writes = [
+                LoggedWrite(
+                    e.record.key() or b"",
+                    e.record.value(),
+                    max(e.record.timestamp()[1], 0),
+                    e.record.headers(),
+                )
+                for e in self._history(topic, task_id.partition)
+                if e.record is not None and _is_committed(e) and (end is None or e.offset < end)
+            ]
+            state.restore(spec.name, writes, 0)
+        folded = self._folds[key] = rows_of(state)
+        task.close()
+        return folded
+
+    def _history(self, topic: str, partition: int) -> list[LogEntry]:
+        log = self._cluster.log_or_none(TopicPartition(topic, partition))
+        return [] if log is None else log.history
+
+
+def _check_repeats(
+    where: str, visible: Iterable[LogEntry], wanted: Sequence[Output], points: set[int]
+) -> None:
+    """At-least-once: a writer goes on where it was, or goes back to a cut that was committed.
+
+    So whatever is repeated was not committed when its writer started over, and no wrong value is
+    ever visible.
+    """
+    number = {record: i for i, record in enumerate(wanted)}
+    at: dict[str, int] = {}
+    for entry in visible:
+        i = number.get(_output(entry))
+        if i is None:
+            raise Wrong(f"outputs {where}: {_output(entry)} is not in the reference")
+        if i != at.get(entry.writer, -1) and i not in points:
+            raise Wrong(
+                f"outputs {where}: {entry.writer} wrote number {i}; it was at"
+                f" {at.get(entry.writer)}, and commits ended at {sorted(points)}"
+            )
+        at[entry.writer] = i + 1
+
+
+def _is_committed(entry: LogEntry) -> bool:
+    return entry.transaction is None or bool(entry.transaction.is_committed)
+
+
+def _output(entry: LogEntry) -> Output:
+    record = entry.record
+    assert record is not None
+    return Output(record.key(), record.value(), record.timestamp()[1])
+
+
+def _same(what: str, found: Any, wanted: Any) -> None:
+    if found != wanted:
+        raise Wrong(f"{what} differ:{_difference(found, wanted)}")
+
+
+def _difference(found: Any, wanted: Any, path: str = "") -> str:
+    """The places where two nested values differ, one per line."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = list(dict.fromkeys((*found, *wanted)))
+        return "".join(
+            _difference(found.get(k, _ABSENT), wanted.get(k, _ABSENT), f"{path}[{k!r}]")
+            for k in keys
+            if found.get(k, _ABSENT) != wanted.get(k, _ABSENT)
+        )
+    if isinstance(found, list) and isinstance(wanted, list):
+        at = next(
+            (i for i, (f, w) in enumerate(zip(found, wanted, strict=False)) if f != w),
+            min(len(found), len(wanted)),
+        )
+        return (
+            f"\n  {path} first at {at} of {len(found)} (wanted {len(wanted)}):"
+            f"\n    found  {found[at : at + 3]}\n    wanted {wanted[at : at + 3]}"
+        )
+    return f"\n  {path} found {found!r}, wanted {wanted!r}"
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()

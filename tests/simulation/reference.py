@@ -1,0 +1,164 @@
+"""What an uninterrupted, sequential run computes: the same operators, one record after the other.
+
+The order in which a task took records from its input topics comes from the trace store (see
+:mod:`tests.simulation.flow`); everything else follows. Results are kept, because many schedules
+share inputs and order.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from logstate.changelog.state import TaskState
+from logstate.clock import ManualClock
+from logstate.partitioner import partition_of
+from logstate.records import ProducedRecord, TaskId, TopicPartition
+from logstate.task import Task
+from logstate.testing.fetched import StoredRecord
+from logstate.topology.plan import SubTopology
+from tests.simulation import flow
+
+_KEPT_MAX = 4_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One record consumed by a task."""
+
+    topic: str
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """One record as it stands in a log."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one task must have produced and kept after its steps."""
+
+    #: topic -> records, in order
+    outputs: Mapping[str, tuple[Output, ...]]
+    #: topic -> number of its records after each number of steps
+    counts: Mapping[str, tuple[int, ...]]
+    #: store -> rows
+    rows: Mapping[str, Mapping[bytes, bytes]]
+    clocks: Mapping[str, int]
+
+
+class Reference:
+    """Expected results by task and order of consumption."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[object, Expected] = OrderedDict()
+
+    def expected(
+        self,
+        variant: str,
+        task_id: TaskId,
+        partitions: int,
+        steps: Sequence[Step],
+    ) -> Expected:
+        """What the task computes from these records, in this order."""
+        key = (variant, task_id, partitions, tuple(steps))
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = _compute(variant, task_id, partitions, steps)
+            if len(self._kept) > _KEPT_MAX:
+                self._kept.popitem(last=False)
+        return found
+
+
+def new_task(sub_topology: SubTopology, task_id: TaskId, partitions: int) -> Task:
+    """A task on its own, with its state in memory."""
+    topics = [
+        f"{flow.APPLICATION}-{ref.name}" if ref.is_internal else ref.name
+        for ref in sub_topology.source_topics
+    ]
+    return Task(
+        task_id,
+        [sub_topology],
+        [TopicPartition(topic, task_id.partition) for topic in topics],
+        application_id=flow.APPLICATION,
+        clock=ManualClock(0),
+        open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
+        partition_counts={
+            topic: partitions
+            for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION, *flow.OUTPUTS)
+        },
+        waits_for_empty_partitions=False,
+    )
+
+
+def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
+    """Store -> its rows as the task sees them."""
+    return {name: dict(rows.scan()) for name, rows in state._rows.items()}
+
+
+def comparable(store: str, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Rows that depend on nothing but what was consumed, in which order.
+
+    Left out: the count of changes that a suppress buffer keeps to notice a rollback.
+    """
+    if store == flow.SUPPRESSED:
+        return {key: value for key, value in rows.items() if key != b"v"}
+    return dict(rows)
+
+
+def comparable_clocks(clocks: Mapping[str, int]) -> dict[str, int]:
+    """Clocks of event time; when an operator looked last is wall-clock time."""
+    return {
+        name: time for name, time in clocks.items() if time >= 0 and not name.endswith("-next-look")
+    }
+
+
+def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Step]) -> Expected:
+    topology = flow.topology(variant, in_memory=False)
+    sub_topology = next(s for s in topology.sub_topologies if s.id == task_id.sub_topology)
+    task = new_task(sub_topology, task_id, partitions)
+    task.set_clocks({}, {})
+    outputs: dict[str, list[Output]] = {}
+    counts: dict[str, list[int]] = {topic: [0] for topic in flow.OUTPUTS}
+    for step in steps:
+        record = StoredRecord(
+            step.topic, task_id.partition, step.offset, step.key, step.value, step.timestamp
+        )
+        task.add_records(TopicPartition(step.topic, task_id.partition), [record])
+        assert task.process(1) == 1
+        for produced in task.outputs:
+            outputs.setdefault(produced.topic, []).append(_logged(produced, partitions, task_id))
+        task.outputs.clear()
+        for topic, sofar in counts.items():
+            sofar.append(len(outputs.get(topic, ())))
+    commit = task.freeze()
+    expected = Expected(
+        {topic: tuple(records) for topic, records in outputs.items()},
+        {topic: tuple(sofar) for topic, sofar in counts.items()},
+        {name: comparable(name, rows) for name, rows in rows_of(task.state).items()},
+        comparable_clocks(commit.generation.clocks),
+    )
+    task.close()
+    return expected
+
+
+def _logged(record: ProducedRecord, partitions: int, task_id: TaskId) -> Output:
+    """The record as its log holds it; event time 0 cannot travel as 0."""
+    is_internal = record.topic == flow.REPARTITION
+    timestamp = record.timestamp or (-1 if is_internal else 1)
+    if not is_internal:
+        where = record.partition
+        if where is None:
+            assert record.key is not None
+            where = partition_of(record.key, partitions)
+        assert where == task_id.partition, "an output partition has two writers"
+    return Output(record.key, record.value, timestamp)

@@ -1,0 +1,310 @@
+"""One schedule: chaos as drawn, then quiet until everything is processed, then a clean end.
+
+Everything random comes from the seed; nothing depends on the machine, on hash seeds or on time.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from logstate.clock import ManualClock
+from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.testing import FakeCluster, Fault as CallFault
+from logstate.worker_config import WorkerConfig
+from tests.simulation import dataset, flow
+from tests.simulation.dataset import Input
+from tests.simulation.slot import Ordered, Slot
+from tests.simulation.swarm import Fault, Swarm
+
+#: wall clock at the start: far from 0, which the client would replace
+START_MS = 1_000_000_000
+#: turns of the quiet phase after which a schedule counts as stuck
+QUIET_TURNS_MAX = 3_000
+#: longest a frozen process or a waiting message is left alone
+_ERRORS: dict[str, type[LogstateError]] = {
+    "abortable": AbortableError,
+    "fenced": FencedError,
+    "retriable": RetriableError,
+    "broker": BrokerError,
+}
+
+
+class Stuck(AssertionError):
+    """The application does not come to an end although nothing goes wrong any more."""
+
+
+class Schedule:
+    """Runs a swarm configuration; examine ``cluster``, ``slots`` and ``counters`` afterwards."""
+
+    def __init__(
+        self, swarm: Swarm, *, partitions: int = 2, inputs: Sequence[Input] | None = None
+    ) -> None:
+        self.swarm = swarm
+        self.partitions = partitions
+        self.counters: Counter[str] = Counter()
+        self.trace = 0
+        self.clock = ManualClock(START_MS)
+        self.inputs = list(
+            dataset.inputs(swarm.seed % dataset.COUNT, partitions=partitions)
+            if inputs is None
+            else inputs
+        )
+        self._random = random.Random(f"schedule-{swarm.seed}")
+        self.cluster = FakeCluster(
+            dict.fromkeys((flow.ORDERS, flow.PRICES, *flow.OUTPUTS), partitions),
+            clock=self.clock,
+            group_protocol=swarm.group_protocol,
+            transaction_timeout_ms=swarm.transaction_timeout_ms,
+            session_timeout_ms=swarm.session_timeout_ms,
+            delays_markers=swarm.delays_markers,
+            buffers_sends=swarm.buffers_sends,
+            fetch_records_max=swarm.fetch_records_max,
+            splits_assignments=swarm.splits_assignments,
+            seed=swarm.seed,
+        )
+        self.topology = flow.topology(swarm.variant, in_memory=swarm.in_memory)
+        self.slots = [self._slot(number) for number in range(swarm.workers)]
+        self._waiting = list(self.inputs)
+        self._faults = list(swarm.faults)
+        self.log: list[str] | None = None
+
+    def _slot(self, number: int) -> Slot:
+        swarm = self.swarm
+        config = WorkerConfig(
+            application_id=flow.APPLICATION,
+            transactional_id=f"{flow.APPLICATION}-{number}",
+            guarantee=swarm.guarantee,
+            changelog_writes=swarm.changelog_writes,
+            commit_interval_ms=swarm.commit_interval_ms,
+            checkpoint_interval_ms=swarm.checkpoint_interval_ms,
+            checkpoint_rows_max=swarm.checkpoint_rows_max,
+            purge_interval_ms=swarm.purge_interval_ms,
+            aborts_max=1_000,
+        )
+        return Slot(number, self.cluster, self.topology, config, self.clock, self.counters)
+
+    # ------------------------------------------------------------------ the phases
+
+    def run(self) -> None:
+        """All three phases. Raises what the engine raises, or Stuck."""
+        try:
+            self._run()
+        finally:
+            for slot in self.slots:
+                if slot.is_running:
+                    slot.remove()
+
+    def _run(self) -> None:
+        if not self.swarm.arrives_late:
+            self._write_inputs(len(self._waiting))
+        for slot in self.slots:
+            slot.start()
+        for turn in range(self.swarm.turns):
+            self._turn(turn)
+        self._quiet()
+        self._finish()
+
+    def _turn(self, turn: int) -> None:
+        swarm, rng = self.swarm, self._random
+        while self._faults and self._faults[0].turn <= turn:
+            self._inflict(self._faults.pop(0), turn)
+        for slot in self.slots:
+            if not slot.is_running and turn >= slot.starts_at_turn:
+                slot.start()
+        if self._waiting and rng.random() < 0.5:
+            self._write_inputs(rng.randint(1, 2))
+        if rng.random() < swarm.arrival_rate:
+            self._something_arrives()
+        self._pass_time(swarm.turn_ms)
+        slot = rng.choice(self.slots)
+        self._advance(slot, rng.randint(1, swarm.burst), turn)
+
+    def _advance(self, slot: Slot, steps: int, turn: int) -> None:
+        for _ in range(steps):
+            if not slot.is_running or slot.frozen_until_ms > self.clock.wall_clock_ms():
+                return
+            name = slot.step()
+            self.trace = zlib.crc32(name.encode(), self.trace + slot.number)
+            if self.log is not None:
+                self.log.append(f"turn {turn:4d}  slot {slot.number}  {name}")
+            if not slot.is_running:
+                slot.starts_at_turn = turn + 1 + self._random.randrange(self.swarm.restart_turns)
+            if slot.is_idle:
+                return
+
+    def _quiet(self) -> None:
+        """Nothing goes wrong any more: it must come to an end."""
+        self._write_inputs(len(self._waiting))
+        for turn in range(QUIET_TURNS_MAX):
+            for slot in self.slots:
+                slot.ordered = []
+                slot.disk.kills = None
+                slot.frozen_until_ms = 0
+                if not slot.is_running:
+                    slot.start()
+            while self.cluster.transactions.pending:
+                self.cluster.deliver_marker()
+            while self.cluster.transactions.late:
+                self.cluster.deliver_late_end()
+            for producer in list(self.cluster.sending):
+                self.cluster.arrive(producer, 1_000)
+            self._pass_time(40)
+            for slot in self.slots:
+                self._advance(slot, 40, self.swarm.turns + turn)
+            if self._is_done():
+                self.counters["quiet_turns"] += turn
+                return
+        raise Stuck(f"not done after {QUIET_TURNS_MAX} quiet turns: {self._progress()}")
+
+    def _finish(self) -> None:
+        """Everybody stops cleanly: what was processed is committed and applied."""
+        for slot in self.slots:
+            if slot.worker is not None:
+                slot.worker.stop()
+            for _ in range(1_000):
+                if not slot.is_running:
+                    break
+                slot.step()
+            else:
+                raise Stuck(f"slot {slot.number} does not stop")
+        while self.cluster.transactions.pending:
+            self.cluster.deliver_marker()
+
+    # ------------------------------------------------------------------ progress
+
+    def _is_done(self) -> bool:
+        return all(left == 0 for left in self._progress().values())
+
+    def _progress(self) -> dict[str, int]:
+        """Committed records that the group has not consumed yet."""
+        committed = self.cluster.group(flow.APPLICATION).offsets.committed
+        left = {}
+        for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION):
+            for partition in range(self.partitions):
+                tp = TopicPartition(topic, partition)
+                log = self.cluster.log_or_none(tp)
+                if log is None:
+                    left[str(tp)] = 1
+                    continue
+                offset = committed[tp].offset if tp in committed else 0
+                last = log.last_committed_offset()
+                left[str(tp)] = max(0, last + 1 - (offset or 0))
+        return left
+
+    # ------------------------------------------------------------------ the world
+
+    def _pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.cluster.tick()
+
+    def _write_inputs(self, count: int) -> None:
+        records, self._waiting = self._waiting[:count], self._waiting[count:]
+        if not self.swarm.inputs_are_transactional:
+            for record in records:
+                self._append(record)
+            return
+        producer = self.cluster.transactional_producer("upstream")
+        producer.init_transactions()
+        for start in range(0, len(records), 3):
+            chunk = records[start : start + 3]
+            if self._random.random() < 0.3:
+                producer.begin()
+                producer.produce([_as_produced(r, b"aborted") for r in chunk])
+                producer.flush()
+                producer.abort()
+            producer.begin()
+            producer.produce([_as_produced(r) for r in chunk])
+            producer.commit()
+
+    def _append(self, record: Input) -> None:
+        # Straight into the log: a client would replace event time 0.
+        topic, partition, key, value, timestamp = record
+        log = self.cluster.log(TopicPartition(topic, partition))
+        log.append(key, value, timestamp, None, self.clock.wall_clock_ms(), writer="inputs")
+
+    def _something_arrives(self) -> None:
+        rng = self._random
+        transactions = self.cluster.transactions
+        if transactions.pending:
+            self.cluster.deliver_marker(rng.randrange(len(transactions.pending)))
+        if transactions.late and rng.random() < 0.5:
+            self.cluster.deliver_late_end(rng.randrange(len(transactions.late)))
+            self.counters["late_ends"] += 1
+        if self.cluster.sending:
+            producers = list(self.cluster.sending)
+            self.cluster.arrive(rng.choice(producers), rng.randint(1, 4))
+
+    # ------------------------------------------------------------------ faults
+
+    def _inflict(self, fault: Fault, turn: int) -> None:
+        slot = self.slots[fault.slot]
+        if fault.kind in ("clean", "rebalance", "time_out"):
+            self._inflict_on_cluster(fault)
+            return
+        if not slot.is_running:
+            return
+        self.counters[fault.kind] += 1
+        if fault.kind.startswith("crash"):
+            slot.crash_damage = fault.disk
+        match fault.kind:
+            case "crash":
+                slot.crash()
+                slot.starts_at_turn = turn + self._random.randrange(self.swarm.restart_turns)
+            case "crash_at":
+                order = Ordered(fault.step, is_carried_out=fault.is_carried_out, error=None)
+                slot.ordered.append(order)
+            case "crash_in_write":
+                slot.disk.kills = "after" if fault.is_carried_out else "before"
+            case "zombie":
+                slot.frozen_until_ms = self.clock.wall_clock_ms() + fault.amount
+            case "expel":
+                self._expel(slot)
+            case "restart":
+                assert slot.worker is not None
+                slot.worker.stop()
+            case "lost_reply":
+                error = _ERRORS[fault.error](f"injected: {fault.step}")
+                slot.ordered.append(
+                    Ordered(fault.step, is_carried_out=fault.is_carried_out, error=error)
+                )
+            case "repeated_end":
+                self.cluster.faults.add(CallFault(fault.step, is_repeated=True))
+            case "slow":
+                slot.clock.slow_ms = fault.amount
+            case "clock_jump":
+                slot.clock.error_ms = (fault.amount - 300) * 1_000
+
+    def _inflict_on_cluster(self, fault: Fault) -> None:
+        self.counters[fault.kind] += 1
+        if fault.kind == "time_out":
+            self._pass_time(self.swarm.transaction_timeout_ms + 1)
+        elif fault.kind == "rebalance":
+            for group in self.cluster.groups.values():
+                group.rebalance()
+        else:
+            for name in list(self.cluster.topics):
+                if name.endswith("-changelog"):
+                    self.cluster.clean(name)
+
+    def _expel(self, slot: Slot) -> None:
+        """The group's coordinator did not hear of the member in time."""
+        if slot.consumer is not None:
+            self.cluster.group(flow.APPLICATION).leave(slot.consumer.member_id())
+
+
+def _as_produced(record: Input, value: bytes | None = None) -> ProducedRecord:
+    topic, partition, key, own_value, timestamp = record
+    # Event time 0 cannot be produced; see FakeCluster.
+    return ProducedRecord(topic, partition, key, value or own_value, timestamp or 1)
+
+
+def without(swarm: Swarm, dropped: Iterable[int]) -> Swarm:
+    """The same schedule with some faults left out."""
+    gone = set(dropped)
+    kept = tuple(fault for i, fault in enumerate(swarm.faults) if i not in gone)
+    return replace(swarm, faults=kept)

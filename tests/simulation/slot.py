@@ -1,0 +1,262 @@
+"""A place where a worker runs: its disk stays, its processes come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from logstate.bound_plan import BoundPlan
+from logstate.changelog.state import TaskState
+from logstate.clock import ManualClock
+from logstate.errors import LogstateError
+from logstate.global_stores import GlobalStores
+from logstate.owned_task import OwnedTask, Stage
+from logstate.seams import GroupConsumer, Polled, Step
+from logstate.task import Task
+from logstate.testing import FakeCluster, FakeProcess, ProcessKilled
+from logstate.topology.plan import Topology
+from logstate.worker import Worker
+from logstate.worker_config import WorkerConfig
+from tests.simulation.clock import ProcessClock
+from tests.simulation.disk import Disk
+from tests.simulation.silent_observer import SilentObserver
+
+#: steps of a commit after which the outcome on the log is open or decided
+_COMMITTING = frozenset({"flush", "flush_plain", "group_metadata", "send_offsets", "commit"})
+_NOTHING = Polled()
+_REPLACING = frozenset({"abort", "close_producer", "new_producer", "init_transactions"})
+
+
+class Ordered:
+    """Something ordered for the next step of a name."""
+
+    def __init__(self, step: str, *, is_carried_out: bool, error: LogstateError | None) -> None:
+        self.step = step
+        self.is_carried_out = is_carried_out
+        #: None: the process dies there
+        self.error = error
+
+
+class Slot:
+    """Runs one worker step by step, kills it, starts the next."""
+
+    def __init__(
+        self,
+        number: int,
+        cluster: FakeCluster,
+        topology: Topology,
+        config: WorkerConfig,
+        world: ManualClock,
+        counters: Counter[str],
+    ) -> None:
+        self.number = number
+        self.disk = Disk()
+        self.clock = ProcessClock(world)
+        self.worker: Worker | None = None
+        self.pending: Step | None = None
+        self.ordered: list[Ordered] = []
+        #: the last call was a poll that brought nothing
+        self.is_idle = False
+        #: what a crash does to the disk
+        self.crash_damage = ""
+        #: not scheduled before this time
+        self.frozen_until_ms = 0
+        #: turn of the scheduler at which a stopped slot starts again
+        self.starts_at_turn = 0
+        self.starts = 0
+        #: the error an ordered fault raised, which may end the worker
+        self._injected = False
+        self._cluster = cluster
+        self._topology = topology
+        self._config = config
+        self._counters = counters
+        #: the member of the group, once there is one
+        self.consumer: GroupConsumer | None = None
+        self._observer = SilentObserver()
+        self._is_open = False
+        self._process: FakeProcess | None = None
+        self._steps: Any = None
+
+    @property
+    def is_running(self) -> bool:
+        """A process lives here."""
+        return self.worker is not None
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """A new process."""
+        self.starts += 1
+        self._process = self._cluster.process(f"slot-{self.number}.{self.starts}")
+        self._injected = False
+        self._observer = SilentObserver()
+        self._is_open = False
+        self.worker = Worker(
+            self._topology,
+            self._config,
+            self._process,
+            self.clock,
+            new_task=self._new_task,
+            destroy_state=lambda owned: self.disk.quarantine(owned.task_id),
+            drive=_no_callbacks,
+            observer=self._observer,
+        )
+        self._steps = self.worker.run()
+        self.pending = next(self._steps)
+
+    def step(self) -> str:
+        """Make the pending call and run to the next one; returns the name of the call."""
+        step = self.pending
+        assert step is not None
+        error: Exception | None = None
+        result = None
+        order = self._take_order(step.name)
+        if order is not None and order.error is None and not order.is_carried_out:
+            self.crash()
+            return step.name
+        try:
+            if order is None or order.is_carried_out:
+                result = step.call(*step.arguments)
+        except Exception as exc:  # noqa: BLE001  the worker decides what an error means
+            error = exc
+        self._watch(step.name, result)
+        if order is not None:
+            if order.error is None:
+                self.crash()
+                return step.name
+            self._counters["replies_lost"] += 1
+            self._injected = True
+            error = error or order.error
+        self._go_on(result, error)
+        return step.name
+
+    def _watch(self, name: str, result: Any) -> None:
+        self.is_idle = name == "poll" and result == _NOTHING
+        if name == "group_consumer":
+            self.consumer = result
+        elif name == "begin":
+            self._is_open = True
+        elif name in ("commit", "abort", "init_transactions"):
+            self._is_open = False
+
+    def _go_on(self, result: Any, error: Exception | None) -> None:
+        try:
+            steps = self._steps
+            self.pending = steps.send(result) if error is None else steps.throw(error)
+        except StopIteration:
+            self._ended("stops")
+            return
+        except ProcessKilled:
+            pass
+        except LogstateError:
+            if not self._injected:
+                raise
+            # A fault of the brokers that the worker does not survive: somebody starts it again.
+            self._ended("exits")
+            return
+        assert self._process is not None
+        if self._process.is_killed:  # by its disk, in the middle of a write
+            self._counters["crashes_in_disk_write"] += 1
+            self.crash()
+
+    def _ended(self, kind: str) -> None:
+        assert self._process is not None
+        self._counters[kind] += 1
+        self._process.kill()
+        self.disk.release()
+        self._forget()
+
+    def crash(self) -> None:
+        """Kill the process where it stands."""
+        self._count_crash()
+        self.remove()
+
+    def remove(self) -> None:
+        """The process is gone; a schedule that failed removes what is left of it."""
+        assert self._process is not None
+        self._process.kill()
+        # Unwinding runs its `finally` blocks, but every call of theirs fails: nothing happens.
+        try:
+            while True:
+                self._steps.throw(ProcessKilled(self._process.name))
+        except (ProcessKilled, StopIteration):
+            pass
+        self.disk.release()
+        if self.crash_damage == "tail":
+            self.disk.lose_tail(2)
+        elif self.crash_damage == "everything":
+            self.disk.lose_everything()
+        if self.crash_damage:
+            self._counters[f"crashes_with_{self.crash_damage}_of_disk_lost"] += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        self.worker = None
+        self.pending = None
+        self.consumer = None
+        self._steps = None
+        self.ordered = []
+        self.crash_damage = ""
+        self.frozen_until_ms = 0
+        self.clock.slow_ms = 0
+        self.disk.kills = None
+
+    # ------------------------------------------------------------------ looking on
+
+    def _count_crash(self) -> None:
+        self._counters["crashes"] += 1
+        step, tasks = self.pending, self._observer.tasks
+        assert step is not None
+        kinds = []
+        if self._is_open:
+            kinds.append("transaction_open")
+        if step.name in _COMMITTING and tasks:
+            kinds.append("committing")
+        if step.name in _REPLACING:
+            kinds.append("replacing_producer")
+        stages = {owned.stage for owned in tasks.values()}
+        if Stage.RESTORING in stages:
+            kinds.append("restoring")
+        if not stages:
+            kinds.append("without_tasks")
+        elif not kinds:
+            kinds.append("otherwise")
+        for kind in kinds:
+            self._counters[f"crashes_{kind}"] += 1
+
+    def _take_order(self, name: str) -> Ordered | None:
+        for i, order in enumerate(self.ordered):
+            if order.step == name:
+                return self.ordered.pop(i)
+        return None
+
+    # ------------------------------------------------------------------ tasks
+
+    def _new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
+        sub_topology = plan.sub_topology(owned.task_id)
+        process = self._process
+        assert process is not None
+
+        def open_state(task: Task) -> TaskState:
+            return TaskState(
+                sub_topology.stores,
+                task,
+                backend=self.disk.open(owned.task_id, process),
+                logs_every_write=self._config.changelog_writes == "update",
+                publishes_views=False,
+            )
+
+        return Task(
+            owned.task_id,
+            [sub_topology],
+            owned.partitions,
+            application_id=plan.application_id,
+            clock=self.clock,
+            open_state=open_state,
+            global_stores=globals_.stores,
+            partition_counts=plan.partition_counts,
+        )
+
+
+def _no_callbacks(_: object) -> None:
+    raise AssertionError("a fake cluster reports rebalances in Polled.rebalances")

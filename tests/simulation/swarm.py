@@ -1,0 +1,186 @@
+"""What varies between schedules: configuration, rates, and the faults that will happen.
+
+Every seed draws its own subset (swarm testing), so that rare combinations occur. The faults are
+drawn before the run: leaving one out changes nothing else, which is what makes shrinking work.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from logstate.worker_config import ChangelogWrites, Guarantee
+from tests.simulation.flow import VARIANTS
+
+#: calls of a worker at which a crash can be ordered
+CRASH_STEPS = (
+    "produce",
+    "flush",
+    "group_metadata",
+    "send_offsets",
+    "commit",
+    "begin",
+    "committed",
+    "end_offsets",
+    "restore_assign",
+    "restore_poll",
+    "restore_position",
+    "start",
+    "poll",
+    "abort",
+    "init_transactions",
+    "pause",
+    "subscribe",
+    "create_topics",
+)
+#: calls whose answer can get lost, with the errors a client reports then
+LOST_REPLIES = {
+    "send_offsets": ("abortable", "fenced", "retriable"),
+    "commit": ("abortable", "fenced", "retriable"),
+    "abort": ("abortable", "fenced", "retriable"),
+    "flush": ("abortable", "fenced"),
+    "produce": ("abortable", "fenced"),
+    "begin": ("fenced",),
+    "committed": ("retriable",),
+    "poll": ("fenced", "retriable"),
+    "start": ("retriable",),
+    "end_offsets": ("broker",),
+    "init_transactions": ("broker",),
+}
+FAULTS = (
+    "crash",
+    "crash_at",
+    "crash_in_write",
+    "zombie",
+    "expel",
+    "rebalance",
+    "restart",
+    "lost_reply",
+    "repeated_end",
+    "time_out",
+    "slow",
+    "clock_jump",
+    "clean",
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong at a turn of the scheduler."""
+
+    turn: int
+    kind: str
+    slot: int
+    #: name of a step, or a duration in ms
+    step: str = ""
+    amount: int = 0
+    #: of an interrupted call: it had been carried out
+    is_carried_out: bool = False
+    error: str = ""
+    #: what a crash does to the disk: "", "tail", "everything"
+    disk: str = ""
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """One schedule's configuration."""
+
+    seed: int
+    variant: str
+    guarantee: Guarantee
+    changelog_writes: ChangelogWrites
+    group_protocol: Literal["consumer", "classic"]
+    in_memory: bool
+    workers: int
+    commit_interval_ms: int
+    checkpoint_interval_ms: int
+    checkpoint_rows_max: int
+    purge_interval_ms: int
+    fetch_records_max: int
+    delays_markers: bool
+    buffers_sends: bool
+    splits_assignments: bool
+    transaction_timeout_ms: int
+    session_timeout_ms: int
+    #: the inputs arrive while the workers run, instead of being there before
+    arrives_late: bool
+    #: the inputs are written in transactions, some of them aborted
+    inputs_are_transactional: bool
+    #: steps a worker makes before another one's turn
+    burst: int
+    turn_ms: int
+    #: chance per turn that a waiting marker, request or record arrives
+    arrival_rate: float
+    restart_turns: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def turns(self) -> int:
+        """Length of the chaos phase."""
+        return self.faults[-1].turn + 1 if self.faults else 0
+
+
+def draw(seed: int) -> Swarm:
+    """The configuration of a seed."""
+    rng = random.Random(f"swarm-{seed}")
+    workers = rng.choice((2, 2, 2, 3))
+    return Swarm(
+        seed=seed,
+        variant=rng.choice(VARIANTS),
+        guarantee=rng.choice(("exactly_once", "exactly_once", "at_least_once")),
+        changelog_writes=rng.choice(("commit", "commit", "update")),
+        group_protocol=rng.choice(("consumer", "consumer", "classic")),
+        in_memory=rng.random() < 0.15,
+        workers=workers,
+        commit_interval_ms=rng.choice((1, 10, 30, 60)),
+        checkpoint_interval_ms=rng.choice((0, 20, 200, 10_000)),
+        checkpoint_rows_max=rng.choice((3, 30, 200_000)),
+        purge_interval_ms=rng.choice((10, 100, 30_000)),
+        fetch_records_max=rng.choice((1, 2, 4, 50)),
+        delays_markers=rng.random() < 0.7,
+        buffers_sends=rng.random() < 0.5,
+        splits_assignments=rng.random() < 0.3,
+        transaction_timeout_ms=rng.choice((150, 1_000, 10_000)),
+        session_timeout_ms=rng.choice((100, 400)),
+        arrives_late=rng.random() < 0.6,
+        inputs_are_transactional=rng.random() < 0.4,
+        burst=rng.choice((3, 8, 20)),
+        turn_ms=rng.choice((1, 4, 10)),
+        arrival_rate=rng.choice((0.05, 0.3, 0.8)),
+        restart_turns=rng.choice((1, 5, 20)),
+        faults=_faults(rng, workers),
+    )
+
+
+def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
+    allowed = [kind for kind in FAULTS if rng.random() < 0.6]
+    crashes = rng.randint(2, 8)
+    others = rng.randint(0, 6) if allowed else 0
+    kinds = rng.choices(("crash", "crash_at", "crash_at", "crash_in_write"), k=crashes)
+    if allowed:
+        kinds += rng.choices(allowed, k=others)
+    rng.shuffle(kinds)
+    turn = rng.randint(5, 15)
+    faults = []
+    gap = rng.choice((6, 12, 20))
+    for kind in kinds:
+        turn += rng.randint(1, gap)
+        faults.append(_fault(rng, kind, turn, rng.randrange(workers)))
+    return tuple(faults)
+
+
+def _fault(rng: random.Random, kind: str, turn: int, slot: int) -> Fault:
+    disk = ""
+    if kind.startswith("crash") and rng.random() < 0.25:
+        disk = rng.choice(("tail", "tail", "everything"))
+    step, error = "", ""
+    if kind == "crash_at":
+        step = rng.choice(CRASH_STEPS)
+    elif kind == "lost_reply":
+        step = rng.choice(list(LOST_REPLIES))
+        error = rng.choice(LOST_REPLIES[step])
+    elif kind == "repeated_end":
+        step = rng.choice(("commit", "commit", "abort"))
+    amount = rng.choice((30, 150, 500, 1_500))
+    return Fault(turn, kind, slot, step, amount, rng.random() < 0.5, error, disk)
