@@ -21,6 +21,7 @@ from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
 from logstate.client_config import check_user_config
 from logstate.clock import Clock, SystemClock
+from logstate.error_handlers import ErrorHandlers
 from logstate.errors import ConfigError, StoreUnavailableError
 from logstate.global_stores import GlobalStores
 from logstate.metrics import Metrics
@@ -67,6 +68,8 @@ class Application:
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
         static_membership: keep partitions over a restart within the session time-out (KIP-345).
         slot: tells instances apart that share one ``state_dir``.
+        error_handlers: what to do with records that do not decode or cannot be processed; by
+            default the application stops before them.
         restore_listener: told about the progress of restores, in the worker's thread.
 
     Raises:
@@ -93,6 +96,7 @@ class Application:
         static_membership: bool = False,
         slot: int = 0,
         restore_listener: RestoreListener | None = None,
+        error_handlers: ErrorHandlers | None = None,
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -127,6 +131,7 @@ class Application:
         )
         self.transactional_id = config.transactional_id
         self._config = config
+        self._error_handlers = error_handlers
         self._cluster = cluster or self._kafka_cluster(group_protocol)
         self._worker = self._new_worker(restore_listener)
         self._thread: threading.Thread | None = None
@@ -316,6 +321,7 @@ class Application:
             open_state=open_state,
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
+            error_handlers=self._error_handlers,
         )
 
     def _destroy_state(self, owned: OwnedTask) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from logstate.errors import RecordError, RegistryError, StoreError
+from logstate.errors import ConfigError, RecordError, RegistryError, StoreError
 from logstate.queues import PartitionQueue
 from logstate.record_errors import failed, undecodable, without_timestamp
+from logstate.record_guard import RetryLater
 from logstate.records import FetchedRecord
 from logstate.topology.plan import CompiledSource
 
@@ -77,6 +78,7 @@ def run_queue(
             task.timestamp = timestamp
             task.headers = headers
             task.offset = offset  # type: ignore[assignment]  # fetched records have one
+            task.fetched = record
             process(key, value, timestamp, headers)
             due = punctuations.next_stream_time
             if due is not None and due <= stream_time:
@@ -87,13 +89,16 @@ def run_queue(
             # decoded but not processed is read anew.
             partition_time = max(partition_time, timestamp)
             count += 1
-    except (RegistryError, StoreError, RecordError):
-        raise  # not the record's fault, or said already
-    except Exception as exc:
+    except RetryLater as later:
         assert record is not None
-        if stage is _USER:
-            raise failed(partition, record.offset() or 0, task.task_id, exc) from exc
-        raise undecodable(record, stage, source.name, task.task_id, exc) from exc
+        records.appendleft(record)  # decoded anew then: the function may have changed the value
+        task.blocked_until_ms = later.at_ms
+    except (RegistryError, StoreError, RecordError, ConfigError):
+        raise  # not the record's fault, or said already
+    except Exception as exc:  # noqa: BLE001  decoders and user functions raise anything
+        assert record is not None
+        consumed = _pass_over(task, queue, source, stage, record, exc)
+        count += 1
     finally:
         if consumed >= 0:
             task.consumed[partition] = consumed
@@ -103,9 +108,32 @@ def run_queue(
     return count
 
 
+def _pass_over(
+    task: Task,
+    queue: PartitionQueue,
+    source: CompiledSource,
+    stage: str,
+    record: FetchedRecord,
+    cause: Exception,
+) -> int:
+    """Leave an undecodable record behind if the handler says so; returns the next offset.
+
+    Raises the record's error otherwise.
+    """
+    offset = record.offset() or 0
+    if stage is _USER:
+        raise failed(queue.partition, offset, task.task_id, cause) from cause
+    error = undecodable(record, stage, source.name, task.task_id, cause)
+    if not task.guard.passes_over(record, error, source.name):
+        raise error from cause
+    queue.records.popleft()
+    return offset + 1
+
+
 def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bool:
     """Decode the next record of a queue without processing it; False where there is none."""
-    run_queue(task, queue, source, float("-inf"), 1)
+    while queue.head is None and queue.records:
+        run_queue(task, queue, source, float("-inf"), 1)
     return queue.head is not None
 
 

@@ -20,16 +20,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logstate.batch_loop import decode_head, run_queue
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
+from logstate.error_handlers import ErrorHandlers
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations, Schedules
 from logstate.queue_order import QueueOrder
 from logstate.queues import PartitionQueue
+from logstate.record_guard import RecordGuard
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
 
@@ -55,6 +57,15 @@ class TaskCommit:
         return not self.outputs and not any(self.generation.writes.values())
 
 
+@dataclass(frozen=True)
+class Undo:
+    """What a task was before a record."""
+
+    outputs: int
+    schedules: Schedules
+    dropped: Counter[str]
+
+
 class Task:
     """A :class:`logstate.processing.TaskContext` with a batch loop."""
 
@@ -70,6 +81,7 @@ class Task:
         global_stores: Mapping[str, Any] | None = None,
         partition_counts: Mapping[str, int] | None = None,
         waits_for_empty_partitions: bool = True,
+        error_handlers: ErrorHandlers | None = None,
     ) -> None:
         self.task_id = task_id
         self.application_id = application_id
@@ -86,6 +98,13 @@ class Task:
         self.partition_times: dict[TopicPartition, int] = {}
         self.dropped: Counter[str] = Counter()
         self.processed_total = 0
+        self.skipped_total = 0
+        self.dead_letters_total = 0
+        #: the record at hand as it was read, for error handlers
+        self.fetched: FetchedRecord | None = None
+        #: monotonic time before which nothing is processed: a record waits for its retry
+        self.blocked_until_ms = 0.0
+        self._undo: Undo | None = None
         self.wants_commit = False
         self.has_uncommitted_input = False
         self._clock = clock
@@ -106,6 +125,11 @@ class Task:
         self._sources: dict[str, CompiledSource] = {}
         for sub_topology in sub_topologies:
             self._sources.update(compile_sub_topology(sub_topology, self))
+        self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
+        self._sources = {
+            topic: replace(source, process=self.guard.guarded(source.process))
+            for topic, source in self._sources.items()
+        }
         self._committed_schedules = self.punctuations.schedules()
         self._internal_prefix = application_id + "-"
         self._internal_topics = {
@@ -123,6 +147,10 @@ class Task:
     def store(self, name: str) -> Any:
         store = self.state.stores.get(name)
         return store if store is not None else self._global_stores[name]
+
+    def monotonic_ms(self) -> float:
+        """The monotonic clock, from the Clock seam."""
+        return self._clock.monotonic_ms()
 
     def time_cell(self, name: str) -> TimeCell:
         if self._state is None:
@@ -213,7 +241,11 @@ class Task:
         task must be discarded or its record skipped.
         """
         count = 0
-        while count < limit:
+        if self.blocked_until_ms > 0:
+            if self._clock.monotonic_ms() < self.blocked_until_ms:
+                return 0
+            self.blocked_until_ms = 0.0
+        while count < limit and self.blocked_until_ms == 0:
             chosen, before = self._next_queue()
             if chosen is None:
                 break
@@ -261,6 +293,31 @@ class Task:
         head = self.queues[partition].head
         assert head is not None, "only partitions with a decoded head are ordered"
         return head[0]
+
+    # ------------------------------------------------------------------ one record's rollback
+
+    def begin_record(self) -> None:
+        """Remember everything that the next record may change."""
+        self.state.begin_journal()
+        for held in self._held_back:
+            held.begin_journal()
+        self._undo = Undo(
+            len(self.outputs),
+            self.punctuations.schedules(),
+            self.dropped.copy(),
+        )
+
+    def end_record(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo what the record did."""
+        undo, self._undo = self._undo, None
+        assert undo is not None, "begin_record() comes first"
+        self.state.end_journal(rollback=rollback)
+        for held in self._held_back:
+            held.end_journal(rollback=rollback)
+        if rollback:
+            del self.outputs[undo.outputs :]
+            self.punctuations.go_back_to(undo.schedules)
+            self.dropped = undo.dropped
 
     # ------------------------------------------------------------------ commit
 

@@ -104,10 +104,17 @@ class WorkerObserver:
             catalogue.RECORDS_CONSUMED.name: float(task.processed_total),
             catalogue.DROPPED_RECORDS.name: float(sum(task.dropped.values())),
             catalogue.LATE_RECORDS.name: float(late),
+            catalogue.SKIPPED_RECORDS.name: float(task.skipped_total),
+            catalogue.DEAD_LETTERS.name: float(task.dead_letters_total),
             catalogue.RESTORED_RECORDS.name: float(owned.restored_records),
         }
         seen = self._seen.setdefault(task_id, {})
-        for metric in (catalogue.DROPPED_RECORDS, catalogue.LATE_RECORDS):
+        for metric in (
+            catalogue.DROPPED_RECORDS,
+            catalogue.LATE_RECORDS,
+            catalogue.SKIPPED_RECORDS,
+            catalogue.DEAD_LETTERS,
+        ):
             grown = totals[metric.name] - seen.get(metric.name, 0.0)
             self.metrics.counter(metric, task=name).add(max(0.0, grown))
         consumed = totals[catalogue.RECORDS_CONSUMED.name]

@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 from logstate.changelog.state import TaskState
 from logstate.changelog.writes import LoggedWrite
 from logstate.clock import ManualClock
+from logstate.error_handlers import ErrorHandlers
 from logstate.records import Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.serdes import Serde, serde_of
 from logstate.state_factory import open_task_state
@@ -38,6 +39,7 @@ class TopologyTestDriver:
         wall_clock_start_ms: where the manual wall clock starts.
         changelog_writes: ``"update"`` logs every write, ``"commit"`` the last per key and commit.
         state_dir: keep persistent stores in RocksDB below this directory; None: in memory.
+        error_handlers: as of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
 
     Raises what the topology raises; a failed driver should be closed.
@@ -62,6 +64,7 @@ class TopologyTestDriver:
         state_dir: str | Path | None = None,
         commit_every: int = 1,
         apply_every: int = 1,
+        error_handlers: ErrorHandlers | None = None,
     ) -> None:
         self.topology = topology
         self.clock = ManualClock(wall_clock_start_ms)
@@ -70,6 +73,7 @@ class TopologyTestDriver:
         self._state_dir = Path(state_dir) if state_dir is not None else None
         self._commit_every = commit_every
         self._apply_every = apply_every
+        self._error_handlers = error_handlers
         self._since_commit = 0
         self._since_apply = 0
         self._log = DriverLog()
@@ -316,6 +320,7 @@ class TopologyTestDriver:
             open_state=open_state,
             global_stores={name: s for g in self._globals for name, s in g.state.stores.items()},
             waits_for_empty_partitions=False,
+            error_handlers=self._error_handlers,
         )
 
     def _new_global(self, sub_topology: SubTopology) -> Task:
