@@ -15,6 +15,7 @@ from logstate.topology import (
     HoppingWindows,
     KGroupedStream,
     KTable,
+    Materialized,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -50,7 +51,10 @@ def sliding(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
 
 
 def sessions(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
-    return grouped.windowed_by(SessionWindows(gap=TEN, grace=GRACE)).count(store="rows", emit=emit)
+    # With the default retention the oldest open sessions are hidden, as in Kafka Streams: a record
+    # that falls into one starts it anew, and nothing subtracts the hidden row.
+    rows = Materialized("rows", retention=timedelta(days=1))
+    return grouped.windowed_by(SessionWindows(gap=TEN, grace=GRACE)).count(store=rows, emit=emit)
 
 
 def start_of(key: Any) -> str:
