@@ -32,6 +32,8 @@ class ChangelogWrites:
         self._every: list[LoggedWrite] = []
         self._journal: list[tuple[bytes, LoggedWrite | None]] | None = None
         self._journal_length = 0
+        #: order of the identities before the journal's first write that changed it
+        self._journal_order: list[bytes] | None = None
 
     def add(
         self,
@@ -54,8 +56,10 @@ class ChangelogWrites:
             return
         if self._journal is not None:
             self._journal.append((identity, self._last.get(identity)))
-        if moves_to_end:
-            self._last.pop(identity, None)
+        if moves_to_end and identity in self._last:
+            if self._journal is not None and self._journal_order is None:
+                self._journal_order = list(self._last)
+            del self._last[identity]
         self._last[identity] = write
 
     def take(self) -> list[LoggedWrite]:
@@ -69,6 +73,7 @@ class ChangelogWrites:
         """Remember old writes from here on, so that one record's can be undone."""
         self._journal = []
         self._journal_length = len(self._every)
+        self._journal_order = None
 
     def end_journal(self, *, rollback: bool) -> None:
         """Stop remembering; with ``rollback`` restore what was there."""
@@ -81,3 +86,5 @@ class ChangelogWrites:
                 self._last.pop(identity, None)
             else:
                 self._last[identity] = write
+        if self._journal_order is not None:
+            self._last = {i: self._last[i] for i in self._journal_order if i in self._last}
