@@ -13,13 +13,11 @@ record of the flights topic caused it: one flight, one result on each output top
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from logstate.records import Record
-from logstate.topology import Processor, StreamsBuilder, Topology, TumblingWindows
+from logstate import Processor, Record, StreamsBuilder, Topology, TumblingWindows
 
 SOURCE_HEADER = "source"
 NO_TAIL_NUMBER = "no tail number"
@@ -91,11 +89,12 @@ def with_model(flight: Flight, plane: Plane | None) -> Departure:
     return Departure(NO_TAIL_NUMBER if flight.tailnum is None else known, flight.dep_delay)
 
 
-class RememberSource(Processor):
+class RememberSource(Processor[str, Flight, str, Flight]):
     """Writes topic, partition and offset of each record into a header that its results inherit."""
 
-    def process(self, record: Record[Any, Any]) -> None:
+    def process(self, record: Record[str, Flight]) -> None:
         at = self.context.record_metadata()
+        assert at is not None  # only what a schedule forwards comes from nowhere
         source = f"{at.topic}:{at.partition}:{at.offset}".encode()
         headers = [*(record.headers or ()), (SOURCE_HEADER, source)]
         self.context.forward(record._replace(headers=headers))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import sqrt
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def summaries(table: Table) -> list[Summary]:
     """One per airline or model, the most flights first; the rows of its hours are added up."""
     rows = defaultdict(list)
     for name, *figures in table.values():
-        rows[name].append(figures)
+        rows[name].append(tuple(figures))
     found = [_summary(name, figures) for name, figures in rows.items()]
     return sorted(found, key=lambda summary: (-summary.flights, summary.name))
 
@@ -84,7 +84,7 @@ def write_chart(path: Path, airlines: list[Summary], models: list[Summary]) -> N
     figure.savefig(path, dpi=120)
 
 
-def _summary(name: str, rows: list[list[int]]) -> Summary:
+def _summary(name: str, rows: list[tuple[Any, ...]]) -> Summary:
     flights, without_delay, minutes, squares = (sum(row[n] for row in rows) for n in range(4))
     known = max(flights - without_delay, 1)
     mean = minutes / known

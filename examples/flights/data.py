@@ -102,8 +102,20 @@ def flights() -> list[Flight]:
 def planes() -> list[Plane]:
     """All 3,322 planes; tail numbers are unique."""
     return [
-        Plane(tail, _whole(year), *made, int(engines), int(seats), _whole(speed), engine)
-        for tail, year, *made, engines, seats, speed, engine in _rows("planes.csv")
+        Plane(
+            tailnum=tailnum,
+            year=_whole(year),
+            type=kind,
+            manufacturer=manufacturer,
+            model=model,
+            engines=int(engines),
+            seats=int(seats),
+            speed=_whole(speed),
+            engine=engine,
+        )
+        for (tailnum, year, kind, manufacturer, model, engines, seats, speed, engine) in _rows(
+            "planes.csv"
+        )
     ]
 
 
@@ -114,10 +126,7 @@ def airlines() -> list[Airline]:
 
 def weather() -> list[Weather]:
     """All 26,115 hours of weather, in the file's order."""
-    return [
-        Weather(origin, int(year), int(month), int(day), int(hour), *map(_number, measured), at)
-        for origin, year, month, day, hour, *measured, at in _rows("weather.csv")
-    ]
+    return list(_weather())
 
 
 def directory() -> Path:
@@ -155,6 +164,30 @@ def _flights() -> Iterator[Flight]:
             distance=int(distance),
             hour=int(hour),
             minute=int(minute),
+            time_hour=time_hour,
+        )
+
+
+def _weather() -> Iterator[Weather]:
+    for origin, year, month, day, hour, *measured, time_hour in _rows("weather.csv"):
+        temp, dewp, humid, wind_dir, wind_speed, wind_gust, precip, pressure, visib = (
+            _number(cell) for cell in measured
+        )
+        yield Weather(
+            origin=origin,
+            year=int(year),
+            month=int(month),
+            day=int(day),
+            hour=int(hour),
+            temp=temp,
+            dewp=dewp,
+            humid=humid,
+            wind_dir=wind_dir,
+            wind_speed=wind_speed,
+            wind_gust=wind_gust,
+            precip=precip,
+            pressure=pressure,
+            visib=visib,
             time_hour=time_hour,
         )
 

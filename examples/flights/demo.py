@@ -111,6 +111,7 @@ class Demo:
         self._background = background
         self._stack = stack
         self._started_s = time.monotonic()
+        self._first_view: Future[None]
 
     def run(self) -> tuple[Verdict, Reference]:
         reading = self._background.submit(loader.rows, self._settings.days)
@@ -131,13 +132,14 @@ class Demo:
         survived = scenario.run(
             random.Random(self._settings.seed),  # noqa: S311  to choose a moment, not a secret
             loading=self._background.submit(self._load, bootstrap, flights),
-            restarted=lambda: self._background.submit(self._first_view, starting),
+            on_restart=lambda: self._view_in_background(starting),
         )
         scenario.stop()
         self._say("everything is processed and both instances have stopped")
         if self._settings.fault == "duplicates":
             faults.produce_again(bootstrap, loader.OUTPUT_TOPICS[0])
         audit.read_to_end()
+        self._first_view.result()
         read = self._read_with(starting.result())
         self._show(read)
         expected = computing.result()
@@ -156,10 +158,14 @@ class Demo:
         self._stack.callback(spark.stop)
         return spark
 
-    def _first_view(self, starting: Future[SparkView]) -> None:
-        """Runs beside the instances: the view of what they have committed by now."""
-        rows = starting.result().refresh()
-        self._say(f"the parquet view has {rows:,} rows so far")
+    def _view_in_background(self, starting: Future[SparkView]) -> None:
+        """Run the streaming query while the instances work: it takes what is committed by then."""
+
+        def view() -> None:
+            rows = starting.result().refresh()
+            self._say(f"the parquet view has {rows:,} rows so far")
+
+        self._first_view = self._background.submit(view)
 
     def _read_with(self, spark: SparkView) -> Read:
         options = faults.ONE_PARTITION if self._settings.fault == "spark" else {}

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import msgspec
 
 from examples.flights.app import topology
-from logstate.app import Application
+from logstate import Application
 
 STATUS_INTERVAL_S = 0.25
 

@@ -105,14 +105,14 @@ def output_partitions() -> list[Partition]:
 def offsets(bootstrap: str, partitions: Sequence[Partition]) -> list[tuple[Partition, Offsets]]:
     """The committed and the written end of each partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    asked = {TopicPartition(*at): OffsetSpec.latest() for at in partitions}
-    ends = [
-        {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
-        for answers in (
-            admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED),
-            admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED),
-        )
-    ]
+    latest: OffsetSpec = OffsetSpec.latest()
+    asked = {TopicPartition(*at): latest for at in partitions}
+    ends = []
+    for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+        answers = admin.list_offsets(asked, isolation_level=isolation)
+        # The published type stubs do not know the attribute.
+        found = {at: answer.result().offset for at, answer in answers.items()}  # type: ignore[attr-defined]
+        ends.append({(at.topic, at.partition): offset for at, offset in found.items()})
     return [(at, Offsets(ends[0][at], ends[1][at])) for at in partitions]
 
 

@@ -73,9 +73,9 @@ class Scenario:
         )
 
     def run(
-        self, chance: random.Random, loading: Future[None], restarted: Callable[[], None]
+        self, chance: random.Random, loading: Future[None], on_restart: Callable[[], None]
     ) -> Survived:
-        """From the first result to the last; ``restarted`` is called when both run again."""
+        """From the first result to the last; ``on_restart`` is called when both run again."""
         self._loading = loading
         victim, survivor = chance.sample(_NAMES, 2)
         moment = int(self._audit.expected * chance.uniform(0.15, 0.4))
@@ -92,7 +92,7 @@ class Scenario:
         self._start(victim)
         self._follow(lambda: self._is_working(victim))
         self._say(f"{victim} is back")
-        restarted()
+        on_restart()
         self._follow_to_the_end()
         return self._survived(kill)
 

@@ -68,7 +68,7 @@ class SparkView:
                 .start()
             )
             query.awaitTermination()
-            return self._view.read(self._spark).count()
+            return int(self._view.read(self._spark).count())
 
     def viewed_carrier_hours(self) -> Table:
         """The parquet view."""
