@@ -17,11 +17,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from logstate.errors import BrokerError, LogstateError
+from logstate.errors import (
+    AbortableError,
+    BrokerError,
+    FencedError,
+    LogstateError,
+    RetriableError,
+)
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.seams import Cluster, Step, Steps, TransactionalProducer
 
 _LOGGER = logging.getLogger(__name__)
+
+_ALONE_ATTEMPTS_MAX = 5
 
 
 class Transactions:
@@ -66,10 +74,25 @@ class Transactions:
     ) -> Steps[None]:
         """Add the offsets and commit. Any error leaves the outcome open: call `abandon`."""
         yield Step("send_offsets", self._live.send_offsets, (offsets, group_metadata))
-        yield from self.commit_without_offsets()
+        yield from self._end()
 
-    def commit_without_offsets(self) -> Steps[None]:
-        """Commit a transaction that belongs to no task (the manifest)."""
+    def commit_alone(self, records: Sequence[ProducedRecord]) -> Steps[None]:
+        """Records that belong to no task (the manifest), in a transaction of their own.
+
+        Written again after a failure; the last of a few failures is raised.
+        """
+        for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
+            try:
+                yield from self.produce(records)
+                yield from self._end()
+            except (AbortableError, FencedError, RetriableError):
+                if attempt == _ALONE_ATTEMPTS_MAX:
+                    raise
+                yield from self.abandon()
+            else:
+                return
+
+    def _end(self) -> Steps[None]:
         yield Step("commit", self._live.commit)
         self.is_open = False
         self.committed_total += 1

@@ -139,8 +139,7 @@ class Worker:
         globals_ = GlobalStores(plan, self._cluster, self._clock)
         yield from globals_.bootstrap(admin)
         yield from self._transactions.initialise()
-        yield from self._transactions.produce([manifest_record(plan)])
-        yield from self._transactions.commit_without_offsets()
+        yield from self._transactions.commit_alone([manifest_record(plan)])
         outputs: PlainProducer | None = None
         if config.guarantee == "at_least_once":
             outputs = yield Step("plain_producer", self._cluster.plain_producer)

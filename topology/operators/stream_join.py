@@ -210,7 +210,9 @@ class StreamJoinNode(ProcessorNode):
             if own_wait == 0 if watched.time == _NONE_WAITS else watched.time + own_wait >= time:
                 return
             now = task.wall_clock_ms()
-            if now < next_look.time:
+            # Farther ahead than one interval: the wall clock went back, or another instance's was
+            # ahead. Waiting for it to catch up would hold results back for that long.
+            if now < next_look.time <= now + interval:
                 return
             next_look.time = now + interval
             watched.time = _NONE_WAITS
