@@ -1,0 +1,235 @@
+"""What other threads read: one commit, fixed, for as long as they hold it or the task is open."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from logstate import serdes
+from logstate.changelog.backend import StoreBackend
+from logstate.changelog.memory import MemoryBackend, MemorySnapshot
+from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.state import TaskState
+from logstate.changelog.view import CommittedRows, SnapshotLease, StateView
+from logstate.errors import StoreError, StoreUnavailableError
+from logstate.processing import TaskContext
+from logstate.stores import StoreSpec
+from tests.changelog.store_bench import MEDIA, BenchContext
+
+PREFIX = b"\x01\x00\x00"
+
+
+def committed_rows(stored: dict[bytes, bytes], *layers: dict[bytes, bytes | None]) -> CommittedRows:
+    backend = MemoryBackend()
+    backend.write({PREFIX + key: value for key, value in stored.items()})
+    return CommittedRows(PREFIX, layers, SnapshotLease(backend.snapshot()))
+
+
+def test_the_newest_committed_layer_wins_over_older_ones_and_the_snapshot() -> None:
+    rows = committed_rows(
+        {b"a": b"stored", b"b": b"stored", b"c": b"stored", b"d": b"stored"},
+        {b"b": b"old", b"c": b"old", b"d": None},
+        {b"c": b"new", b"e": b"new"},
+    )
+    expected = [(b"a", b"stored"), (b"b", b"old"), (b"c", b"new"), (b"e", b"new")]
+    assert [(key, rows.get(key)) for key, _ in expected] == expected
+    assert rows.get(b"d") is None
+    assert list(rows.scan()) == expected
+    assert list(rows.scan(reverse=True)) == expected[::-1]
+
+
+def test_a_scan_keeps_to_its_bounds_in_layers_and_snapshot() -> None:
+    rows = committed_rows({b"a": b"1", b"c": b"1"}, {b"b": b"2", b"d": b"2"})
+    assert [key for key, _ in rows.scan(b"b", b"d")] == [b"b", b"c"]
+    assert [key for key, _ in rows.scan(b"c")] == [b"c", b"d"]
+
+
+def test_what_queries_see_is_read_only() -> None:
+    rows = committed_rows({})
+    with pytest.raises(StoreError, match="read-only"):
+        rows.put(b"a", b"1")
+    with pytest.raises(StoreError, match="read-only"):
+        rows.delete_range(b"a", b"b")
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def snapshot() -> MemorySnapshot:
+    backend = MemoryBackend()
+    backend.write({b"a": b"1"})
+    return backend.snapshot()
+
+
+def test_a_closed_lease_lets_nobody_in_and_gives_the_snapshot_back(
+    snapshot: MemorySnapshot,
+) -> None:
+    lease = SnapshotLease(snapshot)
+    lease.close()
+    with pytest.raises(StoreUnavailableError, match="look the owner up again"), lease.read():
+        pass
+    with pytest.raises(StoreUnavailableError):
+        snapshot.get(b"a")
+
+
+def test_closing_waits_for_the_readers_that_are_inside(snapshot: MemorySnapshot) -> None:
+    lease = SnapshotLease(snapshot)
+    found: list[bytes | None] = []
+    inside, may_read = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with lease.read() as held:
+            inside.set()
+            may_read.wait(10)
+            found.append(held.get(b"a"))
+
+    with ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(read)
+        assert inside.wait(10)
+        closing = pool.submit(lease.close, 10.0)
+        _until(lambda: lease._is_closed)
+        with pytest.raises(StoreUnavailableError), lease.read():
+            pass
+        assert not closing.done()
+        may_read.set()
+        reader.result(10)
+        closing.result(10)
+    assert found == [b"1"]
+
+
+def test_a_reader_that_stays_too_long_gets_an_error_not_a_short_answer(
+    snapshot: MemorySnapshot,
+) -> None:
+    lease = SnapshotLease(snapshot)
+    with lease.read() as held:
+        lease.close(wait_s=0.01)
+        with pytest.raises(StoreUnavailableError):
+            held.get(b"a")
+
+
+def _until(is_true: Callable[[], bool]) -> None:
+    changed = threading.Event()
+    for _ in range(2_000):
+        if is_true():
+            return
+        changed.wait(0.005)
+    raise TimeoutError
+
+
+# --- views of a task ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=MEDIA)
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TaskState]:
+    backend: StoreBackend | None = None
+    if request.param == "rocks":
+        backend = RocksBackend(tmp_path / "db")
+    specs = [StoreSpec("a", "key_value", serdes.string, serdes.string)]
+    made = TaskState(specs, cast(TaskContext, BenchContext()), backend=backend)
+    made.restored()
+    yield made
+    made.close()
+
+
+def write(state: TaskState, count: int, value: str) -> None:
+    store: Any = state.stores["a"]
+    for number in range(count):
+        store.put(f"{number:05d}", value)
+    state.committed(state.freeze(), {})
+
+
+def values(view: StateView) -> list[bytes]:
+    return [value for _, value in view.rows["a"].scan()]
+
+
+def test_a_reader_that_took_a_view_reads_it_though_rows_were_applied_since(
+    state: TaskState,
+) -> None:
+    write(state, 50, "old")
+    state.apply()
+    view = state.view
+    scan = view.rows["a"].scan()
+    for value in ("new", "newer"):
+        write(state, 50, value)
+        state.apply()
+    assert [value for _, value in scan] == [b"old"] * 50
+    assert view.rows["a"].get(b"00007") == b"old"
+    assert values(state.view) == [b"newer"] * 50
+
+
+def test_a_scan_that_has_begun_goes_on_over_any_number_of_applies(state: TaskState) -> None:
+    write(state, 500, "old")
+    state.apply()
+    scan = state.view.rows["a"].scan()
+    first = next(scan)
+    for _ in range(3):
+        write(state, 600, "new")
+        state.apply()
+    assert [first[1], *(value for _, value in scan)] == [b"old"] * 500
+
+
+def test_a_scan_ends_with_an_error_where_the_task_was_closed_meanwhile(
+    state: TaskState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SnapshotLease.close, "__defaults__", (0.01,))
+    write(state, 5_000, "old")
+    state.apply()
+    scan = state.view.rows["a"].scan()
+    next(scan)
+    state.close()
+    if isinstance(state._persistent, RocksBackend):
+        with pytest.raises(StoreUnavailableError):
+            list(scan)
+    else:
+        assert len(list(scan)) == 4_999  # a copy in memory is whole or not opened at all
+
+
+def test_snapshots_that_no_view_uses_any_more_go_away(state: TaskState) -> None:
+    write(state, 5, "old")
+    state.apply()
+    held = state.view
+    leases = [weakref.ref(lease) for lease in state._leases or ()]
+    assert leases
+    write(state, 5, "new")
+    state.apply()
+    assert values(held) == [b"old"] * 5
+    assert any(ref() is not None for ref in leases)
+    del held
+    gc.collect()
+    assert [ref() for ref in leases] == [None, None]
+
+
+def test_readers_in_other_threads_see_whole_commits_while_rows_are_applied(
+    state: TaskState,
+) -> None:
+    write(state, 40, "0")
+    state.apply()
+    is_done = threading.Event()
+
+    def read() -> int:
+        reads = 0
+        while not is_done.is_set() or reads == 0:
+            found = values(state.view)
+            assert len(found) == 40
+            assert len(set(found)) == 1, "part of one commit, part of another"
+            reads += 1
+        return reads
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        try:
+            for number in range(1, 25):
+                write(state, 40, str(number))
+                if number % 3 == 0:
+                    state.apply()
+        finally:
+            is_done.set()
+        assert all(reader.result(10) for reader in readers)
