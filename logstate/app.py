@@ -242,6 +242,11 @@ class Application:
         spec = self.topology.stores.get(name)
         if spec is None:
             known = sorted(self.topology.stores)
+            if name in self.topology.global_stores:
+                raise StoreUnavailableError(
+                    f"{name!r} is a global store, and only processors can read those; to query its"
+                    " rows from outside, declare the topic as a table() with a store"
+                )
             raise StoreUnavailableError(f"there is no store {name!r}; the topology has {known}")
         sub_topology = next(s for s in self.topology.sub_topologies if spec in s.stores)
         return QueryableStore(

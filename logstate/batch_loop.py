@@ -124,6 +124,7 @@ def _pass_over(
     if stage is _USER:
         raise failed(queue.partition, offset, task.task_id, cause) from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
+    error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
     if not task.guard.passes_over(record, error, source.name):
         raise error from cause
     queue.records.popleft()

@@ -15,11 +15,26 @@ from typing import Any, cast
 
 from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.writes import ChangelogWrites
-from logstate.errors import StoreUnavailableError
+from logstate.errors import StoreError, StoreUnavailableError
 from logstate.owned_task import OwnedTask, Stage
 from logstate.processing import TimeCell
 from logstate.records import Headers, TaskId
 from logstate.stores import StoreSpec
+
+#: every read there is, for the message about one that a store does not have
+_READS = (
+    "get",
+    "fetch",
+    "fetch_range",
+    "fetch_session",
+    "find_sessions",
+    "versions",
+    "range",
+    "reverse_range",
+    "prefix_scan",
+    "all",
+    "fetch_all",
+)
 
 
 class QueryContext:
@@ -83,11 +98,11 @@ class QueryableStore:
 
         Raises StoreUnavailableError where the key's partition is elsewhere or restoring.
         """
-        return self._of_key(key, partition).get(key, *arguments)
+        return self._of_key("get", key, partition)(key, *arguments)
 
     def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
         """Window store: the value at a window start. Session store: all sessions of the key."""
-        return self._of_key(key, partition).fetch(key, *arguments)
+        return self._of_key("fetch", key, partition)(key, *arguments)
 
     def fetch_range(
         self,
@@ -99,21 +114,21 @@ class QueryableStore:
         partition: int | None = None,
     ) -> Iterator[Any]:
         """Windows of a key by start, both ends inclusive."""
-        store = self._of_key(key, partition)
-        return cast("Iterator[Any]", store.fetch_range(key, from_ms, to_ms, reverse=reverse))
+        read = self._of_key("fetch_range", key, partition)
+        return cast("Iterator[Any]", read(key, from_ms, to_ms, reverse=reverse))
 
     def fetch_session(
         self, key: Any, start_ms: int, end_ms: int, *, partition: int | None = None
     ) -> Any:
         """One session, or None."""
-        return self._of_key(key, partition).fetch_session(key, start_ms, end_ms)
+        return self._of_key("fetch_session", key, partition)(key, start_ms, end_ms)
 
     def find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, partition: int | None = None
     ) -> Iterator[Any]:
         """Sessions of a key that overlap a span."""
-        store = self._of_key(key, partition)
-        return cast("Iterator[Any]", store.find_sessions(key, earliest_end_ms, latest_start_ms))
+        read = self._of_key("find_sessions", key, partition)
+        return cast("Iterator[Any]", read(key, earliest_end_ms, latest_start_ms))
 
     def versions(
         self,
@@ -124,29 +139,30 @@ class QueryableStore:
         partition: int | None = None,
     ) -> Iterator[Any]:
         """Versions of a key, newest first."""
-        return cast("Iterator[Any]", self._of_key(key, partition).versions(key, from_ms, to_ms))
+        read = self._of_key("versions", key, partition)
+        return cast("Iterator[Any]", read(key, from_ms, to_ms))
 
     # ------------------------------------------------------------------ over local partitions
 
     def range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
         """Rows between two keys, both inclusive, partition by partition."""
-        return self._over_all(lambda store: store.range(lower, upper))
+        return self._over_all("range", lower, upper)
 
     def reverse_range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
         """The same, descending within each partition."""
-        return self._over_all(lambda store: store.reverse_range(lower, upper))
+        return self._over_all("reverse_range", lower, upper)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
         """Rows whose serialised key begins with the prefix."""
-        return self._over_all(lambda store: store.prefix_scan(prefix))
+        return self._over_all("prefix_scan", prefix)
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         """Every row of the partitions that this instance owns."""
-        return self._over_all(lambda store: store.all())
+        return self._over_all("all")
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
         """Windows of every key by start, both ends inclusive."""
-        return self._over_all(lambda store: store.fetch_all(from_ms, to_ms))
+        return self._over_all("fetch_all", from_ms, to_ms)
 
     @property
     def partitions(self) -> list[int]:
@@ -160,7 +176,7 @@ class QueryableStore:
     def _local(self) -> list[OwnedTask]:
         return [o for t, o in sorted(self._tasks().items()) if t.sub_topology == self._sub_topology]
 
-    def _over_all(self, read: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+    def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         local = self._local()
         if not local:
             raise StoreUnavailableError(
@@ -168,9 +184,9 @@ class QueryableStore:
                 " other instances, or the group is still being joined"
             )
         for owned in local:
-            yield from read(self._readable(owned))
+            yield from self._read(owned, read)(*arguments)
 
-    def _of_key(self, key: Any, partition: int | None) -> Any:
+    def _of_key(self, read: str, key: Any, partition: int | None) -> Callable[..., Any]:
         if partition is None:
             count = self._partition_count()
             if count is None:
@@ -180,12 +196,24 @@ class QueryableStore:
             partition = self._partition_for(self._encode_key(key), count)
         for owned in self._local():
             if owned.task_id.partition == partition:
-                return self._readable(owned)
+                return self._read(owned, read)
         here = [o.task_id.partition for o in self._local()]
         raise StoreUnavailableError(
             f"store {self.name!r}: the key's partition {partition} is not on this instance, which"
             f" has partitions {here}; ask the instance that owns it"
         )
+
+    def _read(self, owned: OwnedTask, name: str) -> Callable[..., Any]:
+        """A read of the store of one partition, by its name."""
+        store = self._readable(owned)
+        method = getattr(store, name, None)
+        if method is None:
+            has = ", ".join(read for read in _READS if hasattr(store, read))
+            raise StoreError(
+                f"store {self.name!r} is a {self._spec.kind} store and has no {name}(); it has:"
+                f" {has}"
+            )
+        return cast("Callable[..., Any]", method)
 
     def _readable(self, owned: OwnedTask) -> Store:
         task = owned.task
