@@ -39,6 +39,20 @@ print("open", flush=True)
 sys.stdin.read()
 """
 
+FULL = """
+import resource, sys
+from logstate.changelog.rocks import RocksBackend
+from logstate.errors import StoreError
+backend = RocksBackend(sys.argv[1])
+backend.write({b"before": b"1"})
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+try:
+    backend.write({b"key%d" % i: bytes(1000) for i in range(1000)})
+except StoreError as error:
+    print(error)
+print(backend.get(b"before"), backend.get(b"key1"), flush=True)
+"""
+
 
 def fill(path: Path, rows: int = 20_000) -> dict[bytes, bytes]:
     written = {b"key%06d" % i: os.urandom(100) for i in range(rows)}
@@ -121,6 +135,22 @@ def test_a_missing_table_file_is_noticed_at_the_open(tmp_path: Path) -> None:
         RocksBackend(tmp_path / "db")
 
 
+def test_a_write_that_the_disk_refuses_raises_and_leaves_the_rows_as_they_were(
+    tmp_path: Path,
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "db")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    message, rows = ran.stdout.splitlines()
+    assert "Could not write" in message
+    assert "the changelog" in message.lower()
+    assert rows == "b'1' None"
+
+
 def test_a_file_in_the_place_of_the_directory_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("not a directory")
     with pytest.raises(StoreError, match="db"):
@@ -147,6 +177,12 @@ def test_all_databases_share_one_memory(tmp_path: Path) -> None:
     assert shared_memory().used_bytes() - before >= 3 * 1000 * 1000
     for backend in backends:
         backend.close()
+
+
+def test_the_shared_memory_can_be_resized() -> None:
+    memory = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 19)
+    memory.resize(cache_bytes=2 << 20, write_buffer_bytes=1 << 20)
+    assert memory.write_buffers.get_buffer_size() == 1 << 20
 
 
 def test_closing_gives_the_directory_free_in_spite_of_open_scans_and_snapshots(
