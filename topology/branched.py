@@ -87,7 +87,7 @@ class BranchedKStream(Generic[K, V]):
         logical = ProcessorLogicalNode(node)
         self._graph.add(self._logical, logical)
         parent = self._stream
-        branch = parent.derive(
+        branch = parent._derive(
             child,
             logical,
             key=parent.key,

@@ -34,14 +34,14 @@ class Flow(Generic[K, V]):
     key: Serde[Any] | None
     value: Serde[Any] | None
 
-    def key_serde(self, spec: Any, use: str) -> Serde[Any]:
+    def _key_serde(self, spec: Any, use: str) -> Serde[Any]:
         """The key's serde: the given one, else the inherited one, else an error."""
         return required_serde(spec, self.key, f"the key of {use}", "key=")
 
-    def value_serde(self, spec: Any, use: str) -> Serde[Any]:
+    def _value_serde(self, spec: Any, use: str) -> Serde[Any]:
         return required_serde(spec, self.value, f"the value of {use}", "value=")
 
-    def check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
+    def _check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
         if other.builder is not self.builder:
             raise TopologyError(
                 f"{what}: {self.name!r} and {other.name!r} come from different StreamsBuilders. One"

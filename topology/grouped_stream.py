@@ -15,12 +15,18 @@ from logstate.serde import Serde
 from logstate.serdes import int64
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.aggregations import (
+    as_aggregator,
+    count_one,
+    refuse_close,
+    required_store,
+    value_serde,
+)
 from logstate.topology.declared import declaration_site
-from logstate.topology.flow import Flow, K, V, required_serde
+from logstate.topology.flow import Flow, K, V
 from logstate.topology.graph import TableNode
 from logstate.topology.logical import LogicalNode, ProcessorLogicalNode
-from logstate.topology.materialized import Materialized, key_value_spec, materialized
-from logstate.topology.naming import check_name
+from logstate.topology.materialized import Materialized, key_value_spec
 from logstate.topology.operators.aggregate import AggregateNode
 from logstate.topology.options import AggregateOptions
 from logstate.topology.repartition import RepartitionLogicalNode, repartition_topic
@@ -166,7 +172,7 @@ class KGroupedStream(Flow[K, V]):
         node_name = self.builder.graph.names.named(name, prefix)
         spec = key_value_spec(
             options,
-            self.key_serde(options.key, f"store {options.name!r}"),
+            self._key_serde(options.key, f"store {options.name!r}"),
             value_serde(options, value),
             self.builder.defaults,
         )
@@ -178,9 +184,9 @@ class KGroupedStream(Flow[K, V]):
             emit=emit,
             declared_at=declaration_site(),
         )
-        return self.table_of(node, spec, key=spec.key, output_versioned=spec.kind == "versioned")
+        return self._table_of(node, spec, key=spec.key, output_versioned=spec.kind == "versioned")
 
-    def table_of(
+    def _table_of(
         self,
         node: TableNode,
         spec: StoreSpec,
@@ -190,13 +196,13 @@ class KGroupedStream(Flow[K, V]):
         grace_ms: int | None = None,
     ) -> KTable[Any, Any]:
         """The table of one aggregation node, behind the repartition topic if one is needed."""
-        parent, sources = self.input_of(spec)
+        parent, sources = self._input_of(spec)
         logical = ProcessorLogicalNode(node, output_versioned=output_versioned)
         logical.window_grace_ms = grace_ms
         self.builder.graph.add(parent, logical)
         return KTable(self.builder, node.name, logical, sources, key, spec.value, node)
 
-    def input_of(self, spec: StoreSpec) -> tuple[LogicalNode, frozenset[str]]:
+    def _input_of(self, spec: StoreSpec) -> tuple[LogicalNode, frozenset[str]]:
         """Where an aggregation over ``spec`` reads: this group, or behind its topic."""
         if not self.needs_repartition:
             return self.logical, self.source_names
@@ -206,60 +212,11 @@ class KGroupedStream(Flow[K, V]):
             use = f"repartition topic {topic!r}"
             known = RepartitionLogicalNode(
                 topic,
-                self.key_serde(None, use),
-                self.value_serde(None, use),
+                self._key_serde(None, use),
+                self._value_serde(None, use),
                 is_optimizable=True,
                 declared_at=declaration_site(),
             )
             self.builder.group_topics[self, topic] = known
         self.builder.graph.add(self.logical, known)
         return known, frozenset({known.name})
-
-
-def count_one(_key: Any, _value: Any, aggregate: int) -> int:
-    """The aggregator of count()."""
-    return aggregate + 1
-
-
-def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """A reducer as an aggregator that starts with nothing."""
-
-    def reduce(_key: Any, value: Any, aggregate: Any) -> Any:
-        return value if aggregate is None else reducer(aggregate, value)
-
-    return reduce
-
-
-def required_store(store: str | Materialized | None, what: str) -> Materialized:
-    """The store's options; an aggregation always has a store, and its name is in its changelog."""
-    options = materialized(store)
-    if options is None:
-        raise TopologyError(
-            f"{what} needs a name for its store: the store has a changelog topic and a directory,"
-            " and a generated name would change when an operator is added before it. Give"
-            ' store="some-name".',
-            declared_at=declaration_site(),
-        )
-    check_name(options.name, "a store")
-    return options
-
-
-def value_serde(options: Materialized, value: Any) -> Serde[Any]:
-    """The aggregate's serde: from the store's options, else from the call."""
-    use = f"the value of store {options.name!r}"
-    return required_serde(value if options.value is None else options.value, None, use, "value=")
-
-
-def refuse_close(emit: Emit) -> None:
-    """emit="close" is for windows."""
-    if emit not in ("update", "commit", "close"):
-        raise TopologyError(
-            f'emit must be "update", "commit" or "close", found {emit!r}.',
-            declared_at=declaration_site(),
-        )
-    if emit == "close":
-        raise TopologyError(
-            'emit="close" sends final results when a window closes, but this aggregation has no'
-            ' windows. Add .windowed_by(...), or use emit="update" or "commit".',
-            declared_at=declaration_site(),
-        )

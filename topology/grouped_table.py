@@ -12,15 +12,15 @@ from typing import Any, TypeVar, Unpack, overload
 
 from logstate.serdes import int64
 from logstate.topology import callbacks
-from logstate.topology.declared import declaration_site
-from logstate.topology.flow import Flow, K, V
-from logstate.topology.grouped_stream import (
+from logstate.topology.aggregations import (
     as_aggregator,
     count_one,
     refuse_close,
     required_store,
     value_serde,
 )
+from logstate.topology.declared import declaration_site
+from logstate.topology.flow import Flow, K, V
 from logstate.topology.logical import ProcessorLogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec
 from logstate.topology.naming import check_name
@@ -153,7 +153,7 @@ class KGroupedTable(Flow[K, V]):
         node_name = graph.names.named(name, prefix)
         spec = key_value_spec(
             options,
-            self.key_serde(options.key, f"store {options.name!r}"),
+            self._key_serde(options.key, f"store {options.name!r}"),
             value_serde(options, value),
             self.builder.defaults,
         )
@@ -163,8 +163,8 @@ class KGroupedTable(Flow[K, V]):
             use = f"repartition topic {topic!r}"
             repartition = GroupedTableRepartitionLogicalNode(
                 topic,
-                self.key_serde(None, use),
-                self.value_serde(None, use),
+                self._key_serde(None, use),
+                self._value_serde(None, use),
                 sink_name=sink_name,
                 source_name=source_name,
                 declared_at=declaration_site(),

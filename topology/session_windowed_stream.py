@@ -11,15 +11,10 @@ from logstate.serde import Serde
 from logstate.serdes import SessionWindowedSerde, int64
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.aggregations import as_aggregator, count_one, required_store, value_serde
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
-from logstate.topology.grouped_stream import (
-    KGroupedStream,
-    as_aggregator,
-    count_one,
-    required_store,
-    value_serde,
-)
+from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.materialized import Materialized, session_spec
 from logstate.topology.operators.session_aggregate import SessionAggregateNode
 from logstate.topology.options import AggregateOptions
@@ -140,7 +135,7 @@ class SessionWindowedKStream(Generic[K, V]):
         grouped = self.grouped
         options = required_store(store, "A session aggregation")
         check_emit(emit, self.windows)
-        key = grouped.key_serde(options.key, f"store {options.name!r}")
+        key = grouped._key_serde(options.key, f"store {options.name!r}")
         spec = session_store_spec(grouped, self.windows, options, key, value)
         node_name = grouped.builder.graph.names.named(name, prefix)
         node = SessionAggregateNode(
@@ -154,7 +149,7 @@ class SessionWindowedKStream(Generic[K, V]):
             emit_interval_ms=grouped.builder.window_emit_interval_ms,
             declared_at=declaration_site(),
         )
-        return grouped.table_of(
+        return grouped._table_of(
             node,
             spec,
             key=SessionWindowedSerde(key),

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
-from logstate.serde import Serde
-from logstate.stores import StoreSpec
-from logstate.topology import callbacks
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V, optional_serde
 from logstate.topology.graph import Partitioner, SinkNode, TopicChooser, TopicRef
-from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.logical import ProcessorLogicalNode, SinkLogicalNode
+from logstate.topology.mapping import MappingOperators
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import check_name, required_name
-from logstate.topology.operators.process import Connections, ProcessNode
-from logstate.topology.operators.select_key import SelectKeyNode
 from logstate.topology.operators.table_source import TableSourceNode
-from logstate.topology.processor import Processor
 from logstate.topology.repartition import RepartitionLogicalNode, repartition_topic
-from logstate.topology.stateless import StatelessOperators
+from logstate.topology.routing import RoutingOperators
+from logstate.topology.side_effects import SideEffectOperators
+from logstate.topology.stream_groups import GroupOperators
 from logstate.topology.stream_joins import JoinOperators
+from logstate.topology.stream_process import ProcessOperators
 
 if TYPE_CHECKING:
     from logstate.topology.logical import LogicalNode
     from logstate.topology.table import KTable
 
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
-#: names of stores added to the builder, or declarations of stores to add with the operator
-Stores = str | StoreSpec | Iterable[str | StoreSpec]
-
 
 @dataclass(frozen=True, eq=False)
-class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
+class KStream(
+    RoutingOperators[K, V],
+    MappingOperators[K, V],
+    SideEffectOperators[K, V],
+    GroupOperators[K, V],
+    ProcessOperators[K, V],
+    JoinOperators[K, V],
+):
     """A stream at one point of the graph.
 
     Made by ``StreamsBuilder.stream``. ``needs_repartition``: an operator above may have changed
@@ -70,8 +68,8 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         sink = SinkNode(
             node_name,
             TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
-            self.key_serde(key, use),
-            self.value_serde(value, use),
+            self._key_serde(key, use),
+            self._value_serde(value, use),
             partitioner=partitioner,
             declared_at=declaration_site(),
         )
@@ -104,15 +102,15 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
                 "the stream goes through a repartition topic first",
                 'name="..."',
             )
-            parent = self.through_topic(
-                prefix, self.key_serde(key, use), self.value_serde(value, use)
+            parent = self._through_topic(
+                prefix, self._key_serde(key, use), self._value_serde(value, use)
             )
         spec = None
         if options is not None:
             spec = key_value_spec(
                 options,
-                self.key_serde(options.key or key, f"store {options.name!r}"),
-                self.value_serde(options.value or value, f"store {options.name!r}"),
+                self._key_serde(options.key or key, f"store {options.name!r}"),
+                self._value_serde(options.value or value, f"store {options.name!r}"),
                 self.builder.defaults,
             )
         node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
@@ -141,8 +139,8 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         topic = repartition_topic(self.builder.graph, prefix)
         node = RepartitionLogicalNode(
             topic,
-            self.key_serde(key, use),
-            self.value_serde(value, use),
+            self._key_serde(key, use),
+            self._value_serde(value, use),
             is_optimizable=False,
             partitions=partitions,
             partitioner=partitioner,
@@ -150,155 +148,5 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         )
         return self._behind(node)
 
-    @overload
-    def group_by(
-        self,
-        mapper: Callable[[V], K2],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[K2, V]: ...
-    @overload
-    def group_by(
-        self,
-        mapper: Callable[[K, V], K2],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[K2, V]: ...
-    def group_by(
-        self,
-        mapper: Callable[..., Any],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[Any, V]:
-        """Group by a new key; always through a repartition topic named ``name``.
-
-        Without ``name`` the topic is named after the aggregation's store. Null keys are dropped.
-        """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
-        function = callbacks.mapper(mapper)
-        node = SelectKeyNode(node_name, mapper=function, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node, key_changing=True)
-        self.builder.graph.add(self.logical, logical)
-        return KGroupedStream(
-            self.builder,
-            node_name,
-            logical,
-            self.source_names,
-            optional_serde(key, None, f"the key of group {node_name!r}"),
-            optional_serde(value, self.value, f"the value of group {node_name!r}"),
-            needs_repartition=True,
-            topic_name=name,
-        )
-
-    def group_by_key(
-        self, *, name: str | None = None, key: Any = None, value: Any = None
-    ) -> KGroupedStream[K, V]:
-        """Group by the key the records have.
-
-        Goes through a repartition topic (named ``name``, else after the aggregation's store) only
-        if an operator above may have changed keys.
-        """
-        return KGroupedStream(
-            self.builder,
-            self.name,
-            self.logical,
-            self.source_names,
-            optional_serde(key, self.key, f"the key of group {name or self.name!r}"),
-            optional_serde(value, self.value, f"the value of group {name or self.name!r}"),
-            needs_repartition=self.needs_repartition,
-            topic_name=None if name is None else check_name(name, "a group"),
-        )
-
-    def process(
-        self,
-        supplier: Callable[[], Processor[K, V, K2, V2]],
-        *,
-        stores: Stores = (),
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K2, V2]:
-        """Run a processor of your own; what it forwards is the result.
-
-        ``supplier`` makes one processor per task: give the class. ``stores`` are names of stores
-        added to the builder, or declarations of stores to add; operators that share a store run in
-        the same task. It may change keys, so groupings and joins below go through a repartition
-        topic.
-        """
-        return self._process(supplier, stores, name, key=key, value=value, keeps_key=False)
-
-    def process_values(
-        self,
-        supplier: Callable[[], Processor[K, V, K, V2]],
-        *,
-        stores: Stores = (),
-        value: Any = None,
-        name: str | None = None,
-    ) -> KStream[K, V2]:
-        """Like :meth:`process` for processors that keep keys: nothing is repartitioned below.
-
-        Forwarding another key raises ValueError.
-        """
-        return self._process(supplier, stores, name, key=None, value=value, keeps_key=True)
-
-    def _process(
-        self,
-        supplier: Callable[[], Processor[Any, Any, Any, Any]],
-        stores: Stores,
-        name: str | None,
-        *,
-        key: Any,
-        value: Any,
-        keeps_key: bool,
-    ) -> KStream[Any, Any]:
-        prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
-        # The one kind of operator that burns no number when it is named.
-        graph = self.builder.graph
-        node_name = graph.new_name(prefix) if name is None else check_name(name, "an operator")
-        node = ProcessNode(
-            node_name,
-            supplier=callbacks.supplier(supplier),
-            connections=Connections(stores),
-            keeps_key=keeps_key,
-            declared_at=declaration_site(),
-        )
-        logical = ProcessorLogicalNode(node)
-        graph.add(self.logical, logical)
-        inherited = self.key if keeps_key else None
-        return self.derive(
-            node_name,
-            logical,
-            key=optional_serde(key, inherited, f"the key of {node_name!r}"),
-            value=optional_serde(value, None, f"the value of {node_name!r}"),
-            source_names=self.source_names,
-            needs_repartition=self.needs_repartition or not keeps_key,
-        )
-
-    def through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> KStream[K, V]:
-        """This stream behind the repartition topic that a grouping or join needs."""
-        topic = repartition_topic(self.builder.graph, prefix)
-        return self._behind(
-            RepartitionLogicalNode(
-                topic, key, value, is_optimizable=True, declared_at=declaration_site()
-            )
-        )
-
-    def _behind(self, node: RepartitionLogicalNode) -> KStream[K, V]:
-        self.builder.graph.add(self.logical, node)
-        return self.derive(
-            node.name,
-            node,
-            key=node.key,
-            value=node.value,
-            source_names=frozenset({node.name}),
-            needs_repartition=False,
-        )
-
-    def derive(self, name: str, logical: LogicalNode, **fields: Any) -> KStream[Any, Any]:
+    def _derive(self, name: str, logical: LogicalNode, **fields: Any) -> KStream[Any, Any]:
         return KStream(self.builder, name, logical, **fields)

@@ -200,7 +200,7 @@ class JoinOperators(Flow[K, V]):
         options = {name: given for name, given in options.items() if given is not None}
         if isinstance(other, KTable):
             _only(options, {"grace", "key", "value", "name"}, "a stream-table join")
-            self.check_same_builder(other, "join")
+            self._check_same_builder(other, "join")
             return join_table(self, other, joiner, is_left=kind == "left", **options)
         if isinstance(other, GlobalKTable):
             _only(options, {"key_mapper", "name"}, "a stream-global-table join")
@@ -223,7 +223,7 @@ class JoinOperators(Flow[K, V]):
                 " or join with a table.",
                 declared_at=declaration_site(),
             )
-        self.check_same_builder(other, "join")
+        self._check_same_builder(other, "join")
         from logstate.topology.stream_stream_join import StreamStreamJoin
 
         options["store"] = materialized(options.get("store"))

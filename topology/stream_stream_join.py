@@ -66,9 +66,9 @@ class StreamStreamJoin:
         self.windows = windows
         self.store = store if store is not None else Materialized(self.name)
         use = f"join {self.name!r}"
-        self.key: Serde[Any] = left.key_serde(key, use)
-        self.left_value = left.value_serde(value, f"the left side of {use}")
-        self.right_value = right.value_serde(other_value, f"the right side of {use}")
+        self.key: Serde[Any] = left._key_serde(key, use)
+        self.left_value = left._value_serde(value, f"the left side of {use}")
+        self.right_value = right._value_serde(other_value, f"the right side of {use}")
         self.declared_at = declaration_site()
 
     def build(self) -> KStream[Any, Any]:
@@ -104,7 +104,7 @@ class StreamStreamJoin:
         self._add_join_nodes(logical, this_suffix, other_suffix, this_store, other_store)
         logical.relaxed_null_key = self.is_left
         self.graph.add([left.logical, right.logical], logical)
-        stream: KStream[Any, Any] = left.derive(
+        stream: KStream[Any, Any] = left._derive(
             union,
             logical,
             key=self.key,
@@ -117,9 +117,9 @@ class StreamStreamJoin:
     def _repartitioned(self) -> tuple[Any, Any]:
         left, right = self.left, self.right
         if left.needs_repartition:
-            left = left.through_topic(f"{self.name}-left", self.key, self.left_value)
+            left = left._through_topic(f"{self.name}-left", self.key, self.left_value)
         if right.needs_repartition:
-            right = right.through_topic(f"{self.name}-right", self.key, self.right_value)
+            right = right._through_topic(f"{self.name}-right", self.key, self.right_value)
         return left, right
 
     def _window_node(

@@ -45,10 +45,10 @@ def join_table(
             "the stream goes through a repartition topic first",
             'name="..."',
         )
-        stream = stream.through_topic(
+        stream = stream._through_topic(
             prefix,
-            stream.key_serde(key, f"repartition topic {prefix!r}"),
-            stream.value_serde(value, f"repartition topic {prefix!r}"),
+            stream._key_serde(key, f"repartition topic {prefix!r}"),
+            stream._value_serde(value, f"repartition topic {prefix!r}"),
         )
     sources = stream.source_names | table.source_names
     builder.graph.copartition(sources)
@@ -76,7 +76,7 @@ def join_table(
     logical = ProcessorLogicalNode(node)
     logical.relaxed_null_key = is_left
     builder.graph.add(stream.logical, logical)
-    joined: KStream[Any, Any] = stream.derive(
+    joined: KStream[Any, Any] = stream._derive(
         node_name, logical, key=stream.key, value=None, source_names=sources,
         needs_repartition=False,
     )  # fmt: skip
@@ -111,7 +111,7 @@ def join_global_table(
     logical = ProcessorLogicalNode(node)
     logical.relaxed_null_key = is_left
     builder.graph.add(stream.logical, logical)
-    joined: KStream[Any, Any] = stream.derive(
+    joined: KStream[Any, Any] = stream._derive(
         node.name, logical, key=stream.key, value=None, source_names=stream.source_names,
         needs_repartition=stream.needs_repartition,
     )  # fmt: skip
@@ -146,8 +146,8 @@ def _buffer(stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value
     return StoreSpec(
         name=f"{name}-Buffer",
         kind="join_buffer",
-        key=stream.key_serde(key, f"the buffer of join {name!r}"),
-        value=stream.value_serde(value, f"the buffer of join {name!r}"),
+        key=stream._key_serde(key, f"the buffer of join {name!r}"),
+        value=stream._value_serde(value, f"the buffer of join {name!r}"),
         grace_ms=to_ms(grace, "grace"),
         declared_at=declaration_site(),
     )

@@ -12,29 +12,24 @@ from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V, optional_serde
 from logstate.topology.graph import TableNode
 from logstate.topology.logical import ProcessorLogicalNode
-from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import required_name
-from logstate.topology.operators.process import Connections
 from logstate.topology.operators.suppress import SuppressNode
-from logstate.topology.operators.table_filter import TableFilterNode
 from logstate.topology.operators.table_group_by import TableGroupByNode
-from logstate.topology.operators.table_map_values import TableMapValuesNode
-from logstate.topology.operators.table_transform_values import TableTransformValuesNode
 from logstate.topology.operators.to_stream import ToStreamNode
-from logstate.topology.processor import ValueTransformer
 from logstate.topology.suppressed import Suppressed, window_grace_ms
 from logstate.topology.table_joins import TableJoinOperators
+from logstate.topology.table_rows import TableRowOperators
 
 if TYPE_CHECKING:
     from logstate.topology.grouped_table import KGroupedTable
-    from logstate.topology.stream import KStream, Stores
+    from logstate.topology.stream import KStream
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True, eq=False)
-class KTable(TableJoinOperators[K, V]):
+class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
     """A table at one point of the graph.
 
     Made by ``StreamsBuilder.table``, by aggregations and by ``KStream.to_table``. It is kept in a
@@ -42,128 +37,6 @@ class KTable(TableJoinOperators[K, V]):
     """
 
     node: TableNode
-
-    @overload
-    def filter(
-        self,
-        predicate: Callable[[V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]: ...
-    @overload
-    def filter(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]: ...
-    def filter(
-        self,
-        predicate: Callable[..., object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]:
-        """Rows that the predicate accepts; a row that stops fitting becomes a tombstone.
-
-        The predicate never sees None. A row that did not fit before and does not now sends a
-        tombstone too, unless old values are at hand (the table or this filter has a store).
-        """
-        return self._filter(predicate, store, name, keeps=True)
-
-    @overload
-    def filter_not(
-        self,
-        predicate: Callable[[V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]: ...
-    @overload
-    def filter_not(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]: ...
-    def filter_not(
-        self,
-        predicate: Callable[..., object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V]:
-        """Rows that the predicate does not accept."""
-        return self._filter(predicate, store, name, keeps=False)
-
-    @overload
-    def map_values(
-        self,
-        mapper: Callable[[V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V2]: ...
-    @overload
-    def map_values(
-        self,
-        mapper: Callable[[K, V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V2]: ...
-    def map_values(
-        self,
-        mapper: Callable[..., Any],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, Any]:
-        """A table of mapped values; tombstones stay tombstones and never reach the mapper."""
-        function = callbacks.mapper(mapper)
-        node_name = self.builder.graph.names.named(name, "KTABLE-MAPVALUES-")
-        serde = optional_serde(value, None, f"the value of table {node_name!r}")
-        spec = self._spec(store, value)
-        node = TableMapValuesNode(
-            node_name,
-            parent=self.node,
-            mapper=function,
-            store=spec,
-            declared_at=declaration_site(),
-        )
-        return self._below(node, spec, value=spec.value if spec is not None else serde)
-
-    def transform_values(
-        self,
-        supplier: Callable[[], ValueTransformer[K, V, V2]],
-        *,
-        stores: Stores = (),
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
-    ) -> KTable[K, V2]:
-        """Like :meth:`map_values`, with a transformer of your own that may use ``stores``.
-
-        It is called for tombstones too, and whenever an unmaterialised row is read.
-        """
-        node_name = self.builder.graph.names.named(name, "KTABLE-TRANSFORMVALUES-")
-        serde = optional_serde(value, None, f"the value of table {node_name!r}")
-        spec = self._spec(store, value)
-        node = TableTransformValuesNode(
-            node_name,
-            parent=self.node,
-            supplier=callbacks.supplier(supplier),
-            connections=Connections(stores),
-            store=spec,
-            declared_at=declaration_site(),
-        )
-        return self._below(node, spec, value=spec.value if spec is not None else serde)
 
     @overload
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
@@ -257,8 +130,8 @@ class KTable(TableJoinOperators[K, V]):
         spec = StoreSpec(
             name=f"{buffer}-store",
             kind="suppress_buffer",
-            key=self.key_serde(None, use),
-            value=self.value_serde(None, use),
+            key=self._key_serde(None, use),
+            value=self._value_serde(None, use),
             is_logged=condition.logged,
             with_headers=self.builder.defaults.with_headers,
             declared_at=declaration_site(),
@@ -278,44 +151,3 @@ class KTable(TableJoinOperators[K, V]):
         logical.refuses_versioned_input = True
         self.builder.graph.add(self.logical, logical)
         return KTable(self.builder, buffer, logical, self.source_names, self.key, self.value, node)
-
-    def _filter(
-        self,
-        predicate: Callable[..., object],
-        store: str | Materialized | None,
-        name: str | None,
-        *,
-        keeps: bool,
-    ) -> KTable[K, V]:
-        function = callbacks.predicate(predicate)
-        node_name = self.builder.graph.names.named(name, "KTABLE-FILTER-")
-        spec = self._spec(store, None)
-        node = TableFilterNode(
-            node_name,
-            parent=self.node,
-            predicate=function,
-            keeps=keeps,
-            store=spec,
-            declared_at=declaration_site(),
-        )
-        return self._below(node, spec, value=self.value if spec is None else spec.value)
-
-    def _spec(self, store: str | Materialized | None, value: Any) -> StoreSpec | None:
-        """The store of a derived table, where it was asked for."""
-        options = materialized(store)
-        if options is None:
-            return None
-        use = f"store {options.name!r}"
-        return key_value_spec(
-            options,
-            self.key_serde(options.key, use),
-            self.value_serde(value if options.value is None else options.value, use),
-            self.builder.defaults,
-        )
-
-    def _below(self, node: TableNode, spec: StoreSpec | None, *, value: Any) -> KTable[K, Any]:
-        logical = ProcessorLogicalNode(
-            node, output_versioned=None if spec is None else spec.kind == "versioned"
-        )
-        self.builder.graph.add(self.logical, logical)
-        return KTable(self.builder, node.name, logical, self.source_names, self.key, value, node)

@@ -121,7 +121,7 @@ class TableJoinOperators(Flow[K, V]):
         from logstate.topology import table_table_join as build
 
         function = callbacks.joiner(joiner)
-        self.check_same_builder(other, "join")
+        self._check_same_builder(other, "join")
         this: Any = self
         if foreign_key is None:
             return build.join_tables(

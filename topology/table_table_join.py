@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from logstate.stores import StoreSpec
+from logstate.topology.aggregations import required_store, value_serde
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import optional_serde
 from logstate.topology.graph import Partitioner
-from logstate.topology.grouped_stream import required_store, value_serde
 from logstate.topology.logical import LogicalNode
 from logstate.topology.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.naming import required_name
@@ -149,7 +149,7 @@ def join_by_foreign_key(
 def _joined_store(left: KTable[Any, Any], options: Materialized, value: Any) -> StoreSpec:
     return key_value_spec(
         options,
-        left.key_serde(options.key, f"store {options.name!r}"),
+        left._key_serde(options.key, f"store {options.name!r}"),
         value_serde(options, value),
         left.builder.defaults,
     )

@@ -16,16 +16,11 @@ from logstate.serde import Serde
 from logstate.serdes import WindowedSerde, int64
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.aggregations import as_aggregator, count_one, required_store, value_serde
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
 from logstate.topology.graph import TableNode
-from logstate.topology.grouped_stream import (
-    KGroupedStream,
-    as_aggregator,
-    count_one,
-    required_store,
-    value_serde,
-)
+from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.materialized import Materialized, window_spec
 from logstate.topology.operators.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.window_aggregate import WindowAggregateNode
@@ -119,13 +114,13 @@ class TimeWindowedKStream(Generic[K, V]):
         grouped = self.grouped
         options = required_store(store, "A windowed aggregation")
         check_emit(emit, self.windows)
-        key = grouped.key_serde(options.key, f"store {options.name!r}")
+        key = grouped._key_serde(options.key, f"store {options.name!r}")
         spec = time_window_store(grouped, self.windows, options, key, value, emit)
         node_name = grouped.builder.graph.names.named(name, prefix)
         node = time_window_node(
             node_name, grouped, self.windows, spec, initializer, aggregator, emit
         )
-        return grouped.table_of(
+        return grouped._table_of(
             node, spec, key=windowed_key(self.windows, key), grace_ms=self.windows.grace_ms
         )
 

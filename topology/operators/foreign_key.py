@@ -121,10 +121,10 @@ class _ForeignKeyShape:
         self.is_left = is_left
         self.declared_at = declared_at
         self.graph = left.builder.graph
-        self.primary_key = left.key_serde(None, f"the left table of {use}")
-        self.left_value = left.value_serde(None, f"the left table of {use}")
-        self.foreign_key = right.key_serde(None, f"the right table of {use}")
-        self.right_value = right.value_serde(None, f"the right table of {use}")
+        self.primary_key = left._key_serde(None, f"the left table of {use}")
+        self.left_value = left._value_serde(None, f"the left table of {use}")
+        self.foreign_key = right._key_serde(None, f"the right table of {use}")
+        self.right_value = right._value_serde(None, f"the right table of {use}")
         self.registration_topic = self._suffixed("-subscription-registration", _REGISTRATION)
         self.registration_topic += "-topic"
 

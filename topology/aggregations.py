@@ -1,0 +1,63 @@
+"""What aggregations have in common: the store they need, serdes, and their simplest callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logstate.errors import TopologyError
+from logstate.serde import Serde
+from logstate.topology.declared import declaration_site
+from logstate.topology.flow import required_serde
+from logstate.topology.materialized import Materialized, materialized
+from logstate.topology.naming import check_name
+from logstate.topology.windows import Emit
+
+
+def count_one(_key: Any, _value: Any, aggregate: int) -> int:
+    """The aggregator of count()."""
+    return aggregate + 1
+
+
+def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """A reducer as an aggregator that starts with nothing."""
+
+    def reduce(_key: Any, value: Any, aggregate: Any) -> Any:
+        return value if aggregate is None else reducer(aggregate, value)
+
+    return reduce
+
+
+def required_store(store: str | Materialized | None, what: str) -> Materialized:
+    """The store's options; an aggregation always has a store, and its name is in its changelog."""
+    options = materialized(store)
+    if options is None:
+        raise TopologyError(
+            f"{what} needs a name for its store: the store has a changelog topic and a directory,"
+            " and a generated name would change when an operator is added before it. Give"
+            ' store="some-name".',
+            declared_at=declaration_site(),
+        )
+    check_name(options.name, "a store")
+    return options
+
+
+def value_serde(options: Materialized, value: Any) -> Serde[Any]:
+    """The aggregate's serde: from the store's options, else from the call."""
+    use = f"the value of store {options.name!r}"
+    return required_serde(value if options.value is None else options.value, None, use, "value=")
+
+
+def refuse_close(emit: Emit) -> None:
+    """emit="close" is for windows."""
+    if emit not in ("update", "commit", "close"):
+        raise TopologyError(
+            f'emit must be "update", "commit" or "close", found {emit!r}.',
+            declared_at=declaration_site(),
+        )
+    if emit == "close":
+        raise TopologyError(
+            'emit="close" sends final results when a window closes, but this aggregation has no'
+            ' windows. Add .windowed_by(...), or use emit="update" or "commit".',
+            declared_at=declaration_site(),
+        )

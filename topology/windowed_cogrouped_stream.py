@@ -1,0 +1,124 @@
+"""WindowedCogroupedKStream: one aggregate per key and window, fed by several grouped streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from logstate.errors import TopologyError
+from logstate.serde import Serde
+from logstate.serdes import SessionWindowedSerde
+from logstate.stores import StoreSpec
+from logstate.topology import callbacks
+from logstate.topology.aggregations import required_store
+from logstate.topology.cogroup_shape import Aggregator, Groups, build_cogroup
+from logstate.topology.declared import declaration_site
+from logstate.topology.flow import K
+from logstate.topology.graph import TableNode
+from logstate.topology.grouped_stream import KGroupedStream
+from logstate.topology.materialized import Materialized
+from logstate.topology.operators.session_aggregate import SessionAggregateNode
+from logstate.topology.session_windowed_stream import session_store_spec
+from logstate.topology.table import KTable
+from logstate.topology.time_windowed_stream import (
+    check_emit,
+    time_window_node,
+    time_window_store,
+    windowed_key,
+)
+from logstate.topology.windows import Emit, SessionWindows, SlidingWindows, Windows
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class WindowedCogroupedKStream(Generic[K, A]):
+    """Made by ``CogroupedKStream.windowed_by``."""
+
+    groups: Groups
+    windows: Windows | SlidingWindows | SessionWindows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        merger: Callable[..., A] | None = None,
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        emit: Emit = "update",
+        name: str | None = None,
+    ) -> KTable[Any, A]:
+        """The table of aggregates per key and window; sessions need ``merger(a, b)``.
+
+        What is late is judged by the stream time of each group, with ``emit="close"`` by that of
+        all groups together.
+        """
+        check_emit(emit, self.windows)
+        first = self.groups[0][0]
+        options = required_store(store, "A windowed cogroup aggregation")
+        key = first._key_serde(options.key, f"store {options.name!r}")
+        start = callbacks.initializer(initializer)
+        if isinstance(self.windows, SessionWindows):
+            return self._sessions(first, options, key, start, merger, value, emit, name)
+        if merger is not None:
+            raise TopologyError(
+                "merger is for session windows: other windows never merge.",
+                declared_at=declaration_site(),
+            )
+        windows = self.windows
+        spec = time_window_store(first, windows, options, key, value, emit)
+
+        def make(node_name: str, spec: StoreSpec, aggregator: Aggregator) -> TableNode:
+            return time_window_node(node_name, first, windows, spec, start, aggregator, emit)
+
+        return build_cogroup(
+            self.groups,
+            spec,
+            make,
+            name=name,
+            key=windowed_key(windows, key),
+            grace_ms=windows.grace_ms,
+        )
+
+    def _sessions(
+        self,
+        first: KGroupedStream[Any, Any],
+        options: Materialized,
+        key: Serde[Any],
+        initializer: Callable[[], Any],
+        merger: Callable[..., Any] | None,
+        value: Any,
+        emit: Emit,
+        name: str | None,
+    ) -> KTable[Any, Any]:
+        windows = self.windows
+        assert isinstance(windows, SessionWindows)
+        if merger is None:
+            raise TopologyError(
+                "Sessions can grow together, so their aggregation needs a merger(a, b).",
+                declared_at=declaration_site(),
+            )
+        merge = callbacks.merger(merger)
+
+        def make(node_name: str, spec: StoreSpec, aggregator: Aggregator) -> TableNode:
+            return SessionAggregateNode(
+                node_name,
+                store=spec,
+                windows=windows,
+                initializer=initializer,
+                aggregator=aggregator,
+                merger=merge,
+                emit=emit,
+                emit_interval_ms=first.builder.window_emit_interval_ms,
+                declared_at=declaration_site(),
+            )
+
+        return build_cogroup(
+            self.groups,
+            session_store_spec(first, windows, options, key, value),
+            make,
+            name=name,
+            key=SessionWindowedSerde(key),
+            grace_ms=windows.grace_ms + windows.gap_ms,
+        )
