@@ -251,6 +251,8 @@ class Task:
                 break
             source = self._sources[chosen.partition.topic]
             count += run_queue(self, chosen, source, before, limit - count)
+            if self.blocked_until_ms > 0:
+                self.order.arrived(chosen.partition)  # the record went back into its queue
             if len(self.queues) == 1:
                 break  # nothing else could have become older
         self.processed_total += count
