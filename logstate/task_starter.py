@@ -22,12 +22,12 @@ from logstate.changelog.cut import (
 )
 from logstate.changelog.segment_offsets import TRIMMED_KINDS
 from logstate.clock import Clock
-from logstate.errors import RetriableError, StoreCorruptedError
+from logstate.errors import RestoreError, RetriableError, StoreCorruptedError
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import TopicPartition
 from logstate.restore import read_all
 from logstate.restore_plan import LogRange, check_cut, first_offset
-from logstate.seams import Admin, Cluster, GroupConsumer, Step, Steps
+from logstate.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.start_positions import InputRange, check_topic_ids, start_position
 from logstate.stores import StoreSpec
 from logstate.task import Task
@@ -83,9 +83,29 @@ class TaskStarter:
                 for tp in owned.partitions
             }
             # The order matters: targets are read AFTER the committed offsets.
-            yield from self._decide(owned, found)
+            try:
+                yield from self._decide(owned, found)
+            except RestoreError:
+                if not (yield from self._has_moved_on(owned, found)):
+                    raise
+                continue  # another member owns it by now; the next poll will say so
             prepared.append(owned)
         return prepared
+
+    def _has_moved_on(
+        self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]
+    ) -> Steps[bool]:
+        """Whether the offsets changed since they were read, so that logs seen later do not fit.
+
+        This happens to a member that was silent for so long that it lost its partitions.
+        """
+        try:
+            now = yield Step(
+                "committed", self._consumer.committed, (owned.partitions, _COMMITTED_TIMEOUT_S)
+            )
+        except RetriableError:
+            return True
+        return any(now.get(tp) != found[tp] for tp in owned.partitions)
 
     def restored(self, owned: OwnedTask) -> None:
         """A task's stores reached their targets: take it to STARTING."""
@@ -111,7 +131,7 @@ class TaskStarter:
         owned.paused.clear()
         owned.move_to(Stage.RUNNING)
 
-    def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, object]) -> Steps[None]:
+    def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
         inputs = list(owned.partitions)
         changelogs = self._changelogs(owned)
         logs = [*inputs, *changelogs]
@@ -131,14 +151,14 @@ class TaskStarter:
                 at_reset = at[tp]
             position = start_position(
                 tp,
-                committed,  # type: ignore[arg-type]
+                committed,
                 InputRange(starts[tp], ends[tp]),
                 reset=reset,
                 offset_at_reset=at_reset,
                 has_state=has_state,
             )
             owned.start_positions[tp] = position
-            owned.is_new |= position != committed.offset  # type: ignore[attr-defined]
+            owned.is_new |= position != committed.offset
         ranges = {tp: LogRange(starts[tp], ends[tp]) for tp in changelogs}
         self._open(owned, ranges)
         cut = yield from self._cut(owned)
