@@ -1,1 +1,1 @@
-"""A deterministic simulation of whole applications: the real engine on a fake log and fake disks."""
+"""A deterministic simulation of applications: the real engine on a fake log and fake disks."""

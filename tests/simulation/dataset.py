@@ -25,7 +25,10 @@ class Input(NamedTuple):
 
 @cache
 def inputs(number: int, *, partitions: int = 2, orders: int = 24, prices: int = 8) -> list[Input]:
-    """Orders and prices in the order of their making; event times are out of order, from 0 on."""
+    """Orders and prices in the order of their making; event times are out of order, from 0 on.
+
+    In sets with odd numbers no order has the time of a price.
+    """
     rng = random.Random(f"inputs-{number}")
     keys = _keys(partitions)
     records: list[Input] = []
@@ -34,6 +37,8 @@ def inputs(number: int, *, partitions: int = 2, orders: int = 24, prices: int = 
         partition = i % partitions if rng.random() < 0.8 else rng.randrange(partitions)
         key = rng.choice(keys[partition])
         timestamp = max(0, i + rng.choice((0, 0, 1, 2, -3, -9, 6)))
+        if number % 2:
+            timestamp = timestamp * 2 + is_price
         name = "p" if is_price else "o"
         records.append(
             Input(

@@ -21,6 +21,7 @@ from logstate.topology.plan import SubTopology
 from tests.simulation import flow
 
 _KEPT_MAX = 4_000
+_TOPICS = (flow.ORDERS, flow.PRICES, flow.REPARTITION)
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,7 @@ def new_task(sub_topology: SubTopology, task_id: TaskId, partitions: int) -> Tas
         application_id=flow.APPLICATION,
         clock=ManualClock(0),
         open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
-        partition_counts={
-            topic: partitions
-            for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION, *flow.OUTPUTS)
-        },
+        partition_counts=dict.fromkeys((*_TOPICS, *flow.OUTPUTS), partitions),
         waits_for_empty_partitions=False,
     )
 

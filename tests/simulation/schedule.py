@@ -14,7 +14,8 @@ from dataclasses import replace
 from logstate.clock import ManualClock
 from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
 from logstate.records import ProducedRecord, TopicPartition
-from logstate.testing import FakeCluster, Fault as CallFault
+from logstate.testing import FakeCluster
+from logstate.testing import Fault as CallFault
 from logstate.worker_config import WorkerConfig
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
@@ -25,7 +26,8 @@ from tests.simulation.swarm import Fault, Swarm
 START_MS = 1_000_000_000
 #: turns of the quiet phase after which a schedule counts as stuck
 QUIET_TURNS_MAX = 3_000
-#: longest a frozen process or a waiting message is left alone
+#: how long a fault waits for somebody to suffer it
+_PATIENCE_TURNS = 60
 _ERRORS: dict[str, type[LogstateError]] = {
     "abortable": AbortableError,
     "fenced": FencedError,
@@ -71,6 +73,8 @@ class Schedule:
         self.slots = [self._slot(number) for number in range(swarm.workers)]
         self._waiting = list(self.inputs)
         self._faults = list(swarm.faults)
+        #: turn at which the next fault is due
+        self._due = self._faults[0].wait if self._faults else 0
         self.log: list[str] | None = None
 
     def _slot(self, number: int) -> Slot:
@@ -104,15 +108,16 @@ class Schedule:
             self._write_inputs(len(self._waiting))
         for slot in self.slots:
             slot.start()
-        for turn in range(self.swarm.turns):
+        turn = 0
+        while self._faults or (self._is_expected() and turn < self._due + _PATIENCE_TURNS):
             self._turn(turn)
-        self._quiet()
+            turn += 1
+        self._quiet(turn)
         self._finish()
 
     def _turn(self, turn: int) -> None:
         swarm, rng = self.swarm, self._random
-        while self._faults and self._faults[0].turn <= turn:
-            self._inflict(self._faults.pop(0), turn)
+        self._suffer(turn)
         for slot in self.slots:
             if not slot.is_running and turn >= slot.starts_at_turn:
                 slot.start()
@@ -137,7 +142,7 @@ class Schedule:
             if slot.is_idle:
                 return
 
-    def _quiet(self) -> None:
+    def _quiet(self, start: int) -> None:
         """Nothing goes wrong any more: it must come to an end."""
         self._write_inputs(len(self._waiting))
         for turn in range(QUIET_TURNS_MAX):
@@ -155,7 +160,7 @@ class Schedule:
                 self.cluster.arrive(producer, 1_000)
             self._pass_time(40)
             for slot in self.slots:
-                self._advance(slot, 40, self.swarm.turns + turn)
+                self._advance(slot, 40, start + turn)
             if self._is_done():
                 self.counters["quiet_turns"] += turn
                 return
@@ -241,13 +246,34 @@ class Schedule:
 
     # ------------------------------------------------------------------ faults
 
-    def _inflict(self, fault: Fault, turn: int) -> None:
-        slot = self.slots[fault.slot]
+    def _suffer(self, turn: int) -> None:
+        """Inflict the next fault when it is time; the one before must be over, within reason."""
+        if not self._faults or turn < self._due:
+            return
+        is_late = turn > self._due + _PATIENCE_TURNS
+        if not is_late and self._is_expected():
+            return
+        if self._inflict(self._faults[0], turn) or is_late:
+            self._faults.pop(0)
+            self._due = turn + (self._faults[0].wait if self._faults else 0)
+
+    def _is_expected(self) -> bool:
+        """Something that was ordered has not happened yet; the next fault waits for it."""
+        return any(slot.ordered or slot.disk.kills for slot in self.slots)
+
+    def _inflict(self, fault: Fault, turn: int) -> bool:
+        """Do it, or return False where nobody is there to suffer it."""
         if fault.kind in ("clean", "rebalance", "time_out"):
             self._inflict_on_cluster(fault)
-            return
-        if not slot.is_running:
-            return
+            return True
+        preferred = self.slots[fault.slot]
+        slot = next((s for s in (preferred, *self.slots) if s.has_tasks), None)
+        if slot is None:
+            return False
+        self._inflict_on(slot, fault, turn)
+        return True
+
+    def _inflict_on(self, slot: Slot, fault: Fault, turn: int) -> None:
         self.counters[fault.kind] += 1
         if fault.kind.startswith("crash"):
             slot.crash_damage = fault.disk

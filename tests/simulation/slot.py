@@ -82,6 +82,11 @@ class Slot:
         """A process lives here."""
         return self.worker is not None
 
+    @property
+    def has_tasks(self) -> bool:
+        """A process lives here and owns something."""
+        return self.worker is not None and bool(self._observer.tasks)
+
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:

@@ -13,26 +13,13 @@ from typing import Literal
 from logstate.worker_config import ChangelogWrites, Guarantee
 from tests.simulation.flow import VARIANTS
 
-#: calls of a worker at which a crash can be ordered
+#: calls of a worker at which a crash can be ordered; often where much hangs on the order
 CRASH_STEPS = (
-    "produce",
-    "flush",
-    "group_metadata",
-    "send_offsets",
-    "commit",
-    "begin",
-    "committed",
-    "end_offsets",
-    "restore_assign",
-    "restore_poll",
-    "restore_position",
-    "start",
-    "poll",
-    "abort",
-    "init_transactions",
-    "pause",
-    "subscribe",
-    "create_topics",
+    *("flush", "group_metadata", "send_offsets", "commit") * 3,
+    *("produce", "begin", "start", "poll") * 2,
+    *("restore_assign", "restore_poll", "restore_position") * 3,
+    *("committed", "end_offsets", "pause", "delete_records"),
+    *("abort", "init_transactions", "flush_plain", "produce_plain"),
 )
 #: calls whose answer can get lost, with the errors a client reports then
 LOST_REPLIES = {
@@ -67,9 +54,9 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong at a turn of the scheduler."""
+    """Something that goes wrong, ``wait`` turns after the previous fault was over."""
 
-    turn: int
+    wait: int
     kind: str
     slot: int
     #: name of a step, or a duration in ms
@@ -115,11 +102,6 @@ class Swarm:
     restart_turns: int
     faults: tuple[Fault, ...]
 
-    @property
-    def turns(self) -> int:
-        """Length of the chaos phase."""
-        return self.faults[-1].turn + 1 if self.faults else 0
-
 
 def draw(seed: int) -> Swarm:
     """The configuration of a seed."""
@@ -155,22 +137,20 @@ def draw(seed: int) -> Swarm:
 
 def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
     allowed = [kind for kind in FAULTS if rng.random() < 0.6]
-    crashes = rng.randint(2, 8)
+    crashes = rng.randint(3, 9)
     others = rng.randint(0, 6) if allowed else 0
     kinds = rng.choices(("crash", "crash_at", "crash_at", "crash_in_write"), k=crashes)
     if allowed:
         kinds += rng.choices(allowed, k=others)
     rng.shuffle(kinds)
-    turn = rng.randint(5, 15)
     faults = []
-    gap = rng.choice((6, 12, 20))
+    gap = rng.choice((4, 10, 16))
     for kind in kinds:
-        turn += rng.randint(1, gap)
-        faults.append(_fault(rng, kind, turn, rng.randrange(workers)))
+        faults.append(_fault(rng, kind, rng.randint(1, gap), rng.randrange(workers)))
     return tuple(faults)
 
 
-def _fault(rng: random.Random, kind: str, turn: int, slot: int) -> Fault:
+def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
     disk = ""
     if kind.startswith("crash") and rng.random() < 0.25:
         disk = rng.choice(("tail", "tail", "everything"))
@@ -183,4 +163,4 @@ def _fault(rng: random.Random, kind: str, turn: int, slot: int) -> Fault:
     elif kind == "repeated_end":
         step = rng.choice(("commit", "commit", "abort"))
     amount = rng.choice((30, 150, 500, 1_500))
-    return Fault(turn, kind, slot, step, amount, rng.random() < 0.5, error, disk)
+    return Fault(wait, kind, slot, step, amount, rng.random() < 0.5, error, disk)
