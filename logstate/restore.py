@@ -15,6 +15,7 @@ from logstate.changelog.writes import LoggedWrite
 from logstate.owned_task import OwnedTask, StoreTarget
 from logstate.records import FetchedRecord, TopicPartition
 from logstate.seams import Cluster, LogConsumer, Step, Steps
+from logstate.stores import StoreSpec
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -108,7 +109,11 @@ class Restorer:
         assert last is not None
         if last < self._position(owned, target):
             return  # fetched before the consumer was re-assigned
-        state.restore(target.store, [_write(r) for r in records], last + 1)
+        writes = [_write(r) for r in records]
+        spec = state.specs[target.store]
+        if spec.source_topic is not None:
+            writes = readable(spec, writes)
+        state.restore(target.store, writes, last + 1)
         owned.restored_records += len(records)
         target.restored_records += len(records)
         self.restored_total += len(records)
@@ -141,6 +146,29 @@ def _write(record: FetchedRecord) -> LoggedWrite:
     timestamp = record.timestamp()[1]
     # Event time 0 travels as "no timestamp" on internal topics.
     return LoggedWrite(record.key(), record.value(), max(timestamp, 0), record.headers())
+
+
+def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite]:
+    """What processing would have stored of a source topic that serves as changelog (KAFKA-8037).
+
+    Records without a key, or that do not decode, were skipped then and must not come back now.
+    """
+    assert spec.source_topic is not None, spec.name
+    decode_key = spec.key.deserializer(spec.source_topic, True)
+    decode_value = spec.value.deserializer(spec.source_topic, False)
+
+    def is_readable(write: LoggedWrite) -> bool:
+        if write.key is None:
+            return False
+        try:
+            decode_key(write.key)
+            if write.value is not None:
+                decode_value(write.value)
+        except Exception:  # noqa: BLE001  decoders raise anything
+            return False
+        return True
+
+    return [write for write in writes if is_readable(write)]
 
 
 def read_all(

@@ -9,6 +9,7 @@ from typing import Self
 from logstate.changelog.writes import LoggedWrite
 from logstate.queues import PartitionQueue
 from logstate.records import ProducedRecord, TopicPartition
+from logstate.restore import readable
 from logstate.task import Task, TaskCommit
 from logstate.testing.driver_log import DriverLog, LogMark
 from logstate.topology.plan import Topology
@@ -47,7 +48,10 @@ class RecoveryPoint:
             if spec.is_logged:
                 start = task.state.positions.get(name, 0)
                 records = self._changelog(name, spec.source_topic, task, log)
-                task.state.restore(name, records[start:], len(records))
+                tail = records[start:]
+                if spec.source_topic is not None:
+                    tail = readable(spec, tail)
+                task.state.restore(name, tail, len(records))
         task.set_clocks(self.clocks, self.partition_times)
         task.consumed.update(self.consumed)
         task.dropped = Counter(self.dropped)
@@ -63,4 +67,5 @@ class RecoveryPoint:
         else:
             end = self.consumed.get(TopicPartition(source_topic, 0), 0)
             records = log.inputs[source_topic][:end]
-        return [LoggedWrite(r.key or b"", r.value, r.timestamp, r.headers) for r in records]
+        # A source topic may hold records without a key; readable() sorts them out.
+        return [LoggedWrite(r.key, r.value, r.timestamp, r.headers) for r in records]  # type: ignore[arg-type]
