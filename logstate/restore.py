@@ -158,10 +158,11 @@ def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite
     decode_value = spec.value.deserializer(spec.source_topic, False)
 
     def is_readable(write: LoggedWrite) -> bool:
-        if write.key is None:
+        key: bytes | None = write.key  # a source topic may hold records without one
+        if key is None:
             return False
         try:
-            decode_key(write.key)
+            decode_key(key)
             if write.value is not None:
                 decode_value(write.value)
         except Exception:  # noqa: BLE001  decoders raise anything
