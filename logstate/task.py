@@ -122,14 +122,8 @@ class Task:
         self._state: TaskState | None = None
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
-        self._sources: dict[str, CompiledSource] = {}
-        for sub_topology in sub_topologies:
-            self._sources.update(compile_sub_topology(sub_topology, self))
         self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
-        self._sources = {
-            topic: replace(source, process=self.guard.guarded(source.process))
-            for topic, source in self._sources.items()
-        }
+        self._sources = self._compiled(sub_topologies)
         self._committed_schedules = self.punctuations.schedules()
         self._internal_prefix = application_id + "-"
         self._internal_topics = {
@@ -138,6 +132,13 @@ class Task:
             for ref in sub_topology.source_topics
             if ref.is_internal
         }
+
+    def _compiled(self, sub_topologies: Sequence[SubTopology]) -> dict[str, CompiledSource]:
+        sources: dict[str, CompiledSource] = {}
+        for sub_topology in sub_topologies:
+            sources.update(compile_sub_topology(sub_topology, self))
+        guarded = self.guard.guarded
+        return {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
 
     # ------------------------------------------------------------------ TaskContext
 

@@ -23,7 +23,7 @@ LINE_COLUMNS = 100
 LONG_FILES: dict[str, int] = {}
 LONG_FUNCTIONS: dict[str, int] = {
     # The hot loop: a call per record costs more than the operators it calls.
-    "logstate/batch_loop.py:run_queue": 70,
+    "logstate/batch_loop.py:run_queue": 76,
 }
 
 BANNED_NAMES = {"base", "common", "helper", "helpers", "misc", "util", "utils"}

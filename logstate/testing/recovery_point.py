@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from logstate.changelog.writes import LoggedWrite
 from logstate.queues import PartitionQueue
@@ -68,4 +69,5 @@ class RecoveryPoint:
             end = self.consumed.get(TopicPartition(source_topic, 0), 0)
             records = log.inputs[source_topic][:end]
         # A source topic may hold records without a key; readable() sorts them out.
-        return [LoggedWrite(r.key, r.value, r.timestamp, r.headers) for r in records]  # type: ignore[arg-type]
+        rows: Iterable[Any] = records
+        return [LoggedWrite(r.key, r.value, r.timestamp, r.headers) for r in rows]
