@@ -113,3 +113,11 @@ def test_a_log_that_ends_before_the_cut_was_truncated_and_stops_the_application(
 
 def test_a_changelog_of_a_store_that_is_no_longer_there_is_not_judged() -> None:
     check_cut("0_1", {"app-removed-changelog": 200}, {})
+
+
+def test_a_log_whose_expired_windows_were_deleted_has_no_row_missing() -> None:
+    meta = StoredMeta(caught_up_at_ms=NOW)
+    start = first_offset(
+        "counts", CHANGELOG, 99, LOG, meta=meta, topic_id=None, now_ms=NOW, is_trimmed=True
+    )
+    assert start == 100
