@@ -125,13 +125,7 @@ class Task:
         self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
         self._sources = self._compiled(sub_topologies)
         self._committed_schedules = self.punctuations.schedules()
-        self._internal_prefix = application_id + "-"
-        self._internal_topics = {
-            self.topic_name(ref.name, is_internal=True)
-            for sub_topology in sub_topologies
-            for ref in sub_topology.source_topics
-            if ref.is_internal
-        }
+        self._internal_topics = self._internal_sources(sub_topologies)
 
     def _compiled(self, sub_topologies: Sequence[SubTopology]) -> dict[str, CompiledSource]:
         sources: dict[str, CompiledSource] = {}
@@ -139,6 +133,12 @@ class Task:
             sources.update(compile_sub_topology(sub_topology, self))
         guarded = self.guard.guarded
         return {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+
+    def _internal_sources(self, sub_topologies: Sequence[SubTopology]) -> frozenset[str]:
+        refs = [ref for sub_topology in sub_topologies for ref in sub_topology.source_topics]
+        return frozenset(
+            self.topic_name(ref.name, is_internal=True) for ref in refs if ref.is_internal
+        )
 
     # ------------------------------------------------------------------ TaskContext
 
