@@ -78,10 +78,9 @@ def main() -> int:
         console=Console(stderr=True, log_path=False),
     )
     with ExitStack() as stack:
-        background = stack.enter_context(ThreadPoolExecutor())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flights-")))
         stack.enter_context(progress)
-        demo = Demo(settings, directory, progress, background, stack)
+        demo = Demo(settings, directory, progress, stack)
         verdict, expected = demo.run()
     failures = verdict.failures(
         records=expected.records,
@@ -102,13 +101,12 @@ class Demo:
         settings: Settings,
         directory: Path,
         progress: Progress,
-        background: ThreadPoolExecutor,
         stack: ExitStack,
     ) -> None:
         self._settings = settings
         self._directory = directory
         self._progress = progress
-        self._background = background
+        self._background = ThreadPoolExecutor()
         self._stack = stack
         self._started_s = time.monotonic()
         self._first_view: Future[None]
@@ -118,6 +116,8 @@ class Demo:
         computing = self._background.submit(reference.compute, self._settings.days)
         self._say("starting the broker")
         bootstrap = self._stack.enter_context(LocalBroker.start()).bootstrap
+        # Before the broker goes, because what runs in the background talks to it.
+        self._stack.callback(self._background.shutdown, cancel_futures=True)
         starting = self._background.submit(self._start_spark, bootstrap)
         loader.create_topics(bootstrap)
         topics = reading.result()

@@ -74,6 +74,7 @@ def load(bootstrap: str, topics: dict[str, list[Row]], loaded: Callable[[str, in
             "linger.ms": 50,
             "log_level": 3,
             "batch.size": 500_000,
+            "message.timeout.ms": 60_000,
             "delivery.report.only.error": True,
             "on_delivery": lambda error, _: failures.append(str(error)),
         }

@@ -15,6 +15,7 @@ from rich.progress import Progress
 from examples.flights import comparison
 from examples.flights.app import topology
 from examples.flights.comparison import Table
+from examples.flights.instance import Status
 from examples.flights.kill import Kill, kill_in_open_transaction
 from examples.flights.loader import OUTPUT_TOPICS, PARTITIONS
 from examples.flights.outputs import OutputAudit
@@ -83,6 +84,7 @@ class Scenario:
         kill = kill_in_open_transaction(
             self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
         )
+        restored_before = self._restored()
         self._say(
             f"killed {victim} after {self._audit.records:,} results: its transaction was "
             f"{kill.transaction.state}, {len(kill.transaction.partitions)} partitions written to"
@@ -94,7 +96,7 @@ class Scenario:
         self._say(f"{victim} is back")
         on_restart()
         self._follow_to_the_end()
-        return self._survived(kill)
+        return self._survived(kill, restored_before)
 
     def stop(self) -> None:
         """End the instances in order."""
@@ -142,17 +144,16 @@ class Scenario:
             if (consumed := self._consumed()) != before:
                 quiet_since_s, before = time.monotonic(), consumed
 
-    def _survived(self, kill: Kill) -> Survived:
+    def _survived(self, kill: Kill, restored_before: int) -> Survived:
         held = [
             instance.stores(self._directory / f"{name}.json")
             for name, instance in self._running.items()
         ]
-        statuses = [each.status for each in self._started if each.status is not None]
         return Survived(
             kill=kill,
             kills=sum(each.was_killed for each in self._started),
-            restored_records=sum(status.restored_records for status in statuses),
-            dropped_records=sum(status.dropped_records for status in statuses),
+            restored_records=self._restored() - restored_before,
+            dropped_records=sum(status.dropped_records for status in self._statuses()),
             carrier_hours=comparison.carrier_hours(
                 chain.from_iterable(rows.carrier_hours for rows in held)
             ),
@@ -171,9 +172,15 @@ class Scenario:
         status = self._running[name].status
         return 0 if status is None else status.running_tasks
 
-    def _consumed(self) -> list[int]:
-        statuses = [instance.status for instance in self._running.values()]
-        return [status.consumed_records for status in statuses if status is not None]
+    def _statuses(self) -> list[Status]:
+        """The last words of every instance so far, the killed one's too."""
+        return [each.status for each in self._started if each.status is not None]
+
+    def _consumed(self) -> int:
+        return sum(status.consumed_records for status in self._statuses())
+
+    def _restored(self) -> int:
+        return sum(status.restored_records for status in self._statuses())
 
     def _say(self, what: str) -> None:
         self._progress.console.log(what)
