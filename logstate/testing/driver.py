@@ -209,7 +209,7 @@ class TopologyTestDriver:
         Raises ValueError where outputs were read since the last commit.
         """
         point = self._recovery
-        self._log.rollback(point.log)
+        self._log.rollback(point.log, global_topics=self._global_by_topic)
         self.task.state.close()
         if loses_disk and self._state_dir is not None:
             shutil.rmtree(self._state_dir, ignore_errors=True)
@@ -217,9 +217,9 @@ class TopologyTestDriver:
         point.restore(self.task, self.topology, self._log)
         self._since_commit = 0
         self._recovery = replace(point, inputs=[])
+        self._run_until_idle()  # what an event had still to cause when the commit came
         for record in point.inputs:
             self.pipe_raw(record.topic, record.key, record.value, record.timestamp, record.headers)
-        self._run_until_idle()
 
     # ------------------------------------------------------------------ playing broker
 

@@ -19,7 +19,12 @@ def main() -> int:
     passed = failed = 0
     for folder in arguments.folders:
         try:
-            for verdicts in folder_verdicts(folder, only=arguments.case, strict=arguments.strict):
+            for verdicts in folder_verdicts(
+                folder,
+                only=arguments.case,
+                strict=arguments.strict,
+                varied=arguments.vary,
+            ):
                 bad = [verdict for verdict in verdicts if not verdict.passed]
                 passed += len(verdicts) - len(bad)
                 failed += len(bad)
@@ -60,6 +65,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folder of vectors")
     parser.add_argument("--case", metavar="NAME", help="only the case of this name")
     parser.add_argument("--verbose", action="store_true", help="every difference of every run")
+    parser.add_argument(
+        "--vary",
+        action="store_true",
+        help="every run on disk, with other commit intervals and with crashes; each counts",
+    )
     parser.add_argument(
         "--strict",
         action="store_true",

@@ -45,9 +45,9 @@ class Graph:
 
 def graph_differences(case: Case, graph: Graph) -> Iterator[Difference]:
     """Names and description of the topology."""
-    yield from _tree_differences("names", case.names, graph.names)
+    yield from tree_differences("names", case.names, graph.names)
     expected, actual = case.describe.splitlines(), graph.describe.splitlines()
-    yield from _list_differences("describe line", expected, actual)
+    yield from list_differences("describe line", expected, actual)
 
 
 def run_differences(
@@ -60,8 +60,8 @@ def run_differences(
         yield from _topic_differences(
             case, member, getattr(expected, member), getattr(actual, member), strict
         )
-    yield from _tree_differences("stores", expected.stores, actual.stores)
-    yield from _list_differences("dropped", expected.dropped, actual.dropped)
+    yield from tree_differences("stores", expected.stores, actual.stores)
+    yield from list_differences("dropped", expected.dropped, actual.dropped)
     if expected.error != actual.error:
         yield Difference("error", expected.error, actual.error)
 
@@ -98,12 +98,13 @@ def _ordered(
     if lane is not None:
         expected = sorted(expected, key=lambda row: (cause(row), str(lane(row))))
         actual = sorted(actual, key=lambda row: (cause(row), str(lane(row))))
-    yield from _list_differences(member, expected, actual)
+    yield from list_differences(member, expected, actual)
 
 
-def _list_differences(
+def list_differences(
     member: str, expected: Sequence[Any], actual: Sequence[Any]
 ) -> Iterator[Difference]:
+    """The first place where two lists differ."""
     for index, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=MISSING)):
         if left != right or type(left) is not type(right):
             # Records are shown whole; what lies deeper in a tree is shown alone.
@@ -114,20 +115,20 @@ def _list_differences(
 
 def _inner(path: str, left: Any, right: Any, nested: bool) -> Iterator[Difference]:
     if nested and isinstance(right, dict):
-        yield next(_tree_differences(path, left, right))
+        yield next(tree_differences(path, left, right))
     else:
         yield Difference(path, left, right)
 
 
-def _tree_differences(path: str, expected: Any, actual: Any) -> Iterator[Difference]:
+def tree_differences(path: str, expected: Any, actual: Any) -> Iterator[Difference]:
     """The first difference of each branch of a tree of dicts."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in sorted(expected.keys() | actual.keys()):
-            yield from _tree_differences(
+            yield from tree_differences(
                 f"{path}.{key}", expected.get(key, MISSING), actual.get(key, MISSING)
             )
     elif isinstance(expected, list) and isinstance(actual, list):
-        yield from _list_differences(path, expected, actual)
+        yield from list_differences(path, expected, actual)
     elif expected != actual or type(expected) is not type(actual):
         yield Difference(path, expected, actual)
 

@@ -12,7 +12,8 @@ from .naming import graph_of
 from .partitioner import partitioner_differences
 from .replay import replay
 from .steps import build_topology
-from .vectors import MURMUR2, Case, case_name, read_vector, vector_files
+from .vary import Variation, variations_of, varied_differences
+from .vectors import MURMUR2, Case, Run, case_name, read_vector, vector_files
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,16 @@ class Verdict:
         return not self.problems
 
 
-def folder_verdicts(folder: Path, *, only: str | None, strict: bool) -> Iterator[list[Verdict]]:
+def folder_verdicts(
+    folder: Path, *, only: str | None, strict: bool, varied: bool
+) -> Iterator[list[Verdict]]:
     """The verdicts of each file of a folder, file by file."""
     for path in vector_files(folder):
         if only is None or case_name(path) == only:
-            yield file_verdicts(path, strict=strict)
+            yield file_verdicts(path, strict=strict, varied=varied)
 
 
-def file_verdicts(path: Path, *, strict: bool = False) -> list[Verdict]:
+def file_verdicts(path: Path, *, strict: bool = False, varied: bool = False) -> list[Verdict]:
     """The verdicts of one file: of each run, or of all the partitioner's vectors as one.
 
     A file that is no vector file fails as one run.
@@ -48,7 +51,7 @@ def file_verdicts(path: Path, *, strict: bool = False) -> list[Verdict]:
     except (ValueError, LookupError, TypeError, AttributeError) as failure:
         problem = _failure("the file is no vector file", failure)
         return [Verdict(case_name(path), "file", (problem,))]
-    return case_verdicts(case, strict=strict)
+    return varied_verdicts(case) if varied else case_verdicts(case, strict=strict)
 
 
 def case_verdicts(case: Case, *, strict: bool = False) -> list[Verdict]:
@@ -63,6 +66,27 @@ def case_verdicts(case: Case, *, strict: bool = False) -> list[Verdict]:
         Verdict(case.name, f"seed {run.seed}", shared + _run_problems(case, index, strict))
         for index, run in enumerate(case.runs)
     ]
+
+
+def varied_verdicts(case: Case) -> list[Verdict]:
+    """The verdicts of every run under every variation."""
+    try:
+        variations = variations_of(build_topology(case))
+    except Exception as failure:  # noqa: BLE001 - likewise
+        problem = _failure("the topology cannot be built", failure)
+        return [Verdict(case.name, f"seed {run.seed}", (problem,)) for run in case.runs]
+    return [
+        Verdict(case.name, f"seed {run.seed}, {variation}", _varied_problems(case, run, variation))
+        for run in case.runs
+        for variation in variations
+    ]
+
+
+def _varied_problems(case: Case, run: Run, variation: Variation) -> tuple[str, ...]:
+    try:
+        return _texts(varied_differences(case, build_topology(case), run, variation))
+    except Exception as failure:  # noqa: BLE001 - likewise
+        return (_failure("the run broke off", failure),)
 
 
 def _run_problems(case: Case, index: int, strict: bool) -> tuple[str, ...]:
