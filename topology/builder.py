@@ -17,16 +17,11 @@ from logstate.topology.windows import to_ms
 
 
 class StreamsBuilder(InputTopics, AddedStores):
-    """Declares a topology, step by step, and builds it.
+    """Declares a topology, call by call, and builds it.
 
-    ``in_memory_stores``: stores of the DSL live in memory unless they say otherwise (their
-    changelogs stay). ``store_headers``: they keep record headers (KIP-1271).
-    ``window_emit_interval`` and ``outer_join_emit_interval``: least wall-clock time between two
-    looks for closed windows and for unmatched rows; event time decides what they find, so they
-    only trade latency for work.
-
+    >>> from logstate import StreamsBuilder
     >>> builder = StreamsBuilder()
-    >>> clicks = builder.stream("clicks", key=str, value=str, name="clicks")
+    >>> clicks = builder.stream("clicks", value=str, name="clicks")
     >>> clicks.map_values(str.upper, value=str, name="upper").to("loud", name="out")
     >>> print(builder.build().describe(), end="")
     Topologies:
@@ -39,6 +34,20 @@ class StreamsBuilder(InputTopics, AddedStores):
         Sink: out (topic: loud)
           <-- upper
     <BLANKLINE>
+
+    Names: whatever ends up in the name of a topic or directory (stores, repartition topics, joins
+    that keep state) has to be named; other operators get Kafka Streams' generated names, which only
+    descriptions, metrics and errors show. So inserting an operator never orphans state.
+
+    Args:
+        in_memory_stores: stores of the DSL live in memory unless they say otherwise; their
+            changelogs stay.
+        store_headers: stores of the DSL keep record headers (KIP-1271).
+        window_emit_interval: least wall-clock time between two looks for closed windows, for
+            ``emit="close"``. Event time decides what a look finds, so this trades latency for work.
+        outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
+
+    Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.
     """
 
     def __init__(
@@ -60,10 +69,34 @@ class StreamsBuilder(InputTopics, AddedStores):
         self._built: Topology | None = None
 
     def build(self, optimization: str | Iterable[str] = "none") -> Topology:
-        """Check and freeze. ``optimization``: "none", "all", or a set of rule names.
+        """Check the graph as a whole, optimise it if asked to, and freeze it.
 
-        Raises TopologyError, with the user's file and line, for a graph that cannot run. A builder
-        builds once.
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="in").to("out")
+        >>> [source.name for source in builder.build().sub_topologies[0].sources]
+        ['in']
+
+        Semantics: results do not depend on ``optimization``, but for the order and, where rows are
+        about to expire, the number of a self-join's results. Topics and stores do: switching it for
+        an application that has state moves that state.
+
+        - ``"reuse_source_topics"``: the store of ``table()`` has the source topic as its changelog.
+        - ``"merge_repartition_topics"``: several repartitions behind one new key become one topic.
+        - ``"single_store_self_join"``: a stream joined with itself keeps one window store.
+
+        Args:
+            optimization: "none", "all", or a set of those three.
+
+        Returns:
+            The topology, for ``Application`` or ``TopologyTestDriver``.
+
+        Raises:
+            TopologyError: the graph cannot run; the message has file and line of the declaration.
+                Also for a second call: a builder builds once.
+
+        Source: Kafka Streams' ``StreamsBuilder.build`` and ``topology.optimization`` (KIP-295,
+        KIP-862).
         """
         if self._built is not None:
             raise TopologyError(

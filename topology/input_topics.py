@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from logstate.errors import TopologyError
 from logstate.serde import Serde
-from logstate.stores import StoreSpec
 from logstate.topology.declared import declaration_site
-from logstate.topology.flow import required_serde
 from logstate.topology.global_table import GlobalKTable
-from logstate.topology.graph import SourceNode, TimestampExtractor, TopicRef
+from logstate.topology.graph import TimestampExtractor
 from logstate.topology.logical import (
     GlobalStoreLogicalNode,
     LogicalGraph,
@@ -22,14 +18,13 @@ from logstate.topology.logical import (
 from logstate.topology.materialized import (
     Materialized,
     StoreDefaults,
-    key_value_spec,
     materialized,
 )
-from logstate.topology.naming import check_name
 from logstate.topology.operators.table_source import TableSourceNode
 from logstate.topology.plan_builder import GlobalStore
 from logstate.topology.stream import KStream
 from logstate.topology.table import KTable
+from logstate.topology.topic_declarations import OffsetReset, global_spec, source_node, table_store
 
 if TYPE_CHECKING:
     pass
@@ -39,8 +34,6 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
-OffsetReset = str | timedelta
-_RESETS = ("earliest", "latest", "none")
 
 
 class InputTopics:
@@ -91,13 +84,50 @@ class InputTopics:
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
     ) -> KStream[Any, Any]:
-        """A stream of the records of one or several topics.
+        """Read one or several topics as a stream.
 
-        ``key`` (default str) and ``value`` are types or serdes. ``timestamp_extractor(key, value,
-        record_timestamp, partition_time)`` gives the event time in ms; a negative one skips the
-        record (counted). ``offset_reset`` ("earliest", "latest", "none", or a timedelta back from
-        now) says where to start without a committed offset. Reading a topic twice shares one
-        source.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("web", "app", value=str).to("all")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("web", "ada", "home")
+        ...     driver.pipe("app", "bob", "cart")
+        ...     driver.read("all", value=str)
+        [('ada', 'home'), ('bob', 'cart')]
+
+        Semantics:
+            Null key: passed on.
+            Null value: passed on.
+            Late records: passed on: a stream has no notion of late, operators below have.
+            Order: that of each partition; between partitions of one task the smallest timestamp
+                first.
+            Repartition: none. There are as many tasks as the topic with most partitions has
+                partitions.
+            Store: none.
+            Timestamp: what ``timestamp_extractor`` returns, else the record's own. A negative one
+                from the extractor skips the record and counts it; a negative one of its own stops
+                the application.
+            Quirk: reading a topic twice with the same options shares one source, because a group
+                consumes a topic once.
+
+        Args:
+            topics: their names.
+            key: type or serde of the keys, str if not given.
+            value: type or serde of the values; required.
+            name: the source's name; generated if not given.
+            timestamp_extractor: ``extractor(key, value, record_timestamp, partition_time)``, times
+                in ms; see ``logstate.topology.timestamp_extractors``.
+            offset_reset: where to start without a committed offset: "earliest" (default), "latest",
+                "none" (stop with an error), or a timedelta back from now.
+
+        Returns:
+            The stream.
+
+        Raises:
+            TopologyError: no topic, no value serde, or an unknown ``offset_reset``; at ``build()``:
+                a topic is read twice in ways that cannot share a source.
+
+        Source: Kafka Streams' ``StreamsBuilder.stream``; reset by duration: KIP-1106.
         """
         if not topics:
             raise TopologyError("stream() needs a topic.", declared_at=declaration_site())
@@ -161,10 +191,49 @@ class InputTopics:
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
     ) -> KTable[Any, Any]:
-        """A table of a topic's latest value per key.
+        """Read a topic as a table: the latest value per key.
 
-        A null value deletes; null keys are dropped and counted. ``store`` names its store; it must
-        be given if anything reads the table's rows (joins, group_by, queries).
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.table("prices", value=int, store="prices").to_stream().to("changes")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("prices", [("tea", 3, 0), ("tea", 4, 5), ("milk", 1, 6)])
+        ...     driver.pipe("prices", "milk", None, timestamp=7)
+        ...     [row for row in driver.store("prices").all()]
+        [('tea', ValueAndTimestamp(value=4, timestamp=5, headers=None))]
+
+        Semantics:
+            Null key: dropped and counted.
+            Null value: deletes the row and is forwarded as a tombstone.
+            Late records: overwrite newer rows, as they come. Only a versioned store (``history=``)
+                puts them where they belong, and tells operators below that they are not the latest
+                (KIP-914).
+            Order: that of each partition.
+            Repartition: none. A table is joined by key with what is co-partitioned.
+            Store: the one named ``store``, else none. It is needed as soon as anything below reads
+                rows: joins, group_by, queries.
+            Timestamp: the record's, from the extractor if there is one; the row keeps it.
+            Quirk: an update that changes nothing is forwarded all the same: dropping it would lose
+                results after a crash, which is why Kafka Streams took that out again (KIP-557).
+
+        Args:
+            topic: its name.
+            key: type or serde of the keys, str if not given.
+            value: type or serde of the values; required.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name, its source is called name + "-source"; generated if not
+                given.
+            timestamp_extractor: as for :meth:`stream`.
+            offset_reset: as for :meth:`stream`.
+
+        Returns:
+            The table.
+
+        Raises:
+            TopologyError: no value serde, or an unknown ``offset_reset``; at ``build()``: the topic
+                has another reader.
+
+        Source: Kafka Streams' ``StreamsBuilder.table``; versioned: KIP-914.
         """
         options = materialized(store)
         if options is None:
@@ -172,7 +241,7 @@ class InputTopics:
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, offset_reset)
-        spec = None if options is None else _table_store(options, source, self.defaults)
+        spec = None if options is None else table_store(options, source, self.defaults)
         node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
         logical = TableSourceLogicalNode(source, node, output_versioned=node.is_versioned())
         self.graph.add(self.graph.root, logical)
@@ -228,7 +297,50 @@ class InputTopics:
         name: str | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """A whole topic as a table in every instance: joins and lookups without partitioning."""
+        """Read a whole topic as a table into every instance, to join with it by any key.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> cities = builder.global_table("cities", value=str, store="cities")
+        >>> orders = builder.stream("orders", value=dict)
+        >>> named = orders.join(cities, lambda o, city: city, key_mapper=lambda order: order["zip"])
+        >>> named.to("order-cities", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("cities", "0150", "Oslo")
+        ...     driver.pipe("orders", "o-1", {"zip": "0150"})
+        ...     driver.read("order-cities", value=str)
+        [('o-1', 'Oslo')]
+
+        Semantics:
+            Null key: dropped and counted.
+            Null value: deletes the row.
+            Late records: overwrite newer rows, as they come.
+            Order: that of each partition.
+            Repartition: none, and no co-partitioning: every instance reads all partitions, and has
+                read them before its tasks start.
+            Store: the one named ``store``. It has no changelog: the topic is its log.
+            Timestamp: the record's, from the extractor if there is one; the row keeps it.
+            Quirk: the table is not synchronised in time with streams: a record meets the row of
+                now, and the same input may give another result when it is processed again.
+
+        Args:
+            topic: its name.
+            key: type or serde of the keys, str if not given.
+            value: type or serde of the values; required.
+            store: name or :class:`Materialized` of its store; required. It cannot be versioned.
+            name: the operator's name, its source is called name + "-source"; generated if not
+                given.
+            timestamp_extractor: as for :meth:`stream`.
+
+        Returns:
+            The global table, for ``KStream.join`` and ``left_join``, and for processors by its
+                store.
+
+        Raises:
+            TopologyError: no value serde, or a versioned store.
+
+        Source: Kafka Streams' ``StreamsBuilder.globalTable`` (KIP-99).
+        """
         options = materialized(store)
         assert options is not None
         if options.history is not None:
@@ -239,50 +351,8 @@ class InputTopics:
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)
-        spec = global_spec(_table_store(options, source, self.defaults), topic)
+        spec = global_spec(table_store(options, source, self.defaults), topic)
         node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
         logical = GlobalStoreLogicalNode(GlobalStore(spec, source, node))
         self.graph.add(self.graph.root, logical)
         return GlobalKTable(self._builder, node_name, spec.name)
-
-
-def source_node(
-    name: str,
-    topics: tuple[str, ...],
-    key: Any,
-    value: Any,
-    timestamp_extractor: TimestampExtractor | None,
-    offset_reset: OffsetReset | None,
-) -> SourceNode:
-    """The source of some topics, checked."""
-    listed = ", ".join(map(repr, topics))
-    if isinstance(offset_reset, str) and offset_reset not in _RESETS:
-        raise TopologyError(
-            f"offset_reset must be one of {', '.join(_RESETS)} or a timedelta, found"
-            f" {offset_reset!r}.",
-            declared_at=declaration_site(),
-        )
-    return SourceNode(
-        name,
-        tuple(TopicRef(check_name(topic, "a topic")) for topic in dict.fromkeys(topics)),
-        required_serde(key, None, f"the key of topic {listed}", "key="),
-        required_serde(value, None, f"the value of topic {listed}", "value="),
-        timestamp_extractor=timestamp_extractor,
-        offset_reset=offset_reset,
-        declared_at=declaration_site(),
-    )
-
-
-def _table_store(options: Materialized, source: SourceNode, defaults: StoreDefaults) -> StoreSpec:
-    use = f"store {options.name!r}"
-    return key_value_spec(
-        options,
-        required_serde(options.key, source.key, f"the key of {use}", "key="),
-        required_serde(options.value, source.value, f"the value of {use}", "value="),
-        defaults,
-    )
-
-
-def global_spec(spec: StoreSpec, topic: str) -> StoreSpec:
-    """The store of every instance: its topic is its log."""
-    return replace(spec, is_logged=False, source_topic=topic)

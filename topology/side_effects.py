@@ -30,9 +30,41 @@ class SideEffectOperators(StreamFlow[K, V]):
         self, action: Callable[[K, V], object], *, name: str | None = None
     ) -> KStream[K, V]: ...
     def peek(self, action: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
-        """Call ``action(value)`` or ``action(key, value)``, then pass the record on.
+        """Call the action for every record, then pass the record on.
 
-        A side effect happens at least once: again when a record is processed again after a crash.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> seen = []
+        >>> builder.stream("clicks", value=str).peek(seen.append).to("same")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ...     seen, driver.read("same", value=str)
+        (['home'], [('ada', 'home')])
+
+        Semantics:
+            Null key: given to the action as None.
+            Null value: given to the action as None.
+            Late records: like all others.
+            Order: kept; the action is over before the record goes on.
+            Repartition: none, here or below.
+            Store: none.
+            Timestamp: the record's, and its headers.
+            Quirk: the action happens at least once, under exactly-once too: a record that is
+                processed again after a crash has its side effect again, because nothing can take
+                one back.
+
+        Args:
+            action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
+                change the value in place: operators beside this one see the same object.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The same stream, one step further down.
+
+        Raises:
+            TopologyError: the action has another shape.
+
+        Source: Kafka Streams' ``KStream.peek``.
         """
         node_name = self.builder.graph.names.named(name, "KSTREAM-PEEK-")
         function = callbacks.action(action)
@@ -44,7 +76,38 @@ class SideEffectOperators(StreamFlow[K, V]):
     @overload
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None: ...
     def foreach(self, action: Callable[..., object], *, name: str | None = None) -> None:
-        """Call the action for every record; the stream ends here."""
+        """Call the action for every record; the stream ends here.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).foreach(lambda user, page: print(user, page))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ada home
+
+        Semantics:
+            Null key: given to the action as None.
+            Null value: given to the action as None.
+            Late records: like all others.
+            Order: that of the stream.
+            Repartition: none.
+            Store: none.
+            Timestamp: nothing is forwarded.
+            Quirk: the action happens at least once, under exactly-once too, as with :meth:`peek`.
+                What has to happen exactly once must be a record on a topic.
+
+        Args:
+            action: ``action(value)`` or ``action(key, value)``; its result is not used.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            Nothing: there is no stream below.
+
+        Raises:
+            TopologyError: the action has another shape.
+
+        Source: Kafka Streams' ``KStream.foreach``.
+        """
         node_name = self.builder.graph.names.named(name, "KSTREAM-FOREACH-")
         function = callbacks.action(action)
         self._below(PeekNode(node_name, action=function, declared_at=declaration_site()))
@@ -57,9 +120,38 @@ class SideEffectOperators(StreamFlow[K, V]):
         mapper: Callable[..., str] | None = None,
         name: str | None = None,
     ) -> None:
-        """Write ``[label]: key, value`` per record to ``file`` (standard output if None).
+        """Write a line per record, ``[label]: key, value``; the stream ends here.
 
-        ``mapper`` makes the text after the label; the label is the stream's name if not given.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).print(label="clicks")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        [clicks]: ada, home
+
+        Semantics:
+            Null key: printed as None.
+            Null value: printed as None.
+            Late records: like all others.
+            Order: that of the stream.
+            Repartition: none.
+            Store: none.
+            Timestamp: nothing is forwarded.
+            Quirk: lines are written at least once, as with :meth:`peek`; they are not flushed.
+
+        Args:
+            label: text in the brackets; the stream's name if not given.
+            file: an open text file; standard output of the moment if not given.
+            mapper: ``mapper(value)`` or ``mapper(key, value)`` makes the text after the label.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            Nothing: there is no stream below. To print in between use :meth:`peek`.
+
+        Raises:
+            TopologyError: the mapper has another shape.
+
+        Source: Kafka Streams' ``KStream.print(Printed)`` (KIP-160).
         """
         node_name = self.builder.graph.names.named(name, "KSTREAM-PRINTER-")
         node = PrintNode(

@@ -34,16 +34,19 @@ class KStream(
     ProcessOperators[K, V],
     JoinOperators[K, V],
 ):
-    """A stream at one point of the graph.
+    """A stream at one point of the graph; every operator makes a new one.
 
-    Made by ``StreamsBuilder.stream``. ``needs_repartition``: an operator above may have changed
-    keys, so records of one key may lie on several partitions; groupings and joins then go through
-    a repartition topic first.
-
-    >>> from logstate.topology import StreamsBuilder
+    >>> from logstate import StreamsBuilder
     >>> builder = StreamsBuilder()
     >>> clicks = builder.stream("clicks", value=dict, name="clicks")
     >>> clicks.filter(lambda click: click["user"] is not None, name="known").to("known-clicks")
+
+    Made by ``StreamsBuilder.stream``. ``key`` and ``value`` are its serdes, None where an operator
+    above made new objects and did not say how they become bytes. ``needs_repartition``: an operator
+    above may have changed keys, so records of one key may lie on several partitions; groupings and
+    joins then go through a repartition topic first.
+
+    Source: Kafka Streams' ``KStream``.
     """
 
     needs_repartition: bool
@@ -57,11 +60,49 @@ class KStream(
         partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> None:
-        """Write the stream to a topic, or to the one ``topic(key, value, metadata)`` names.
+        """Write the stream to a topic, or to the topic that a function names for each record.
 
-        Partition: by the key's murmur2 hash as every JVM client, windowed keys by their inner key;
-        or what ``partitioner(topic, key, value, partitions)`` returns: a partition, several, []
-        (drop), None (default). A null value is a tombstone. Topics are not created.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=int)
+        >>> orders.to(lambda key, cents, metadata: "large" if cents > 99 else "small")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
+        ...     driver.read("large", value=int), driver.read("small", value=int)
+        ([('bob', 250)], [('ada', 50)])
+
+        Semantics:
+            Null key: written without a key; the producer chooses the partition.
+            Null value: written without a value: a tombstone for whoever reads the topic as a table.
+            Late records: like all others.
+            Order: kept per partition. Outputs of one input record come in the order in which the
+                graph is walked, depth first, children in the order of their declaration.
+            Repartition: none. Partition = murmur2 of the key's bytes, as every JVM client places
+                it; a windowed key is placed by its inner key alone, so that results stay on the
+                partition of their input.
+            Store: none. Topics are never created.
+            Timestamp: the record's, and its headers.
+            Quirk: event time 0 is written as 1 ms, because the client would turn 0 into the time of
+                sending.
+
+        Args:
+            topic: a topic's name, or ``topic(key, value, metadata)``; metadata is where the record
+                came from, None inside scheduled callbacks.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+            partitioner: ``partitioner(topic, key, value, partition_count)`` returns a partition, a
+                list of partitions (one copy each; [] drops the record, which is counted), or None
+                for the default.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            Nothing: there is no stream below, but this one can be used again.
+
+        Raises:
+            TopologyError: a serde is not known, or the topic's name is none.
+
+        Source: Kafka Streams' ``KStream.to``; chosen topics: KIP-303; several partitions or none:
+        KIP-873.
         """
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
         use = f"topic {topic!r}" if isinstance(topic, str) else f"the topics of sink {node_name!r}"
@@ -83,7 +124,42 @@ class KStream(
         value: Any = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The stream read as upserts: a null value deletes, null keys are dropped and counted."""
+        """Read the stream as a table's changelog: each value replaces the one before it.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> moves = builder.stream("moves", value=str)
+        >>> moves.to_table(store="places").to_stream().to("places")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("moves", [("ada", "Oslo", 0), ("ada", "Rome", 5), (None, "?", 6)])
+        ...     driver.store("places").get("ada"), driver.dropped_total
+        (ValueAndTimestamp(value='Rome', timestamp=5, headers=None), 1)
+
+        Semantics:
+            Null key: dropped and counted.
+            Null value: deletes the row and is forwarded as a tombstone.
+            Late records: overwrite newer rows, as they come. Only a versioned store (``history=``)
+                puts them where they belong.
+            Order: kept.
+            Repartition: if an operator above may have changed keys; the topic is named after
+                ``name``.
+            Store: the one named ``store``, else none. Without one nothing below can read rows.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            store: name or :class:`Materialized` of the table's store.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+            name: the operator's name; needed where a repartition topic is.
+
+        Returns:
+            The table.
+
+        Raises:
+            TopologyError: a serde or a name is needed and missing.
+
+        Source: Kafka Streams' ``KStream.toTable`` (KIP-523).
+        """
         from logstate.topology.table import KTable
 
         graph = self.builder.graph
@@ -131,8 +207,42 @@ class KStream(
     ) -> KStream[K, V]:
         """Send the stream through the internal topic ``<application id>-<name>-repartition``.
 
-        ``partitions`` fixes its partition count; otherwise it follows what it is joined with, or
-        the inputs. Null keys are dropped. The topic's records are deleted when they are consumed.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=int).repartition(name="spread", partitions=12).to("out")
+        >>> with TopologyTestDriver(builder.build(), application_id="app") as driver:
+        ...     driver.pipe("in", "ada", 7)
+        ...     list(driver.internal), driver.read("out", value=int)
+        (['app-spread-repartition'], [('ada', 7)])
+
+        Semantics:
+            Null key: dropped, not counted; kept if a left or outer join below has a use for it
+                (KIP-962).
+            Null value: passed on.
+            Late records: like all others.
+            Order: kept per key; behind the topic, records from several partitions meet in no fixed
+                order.
+            Repartition: always; what is below runs in tasks of its own.
+            Store: none. The topic is created by the application, and its records are deleted once
+                they are consumed and committed.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            name: names the topic and its nodes; required.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+            partitions: the topic's partition count. If not given it follows the topics it is joined
+                with, else the largest count above it.
+            partitioner: ``partitioner(topic, key, value, partition_count)``, as for :meth:`to`.
+
+        Returns:
+            The stream behind the topic; it needs no further repartition.
+
+        Raises:
+            TopologyError: ``name`` or a serde is missing; at ``build()``: topics that are joined
+                were given different ``partitions``.
+
+        Source: Kafka Streams' ``KStream.repartition`` (KIP-221).
         """
         prefix = required_name(name, "A repartition", "its topic is named after it", 'name="..."')
         use = f"repartition topic {prefix!r}"

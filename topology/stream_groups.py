@@ -46,9 +46,45 @@ class GroupOperators(StreamFlow[K, V]):
         key: Any = None,
         value: Any = None,
     ) -> KGroupedStream[Any, V]:
-        """Group by a new key; always through a repartition topic named ``name``.
+        """Group the records by a new key, to aggregate them.
 
-        Without ``name`` the topic is named after the aggregation's store. Null keys are dropped.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=dict)
+        >>> by_city = orders.group_by(lambda order: order["city"], name="by-city", key=str)
+        >>> by_city.count(store="orders-per-city").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("orders", "o-1", {"city": "Oslo"})
+        ...     driver.pipe("orders", "o-2", {"city": "Oslo"})
+        ...     driver.read("counts", value=int)
+        [('Oslo', 1), ('Oslo', 2)]
+
+        Semantics:
+            Null key: given to the mapper as None; a new key of None is dropped before the topic and
+                not counted.
+            Null value: given to the mapper as None and passed on; the aggregation decides.
+            Late records: the aggregation decides.
+            Order: records of one new key that come from several partitions meet in no fixed order.
+            Repartition: always, through ``<application id>-<name>-repartition``; named after the
+                aggregation's store if ``name`` is not given. Several aggregations of one named
+                group share one topic.
+            Store: none here; the aggregation has one.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
+            name: names the operator and the repartition topic.
+            key: serde of the new keys.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is none; the aggregation raises
+                it for serdes that are missing.
+
+        Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
         """
         node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
         function = callbacks.mapper(mapper)
@@ -69,10 +105,41 @@ class GroupOperators(StreamFlow[K, V]):
     def group_by_key(
         self, *, name: str | None = None, key: Any = None, value: Any = None
     ) -> KGroupedStream[K, V]:
-        """Group by the key the records have.
+        """Group the records by the key they have, to aggregate them.
 
-        Goes through a repartition topic (named ``name``, else after the aggregation's store) only
-        if an operator above may have changed keys.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str).group_by_key()
+        >>> clicks.count(store="clicks-per-user").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("ada", "cart", 1)])
+        ...     driver.read("counts", value=int)
+        [('ada', 1), ('ada', 2)]
+
+        Semantics:
+            Null key: passed on; the aggregation drops it. Dropped, not counted, where there is a
+                repartition topic.
+            Null value: passed on; the aggregation decides.
+            Late records: the aggregation decides.
+            Order: kept.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the aggregation's store if ``name`` is not
+                given.
+            Store: none here; the aggregation has one.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            name: names the repartition topic, if there is one.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Raises:
+            TopologyError: a serde is none; the aggregation raises it for serdes that are missing.
+
+        Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
         """
         return KGroupedStream(
             self.builder,

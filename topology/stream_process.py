@@ -38,10 +38,48 @@ class ProcessOperators(StreamFlow[K, V]):
     ) -> KStream[K2, V2]:
         """Run a processor of your own; what it forwards is the result.
 
-        ``supplier`` makes one processor per task: give the class. ``stores`` are names of stores
-        added to the builder, or declarations of stores to add; operators that share a store run in
-        the same task. It may change keys, so groupings and joins below go through a repartition
-        topic.
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store
+        >>> class Changes(Processor):
+        ...     def process(self, record):
+        ...         store = self.context.store("last")
+        ...         if store.get(record.key) != record.value:
+        ...             store.put(record.key, record.value)
+        ...             self.context.forward(record)
+        >>> builder = StreamsBuilder().add_store(key_value_store("last", str, int))
+        >>> rooms = builder.stream("rooms", value=int)
+        >>> rooms.process(Changes, stores="last", key=str, value=int, name="changes").to("changes")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("rooms", [("hall", 20, 0), ("hall", 20, 1), ("hall", 21, 2)])
+        ...     driver.read("changes", value=int)
+        [('hall', 20), ('hall', 21)]
+
+        Semantics:
+            Null key: given to the processor.
+            Null value: given to the processor.
+            Late records: given to the processor; ``context.current_stream_time_ms()`` tells how
+                late.
+            Order: what is forwarded goes all the way down before ``forward`` returns.
+            Repartition: none here; a grouping or join below goes through a repartition topic first,
+                because keys may have changed. :meth:`process_values` avoids it.
+            Store: those in ``stores``. Operators that share a store run in the same task.
+            Timestamp: that of the forwarded record, which may be any from 0 on, and its headers.
+
+        Args:
+            supplier: makes one processor per task: the class, or a function without parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            key: serde of the results' keys, where a topic or store below needs it.
+            value: serde of the results' values, likewise.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of what is forwarded.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
+                does not exist.
+
+        Source: Kafka Streams' ``KStream.process`` (KIP-820).
         """
         return self._process(supplier, stores, name, key=key, value=value, keeps_key=False)
 
@@ -53,9 +91,45 @@ class ProcessOperators(StreamFlow[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Like :meth:`process` for processors that keep keys: nothing is repartitioned below.
+        """Run a processor of your own that keeps keys.
 
-        Forwarding another key raises ValueError.
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Stamp(Processor):
+        ...     def process(self, record):
+        ...         self.context.forward(record._replace(value=f"{record.value}@{record.timestamp}"))
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).process_values(Stamp, value=str).to("stamped")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home", timestamp=5)
+        ...     driver.read("stamped", value=str)
+        [('ada', 'home@5')]
+
+        Semantics:
+            Null key: given to the processor.
+            Null value: given to the processor.
+            Late records: given to the processor.
+            Order: what is forwarded goes all the way down before ``forward`` returns.
+            Repartition: none, here or below: forwarding another key than the record's raises
+                ValueError. Only a scheduled callback, which has no record, may forward any key, and
+                has to stay within those of its partition.
+            Store: those in ``stores``. Operators that share a store run in the same task.
+            Timestamp: that of the forwarded record, which may be any from 0 on, and its headers.
+
+        Args:
+            supplier: makes one processor per task: the class, or a function without parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            value: serde of the results' values, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of what is forwarded.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
+                does not exist.
+
+        Source: Kafka Streams' ``KStream.processValues`` (KIP-820).
         """
         return self._process(supplier, stores, name, key=None, value=value, keeps_key=True)
 

@@ -1,0 +1,60 @@
+"""What the declaration of an input topic becomes: its source, checked, and its table's store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from logstate.errors import TopologyError
+from logstate.stores import StoreSpec
+from logstate.topology.declared import declaration_site
+from logstate.topology.flow import required_serde
+from logstate.topology.graph import SourceNode, TimestampExtractor, TopicRef
+from logstate.topology.materialized import Materialized, StoreDefaults, key_value_spec
+from logstate.topology.naming import check_name
+
+OffsetReset = str | timedelta
+_RESETS = ("earliest", "latest", "none")
+
+
+def source_node(
+    name: str,
+    topics: tuple[str, ...],
+    key: Any,
+    value: Any,
+    timestamp_extractor: TimestampExtractor | None,
+    offset_reset: OffsetReset | None,
+) -> SourceNode:
+    """The source of some topics, checked."""
+    listed = ", ".join(map(repr, topics))
+    if isinstance(offset_reset, str) and offset_reset not in _RESETS:
+        raise TopologyError(
+            f"offset_reset must be one of {', '.join(_RESETS)} or a timedelta, found"
+            f" {offset_reset!r}.",
+            declared_at=declaration_site(),
+        )
+    return SourceNode(
+        name,
+        tuple(TopicRef(check_name(topic, "a topic")) for topic in dict.fromkeys(topics)),
+        required_serde(key, None, f"the key of topic {listed}", "key="),
+        required_serde(value, None, f"the value of topic {listed}", "value="),
+        timestamp_extractor=timestamp_extractor,
+        offset_reset=offset_reset,
+        declared_at=declaration_site(),
+    )
+
+
+def table_store(options: Materialized, source: SourceNode, defaults: StoreDefaults) -> StoreSpec:
+    use = f"store {options.name!r}"
+    return key_value_spec(
+        options,
+        required_serde(options.key, source.key, f"the key of {use}", "key="),
+        required_serde(options.value, source.value, f"the value of {use}", "value="),
+        defaults,
+    )
+
+
+def global_spec(spec: StoreSpec, topic: str) -> StoreSpec:
+    """The store of every instance: its topic is its log."""
+    return replace(spec, is_logged=False, source_topic=topic)
