@@ -8,8 +8,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from logstate.clock import ManualClock
 from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
@@ -327,10 +326,3 @@ def _as_produced(record: Input, value: bytes | None = None) -> ProducedRecord:
     topic, partition, key, own_value, timestamp = record
     # Event time 0 cannot be produced; see FakeCluster.
     return ProducedRecord(topic, partition, key, value or own_value, timestamp or 1)
-
-
-def without(swarm: Swarm, dropped: Iterable[int]) -> Swarm:
-    """The same schedule with some faults left out."""
-    gone = set(dropped)
-    kept = tuple(fault for i, fault in enumerate(swarm.faults) if i not in gone)
-    return replace(swarm, faults=kept)

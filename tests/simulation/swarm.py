@@ -7,7 +7,8 @@ drawn before the run: leaving one out changes nothing else, which is what makes 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from logstate.worker_config import ChangelogWrites, Guarantee
@@ -127,7 +128,7 @@ def draw(seed: int) -> Swarm:
         session_timeout_ms=rng.choice((100, 400)),
         arrives_late=rng.random() < 0.6,
         inputs_are_transactional=rng.random() < 0.4,
-        burst=rng.choice((3, 8, 20)),
+        burst=rng.choice((5, 12, 30)),
         turn_ms=rng.choice((1, 4, 10)),
         arrival_rate=rng.choice((0.05, 0.3, 0.8)),
         restart_turns=rng.choice((1, 5, 20)),
@@ -143,11 +144,8 @@ def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
     if allowed:
         kinds += rng.choices(allowed, k=others)
     rng.shuffle(kinds)
-    faults = []
     gap = rng.choice((4, 10, 16))
-    for kind in kinds:
-        faults.append(_fault(rng, kind, rng.randint(1, gap), rng.randrange(workers)))
-    return tuple(faults)
+    return tuple(_fault(rng, kind, rng.randint(1, gap), rng.randrange(workers)) for kind in kinds)
 
 
 def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
@@ -164,3 +162,10 @@ def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
         step = rng.choice(("commit", "commit", "abort"))
     amount = rng.choice((30, 150, 500, 1_500))
     return Fault(wait, kind, slot, step, amount, rng.random() < 0.5, error, disk)
+
+
+def without(swarm: Swarm, dropped: Iterable[int]) -> Swarm:
+    """The same schedule with some faults left out."""
+    gone = set(dropped)
+    kept = tuple(fault for i, fault in enumerate(swarm.faults) if i not in gone)
+    return replace(swarm, faults=kept)

@@ -1,0 +1,104 @@
+"""The simulation's command line.
+
+    python -m tests.simulation --seeds 0..1000 [--jobs 2]   run a range of schedules
+    python -m tests.simulation --seed 41 [--without 0,3]    show one, call by call
+    python -m tests.simulation --systematic [--pairs N]     crash at every step, and pairs of steps
+    python -m tests.simulation --mutants [--only NAME]      planted bugs, and how soon each is found
+
+Exits with 1 where a promise was broken (or a planted bug was not found).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.campaign import Outcome, Totals, run_seeds
+from tests.simulation.mutants import print_mutants
+from tests.simulation.shrink import replay, replay_command, shrink
+from tests.simulation.systematic import print_systematic
+
+_CHUNK = 50
+#: failures that are shown and made small
+_SHOWN_MAX = 5
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse and run; returns the exit code."""
+    logging.disable(logging.CRITICAL)
+    options = _parser().parse_args(arguments)
+    if options.seed is not None:
+        lines = replay(options.seed, _numbers(options.without))
+        print("\n".join(lines))
+        return 0 if lines[-1] == "every promise held" else 1
+    if options.systematic:
+        return print_systematic(options.pairs)
+    if options.mutants:
+        return print_mutants(options.only)
+    if options.seeds is None:
+        _parser().print_help()
+        return 2
+    first, _, last = options.seeds.partition("..")
+    return _run_range(int(first), int(last), options.jobs)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--seeds", metavar="A..B", help="seeds A to B-1")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seed", type=int, help="one seed, shown call by call")
+    parser.add_argument("--without", default="", help="numbers of faults to leave out")
+    parser.add_argument("--systematic", action="store_true")
+    parser.add_argument("--pairs", type=int, help="at most so many pairs, spread evenly")
+    parser.add_argument("--mutants", action="store_true")
+    parser.add_argument("--only", help="one planted bug")
+    return parser
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(word) for word in text.split(",") if word}
+
+
+def _run_range(first: int, last: int, jobs: int) -> int:
+    totals = Totals()
+    started = time.monotonic()
+    for outcome in _outcomes(range(first, last), jobs):
+        totals.add(outcome)
+        if outcome.failure is not None and len(totals.failures) <= _SHOWN_MAX:
+            print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
+    elapsed_s = time.monotonic() - started
+    for name, count in sorted(totals.counters.items()):
+        print(f"  {name:40} {count:10,}")
+    for failure in totals.failures[:_SHOWN_MAX]:
+        dropped, _ = shrink(failure.seed)
+        print(f"replay: {replay_command(failure.seed, dropped)}")
+    per_minute = totals.schedules / elapsed_s * 60
+    print(f"trace {totals.trace}, {per_minute:,.0f} schedules a minute with {jobs} process(es)")
+    print(totals.summary())
+    return 1 if totals.failures else 0
+
+
+def _outcomes(seeds: range, jobs: int) -> Iterable[Outcome]:
+    if jobs == 1:
+        yield from run_seeds(seeds)
+        return
+    chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        for outcomes in pool.map(_run_chunk, chunks):
+            yield from outcomes
+
+
+def _run_chunk(seeds: range) -> list[Outcome]:
+    logging.disable(logging.CRITICAL)
+    return list(run_seeds(seeds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

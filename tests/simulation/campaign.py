@@ -1,0 +1,87 @@
+"""Running many seeds: outcomes, totals, and a hash that says whether two runs were the same."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.simulation import flow
+from tests.simulation.oracles import Oracles
+from tests.simulation.reference import Reference
+from tests.simulation.schedule import Schedule
+from tests.simulation.swarm import Swarm, draw
+
+#: every directory of every slot is examined in one schedule of so many
+_DIRECTORIES_EVERY = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one schedule ended."""
+
+    seed: int
+    trace: str
+    counters: Counter[str]
+    #: None where every promise held
+    failure: str | None
+    details: str = ""
+
+
+@dataclass
+class Totals:
+    """Outcomes of many schedules."""
+
+    schedules: int = 0
+    counters: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+    _hash: str = ""
+
+    def add(self, outcome: Outcome) -> None:
+        """One more, in the order of the seeds."""
+        self.schedules += 1
+        self.counters += outcome.counters
+        self._hash = hashlib.sha256(f"{self._hash}{outcome.trace}".encode()).hexdigest()
+        if outcome.failure is not None:
+            self.failures.append(outcome)
+
+    @property
+    def trace(self) -> str:
+        """The same for the same seeds, on every machine."""
+        return self._hash[:16]
+
+    def summary(self) -> str:
+        """The line that counts."""
+        crashes = self.counters["crashes"]
+        return f"{self.schedules} schedules, {crashes} crashes, {len(self.failures)} wrong"
+
+
+def run_swarm(swarm: Swarm, reference: Reference, schedule: Schedule | None = None) -> Outcome:
+    """Run one schedule (a prepared one, if given) and judge it."""
+    schedule = schedule or Schedule(swarm)
+    failure, details = None, ""
+    try:
+        schedule.run()
+        Oracles(schedule, reference).check(every_directory=swarm.seed % _DIRECTORIES_EVERY == 0)
+    except Exception as exc:  # noqa: BLE001  whatever escapes is what we are looking for
+        failure = f"{type(exc).__name__}: {exc}"
+        details = traceback.format_exc()
+    return Outcome(swarm.seed, _trace(schedule), schedule.counters, failure, details)
+
+
+def run_seeds(seeds: Iterable[int]) -> Iterable[Outcome]:
+    """One after the other, with one reference."""
+    reference = Reference()
+    for seed in seeds:
+        yield run_swarm(draw(seed), reference)
+
+
+def _trace(schedule: Schedule) -> str:
+    """What was called in which order, and every output."""
+    digest = hashlib.sha256(f"{schedule.swarm.seed}:{schedule.trace}".encode())
+    for topic in flow.OUTPUTS:
+        for record in schedule.cluster.records(topic):
+            digest.update(repr((record.key(), record.value(), record.timestamp())).encode())
+    return digest.hexdigest()
