@@ -84,9 +84,10 @@ class Meta(NamedProcessor):
 
     def handle(self, record: Record[Any, Any]) -> None:
         source = self.context.record_metadata()
-        assert source is not None, "a record that is processed has a source"
+        # A record that a punctuation forwarded comes from nowhere.
+        where = "null/-1@-1" if source is None else f"{source[0]}/{source[1]}@{source[2]}"
         shown = (
-            f"{source.topic}/{source.partition}@{source.offset} ts={record.timestamp}"
+            f"{where} ts={record.timestamp}"
             f" stream={self.context.current_stream_time_ms()}"
             f" wall={self.context.current_system_time_ms()}"
         )

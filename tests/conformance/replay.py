@@ -29,14 +29,16 @@ def replay(case: Case, topology: Topology, expected: Run) -> Run:
             try:
                 observer.apply(event)
             except LogstateError as failure:
+                # What the event caused before the record that failed was committed and counts.
                 error = {"cause": cause, "exception": recorded_class(failure)}
-                break
             output += [observer.output(r) | {"cause": cause} for r in driver.take_outputs()]
             _collect_new(changelog, driver.changelogs, cause)
             _collect_new(internal, driver.internal, cause)
             if driver.dropped_total != dropped_before:
                 dropped.append([cause, driver.dropped_total - dropped_before])
                 dropped_before = driver.dropped_total
+            if error is not None:
+                break
         return Run(
             seed=expected.seed,
             events=expected.events,
