@@ -32,11 +32,13 @@ class TaskBench:
         declare: Callable[[StreamsBuilder], object],
         *,
         sub_topology: int = 0,
+        partition: int = 0,
         clock: ManualClock | None = None,
         **options: Any,
     ) -> None:
         self.topology = topology_of(declare)
         self.clock = clock or ManualClock(1_000_000)
+        self.partition = partition
         self._next: dict[str, int] = defaultdict(int)
         self._positions: dict[str, int] = defaultdict(int)
         sub = next(s for s in self.topology.sub_topologies if s.id == sub_topology)
@@ -45,9 +47,9 @@ class TaskBench:
             for ref in sub.source_topics
         ]
         self.task = Task(
-            TaskId(sub_topology, 0),
+            TaskId(sub_topology, partition),
             [sub],
-            [TopicPartition(topic, 0) for topic in topics],
+            [TopicPartition(topic, partition) for topic in topics],
             application_id=APPLICATION,
             clock=self.clock,
             open_state=lambda task: TaskState(sub.stores, task),
@@ -61,9 +63,11 @@ class TaskBench:
         first = self._next[topic] if at is None else at
         self._next[topic] = first + len(records)
         self.task.add_records(
-            TopicPartition(topic, 0),
+            TopicPartition(topic, self.partition),
             [
-                StoredRecord(topic, 0, first + i, _bytes(key), _bytes(value), timestamp)
+                StoredRecord(
+                    topic, self.partition, first + i, _bytes(key), _bytes(value), timestamp
+                )
                 for i, (key, value, timestamp) in enumerate(records)
             ],
         )
@@ -71,7 +75,7 @@ class TaskBench:
     def end(self, topic: str, position: int | None = None) -> None:
         """The consumer reports the end of the partition."""
         at = self._next[topic] if position is None else position
-        self.task.at_end(TopicPartition(topic, 0), at)
+        self.task.at_end(TopicPartition(topic, self.partition), at)
 
     def pipe(self, topic: str, *records: tuple[str | None, str | None, int]) -> list[Any]:
         """Fetch and process; returns the values that came out."""
@@ -100,7 +104,7 @@ class TaskBench:
         self.task.start_at(positions or to.offsets)
 
     def consumed(self, topic: str) -> int | None:
-        return self.task.consumed.get(TopicPartition(topic, 0))
+        return self.task.consumed.get(TopicPartition(topic, self.partition))
 
 
 def values(records: Iterable[ProducedRecord]) -> list[str | None]:
