@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from .naming import graph_of
 from .partitioner import partitioner_differences
 from .replay import replay
 from .steps import build_topology
-from .vary import Variation, variations_of, varied_differences
+from .vary import VARIATIONS, Variation, variations_of, varied_differences
 from .vectors import MURMUR2, Case, Run, case_name, read_vector, vector_files
 
 
@@ -68,10 +68,11 @@ def case_verdicts(case: Case, *, strict: bool = False) -> list[Verdict]:
     ]
 
 
-def varied_verdicts(case: Case) -> list[Verdict]:
+def varied_verdicts(case: Case, only: Sequence[Variation] = VARIATIONS) -> list[Verdict]:
     """The verdicts of every run under every variation."""
     try:
-        variations = variations_of(build_topology(case))
+        possible = variations_of(build_topology(case))
+        variations = [variation for variation in only if variation in possible]
     except Exception as failure:  # noqa: BLE001 - likewise
         problem = _failure("the topology cannot be built", failure)
         return [Verdict(case.name, f"seed {run.seed}", (problem,)) for run in case.runs]

@@ -1,0 +1,62 @@
+"""Results do not depend on commits, on the disk, or on crashes.
+
+A sample; ``python -m tests.conformance --vary DIR`` takes every run through every variation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from .suite import varied_verdicts
+from .vary import Variation
+from .vectors import Case, read_vector
+
+FOLDER = Path(__file__).parent / "vectors"
+#: one of each family
+CASES = (
+    "stream-aggregate-concat",
+    "tumbling-close-grace",
+    "session-count",
+    "suppress-closes-tumbling",
+    "join-outer",
+    "fk-inner",
+    "versioned-table",
+    "process-punctuate-stream-time",
+)
+#: a few, for speed
+SOME = (
+    Variation(1, 1, "crash, disk lost"),
+    Variation(7, 5, "no crash"),
+    Variation(7, 5, "crash, disk kept"),
+    Variation(1000, 1, "crash, disk lost"),
+)
+
+
+def one_run(name: str) -> Case:
+    case = Case.of(read_vector(FOLDER / f"{name}.json.gz"))
+    return replace(case, runs=case.runs[:1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_shows_of_commits_disks_and_crashes(name: str) -> None:
+    verdicts = varied_verdicts(one_run(name), SOME)
+    assert len(verdicts) == len(SOME)
+    assert [verdict for verdict in verdicts if not verdict.passed] == []
+
+
+@pytest.mark.parametrize("member", ["output", "stores", "dropped"])
+def test_each_member_is_compared_under_every_variation(member: str) -> None:
+    case = one_run("tumbling-count-grace")
+    changed = json.loads(json.dumps(getattr(case.runs[0], member)))
+    if member == "stores":
+        changed["agg-store"]["rows"].pop()
+    else:
+        changed.pop()
+    wrong = replace(case, runs=[replace(case.runs[0], **{member: changed})])
+    verdicts = varied_verdicts(wrong, SOME)
+    assert not any(verdict.passed for verdict in verdicts)
+    assert all(verdict.problems[0].startswith(member) for verdict in verdicts)
