@@ -14,10 +14,18 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, eq=False)
 class GlobalKTable(Generic[K, V]):
-    """Read by joins and by processors under ``store_name``.
+    """A whole topic as a table in every instance; read by joins, and by processors under
+    ``store_name``.
 
-    Every instance reads all partitions and is complete before it starts processing. There is no
-    changelog topic: the source topic is the log. It is not synchronised in time with streams.
+    >>> from logstate import StreamsBuilder
+    >>> StreamsBuilder().global_table("cities", value=str, store="cities").store_name
+    'cities'
+
+    Semantics: every instance reads all partitions, and has read them before its tasks start. There
+    is no changelog: the topic is the log. It is not synchronised in time with streams, and it has
+    no operators of its own: it can be looked up, not aggregated.
+
+    Source: Kafka Streams' ``GlobalKTable`` (KIP-99).
     """
 
     builder: StreamsBuilder

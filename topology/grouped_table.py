@@ -36,7 +36,18 @@ Aggregator = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class KGroupedTable(Flow[K, V]):
-    """Made by ``KTable.group_by``."""
+    """The rows of a table grouped by another key, to be aggregated with a subtractor.
+
+    >>> from logstate import StreamsBuilder
+    >>> users = StreamsBuilder().table("users", value=str, store="users")
+    >>> users.group_by(lambda who, city: (city, who), name="by", key=str, value=str).topic_name
+    'by'
+
+    Made by ``KTable.group_by``. Every change of a row takes its old value out of one group and puts
+    the new one into one, on its way through the topic ``<application id>-<name>-repartition``.
+
+    Source: Kafka Streams' ``KGroupedTable``.
+    """
 
     topic_name: str | None
 
@@ -47,7 +58,43 @@ class KGroupedTable(Flow[K, V]):
         emit: Emit = "update",
         name: str | None = None,
     ) -> KTable[K, int]:
-        """Number of rows per group; a group that loses its last row stays, with 0."""
+        """The number of rows per group.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str, store="users")
+        >>> cities = users.group_by(lambda who, city: (city, who), name="by", key=str, value=str)
+        >>> cities.count(store="users-per-city").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "Ulm", 0), ("bob", "Ulm", 1), ("bob", "Aix", 2)])
+        ...     driver.read("counts", value=int)
+        [('Ulm', 1), ('Ulm', 2), ('Ulm', 1), ('Aix', 1)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: a row that is deleted is subtracted.
+            Late records: applied as they come; a versioned table sends none that is not the latest.
+            Order: a row that moves leaves its old group first. Rows of one group that come from
+                several partitions meet in no fixed order.
+            Repartition: always.
+            Store: timestamped key-value, named ``store``.
+            Timestamp: the largest of the group's changes so far.
+            Quirk: a group that loses its last row stays, with 0, as in Kafka Streams: a count has
+                no result that means "delete".
+
+        Args:
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per group and commit.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The table of counts.
+
+        Raises:
+            TopologyError: no store, an unknown ``emit``, or a serde is not known.
+
+        Source: Kafka Streams' ``KGroupedTable.count``.
+        """
         return self._aggregate(
             "KTABLE-AGGREGATE-",
             lambda: 0,
@@ -68,7 +115,48 @@ class KGroupedTable(Flow[K, V]):
         emit: Emit = "update",
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Combine rows: ``adder(aggregate, new)``, ``subtractor(aggregate, old)``."""
+        """Combine the rows of each group into a value of the same type.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> shops = stock.group_by(lambda item, n: (item[0], n), name="by-shop", key=str, value=int)
+        >>> total = shops.reduce(lambda a, new: a + new, lambda a, old: a - old, store="total")
+        >>> total.to_stream().to("total")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("A-tea", 5, 0), ("A-milk", 2, 1), ("A-tea", 4, 2)])
+        ...     driver.read("total", value=int)
+        [('A', 5), ('A', 7), ('A', 6)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: a row that is deleted is subtracted.
+            Late records: applied as they come; a versioned table sends none that is not the latest.
+            Order: for one change the subtractor first, then the adder; both in one update if the
+                row stays in its group (KIP-904).
+            Repartition: always.
+            Store: timestamped key-value, named ``store``.
+            Timestamp: the largest of the group's changes so far.
+            Quirk: the group's first row is its aggregate without a call; the subtractor is not
+                called for a group that has none.
+
+        Args:
+            adder: ``adder(aggregate, new)``.
+            subtractor: ``subtractor(aggregate, old)``; must undo what the adder did. Returning None
+                deletes the group's row.
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per group and commit.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The table of combined values.
+
+        Raises:
+            TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is
+                not known.
+
+        Source: Kafka Streams' ``KGroupedTable.reduce``; one record for both values: KIP-904.
+        """
         add = callbacks.reducer(adder, "adder")
         subtract = callbacks.reducer(subtractor, "subtractor")
         return self._aggregate(
@@ -117,10 +205,54 @@ class KGroupedTable(Flow[K, V]):
         emit: Emit = "update",
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """Fold rows into an aggregate; the subtractor must undo what the adder did.
+        """Fold the rows of each group into an aggregate of any type.
 
-        Both are ``(aggregate, value)`` or ``(key, value, aggregate)``. For one update of a row the
-        subtractor runs first. Returning None deletes the group's row.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str, store="users")
+        >>> cities = users.group_by(lambda who, city: (city, who), name="by", key=str, value=str)
+        >>> who = cities.aggregate(
+        ...     list,
+        ...     lambda names, user: [*names, user],
+        ...     lambda names, user: [name for name in names if name != user],
+        ...     store="who",
+        ...     value=list,
+        ... )
+        >>> who.to_stream().to("who")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "Ulm", 0), ("bob", "Ulm", 1), ("ada", None, 2)])
+        ...     driver.read("who", value=list)
+        [('Ulm', ['ada']), ('Ulm', ['ada', 'bob']), ('Ulm', ['bob'])]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: a row that is deleted is subtracted.
+            Late records: applied as they come; a versioned table sends none that is not the latest.
+            Order: for one change the subtractor first, then the adder; both in one update if the
+                row stays in its group (KIP-904).
+            Repartition: always.
+            Store: timestamped key-value, named ``store``.
+            Timestamp: the largest of the group's changes so far.
+            Quirk: the subtractor is not called for a group that has no aggregate.
+
+        Args:
+            initializer: ``initializer()`` makes the aggregate of a new group.
+            adder: ``adder(aggregate, value)`` or ``adder(key, value, aggregate)``.
+            subtractor: of the same shapes; must undo what the adder did. Returning None deletes the
+                group's row.
+            value: type or serde of the aggregate.
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update" sends every change, "commit" the last one per group and commit.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The table of aggregates.
+
+        Raises:
+            TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is
+                not known.
+
+        Source: Kafka Streams' ``KGroupedTable.aggregate``; one record for both values: KIP-904.
         """
         return self._aggregate(
             "KTABLE-AGGREGATE-",

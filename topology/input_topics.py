@@ -117,8 +117,8 @@ class InputTopics:
             name: the source's name; generated if not given.
             timestamp_extractor: ``extractor(key, value, record_timestamp, partition_time)``, times
                 in ms; see ``logstate.topology.timestamp_extractors``.
-            offset_reset: where to start without a committed offset: "earliest" (default), "latest",
-                "none" (stop with an error), or a timedelta back from now.
+            offset_reset: where to start without a committed offset: "earliest", "latest", "none"
+                (stop with an error), or a timedelta back from now. The application's if not given.
 
         Returns:
             The stream.

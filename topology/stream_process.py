@@ -96,13 +96,13 @@ class ProcessOperators(StreamFlow[K, V]):
         >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
         >>> class Stamp(Processor):
         ...     def process(self, record):
-        ...         self.context.forward(record._replace(value=f"{record.value}@{record.timestamp}"))
+        ...         self.context.forward(record._replace(value=f"{record.value}+{record.key}"))
         >>> builder = StreamsBuilder()
         >>> builder.stream("clicks", value=str).process_values(Stamp, value=str).to("stamped")
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     driver.pipe("clicks", "ada", "home", timestamp=5)
         ...     driver.read("stamped", value=str)
-        [('ada', 'home@5')]
+        [('ada', 'home+ada')]
 
         Semantics:
             Null key: given to the processor.

@@ -30,10 +30,17 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True, eq=False)
 class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
-    """A table at one point of the graph.
+    """A table at one point of the graph: the latest value per key, and the stream of its changes.
 
-    Made by ``StreamsBuilder.table``, by aggregations and by ``KStream.to_table``. It is kept in a
-    store if it was given a name for one, or must be because an operator below reads its rows.
+    >>> from logstate import StreamsBuilder
+    >>> StreamsBuilder().table("prices", value=int, store="prices", name="prices").name
+    'prices'
+
+    Made by ``StreamsBuilder.table``, by aggregations, and by ``KStream.to_table``. It is kept in a
+    store if it was given a name for one; an operator that reads rows below a table without a store
+    reads those of the table above it, and if there is none, ``build()`` says where to name one.
+
+    Source: Kafka Streams' ``KTable``.
     """
 
     node: TableNode
@@ -55,7 +62,42 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
         key: Any = None,
         name: str | None = None,
     ) -> KStream[Any, V]:
-        """The table's changes as a stream, tombstones included; ``mapper`` gives new keys."""
+        """The table's changes as a stream.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=int)
+        >>> prices.to_stream(lambda item, price: item.upper(), key=str).to("changes")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("prices", [("tea", 3, 0), ("tea", None, 5)])
+        ...     driver.read("changes", value=int)
+        [('TEA', 3), ('TEA', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: a tombstone is forwarded as a null value, and given to the mapper as None.
+            Late records: every change is forwarded, of a versioned table those that are not the
+                latest too.
+            Order: kept.
+            Repartition: none here; with a mapper, a grouping or join below goes through a
+                repartition topic first.
+            Store: none.
+            Timestamp: the change's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new key; without it keys
+                stay.
+            key: serde of the new keys, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of changes. A change without effect is one too.
+
+        Raises:
+            TopologyError: the mapper has another shape, or ``key`` is no serde.
+
+        Source: Kafka Streams' ``KTable.toStream``.
+        """
         from logstate.topology.stream import KStream
 
         node_name = self.builder.graph.names.named(name, "KTABLE-TOSTREAM-")
@@ -94,10 +136,46 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
         key: Any = None,
         value: Any = None,
     ) -> KGroupedTable[Any, Any]:
-        """Group rows by the ``(key, value)`` that the mapper returns, to aggregate them.
+        """Group the rows by a new key, to aggregate them with a subtractor.
 
-        Needs the table's old values, so the table must have a store somewhere above. A null key or
-        value from the mapper leaves the row out.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str, store="users")
+        >>> cities = users.group_by(lambda user, city: (city, user), name="by", key=str, value=str)
+        >>> cities.count(store="users-per-city").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "Ulm", 0), ("ada", "Bonn", 1)])
+        ...     driver.read("counts", value=int)
+        [('Ulm', 1), ('Ulm', 0), ('Bonn', 1)]
+
+        Semantics:
+            Null key: no row has one; a change with one stops the application. A mapped key of None
+                leaves that side of the change out.
+            Null value: a deleted row is taken out of its group. A mapped value of None leaves that
+                side out.
+            Late records: as they come; changes of a versioned table that are not the latest are
+                left out.
+            Order: the old side first. Both travel in one record if their key is the same (KIP-904),
+                so the aggregate never shows the state between.
+            Repartition: always, through ``<application id>-<name>-repartition``; named after the
+                aggregation's store if ``name`` is not given.
+            Store: none here. It needs old values, so the table must have a store, or one above it.
+            Timestamp: the change's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new ``(key, value)``. It
+                is called for old values too and must give the same for the same row.
+            name: names the operator and the repartition topic.
+            key: serde of the new keys.
+            value: serde of the new values.
+
+        Returns:
+            The grouped table: count, reduce or aggregate it.
+
+        Raises:
+            TopologyError: no table above has a store, another shape of mapper, or a serde is none.
+
+        Source: Kafka Streams' ``KTable.groupBy``; one record for both sides: KIP-904.
         """
         from logstate.topology.grouped_table import KGroupedTable
 
@@ -120,7 +198,45 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
     def suppress(self, condition: Suppressed, *, name: str | None = None) -> KTable[K, V]:
         """Hold updates back until their window closes, or for a time per key.
 
-        The buffer is a store named ``<name>-store`` with a changelog. Not for versioned tables.
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, until_time_limit
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> calm = stock.suppress(until_time_limit(timedelta(milliseconds=10)), name="calm")
+        >>> calm.to_stream().to("calm-stock")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("tea", 5, 100), ("tea", 4, 109), ("milk", 1, 110)])
+        ...     driver.read_with_timestamps("calm-stock", value=int)
+        [('tea', 4, 109)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: with a time limit tombstones are forwarded like values; of a window that was
+                deleted before it closed nothing is heard.
+            Late records: replace what is held for their key; they do not change when it leaves.
+            Order: by the time they were due, then by the key's bytes.
+            Repartition: none.
+            Store: a buffer named ``<name>-store``, in memory, with a changelog.
+            Timestamp: that of the last update that was held, and its headers.
+            Quirk: time is the operator's own stream time, so nothing leaves until a later record
+                comes: an idle topic keeps its last windows waiting. A window of a session or
+                sliding aggregation whose end + grace EQUALS stream time is forwarded here while the
+                aggregation still accepts records for it, so it can be forwarded twice. Towards a
+                downstream ``group_by`` the old value is that of the last update, not of the last
+                forwarded one. All as in Kafka Streams.
+
+        Args:
+            condition: :func:`until_window_closes` or :func:`until_time_limit`.
+            name: names the operator and its buffer; required.
+
+        Returns:
+            The table of what is let through.
+
+        Raises:
+            TopologyError: no name, no windows to wait for, or a serde is not known; at ``build()``:
+                a versioned table is above.
+
+        Source: Kafka Streams' ``KTable.suppress`` (KIP-328).
         """
         buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
         wait_ms = condition.limit_ms

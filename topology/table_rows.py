@@ -58,10 +58,43 @@ class TableRowOperators(Flow[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Rows that the predicate accepts; a row that stops fitting becomes a tombstone.
+        """The table of the rows that the predicate accepts.
 
-        The predicate never sees None. A row that did not fit before and does not now sends a
-        tombstone too, unless old values are at hand (the table or this filter has a store).
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> stock.filter(lambda n: n > 10, store="plenty").to_stream().to("plenty")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("tea", 12, 0), ("tea", 3, 1), ("rum", 5, 2)])
+        ...     driver.read("plenty", value=int)
+        [('tea', 12), ('tea', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the predicate never sees it.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                filtered.
+            Timestamp: the change's, and its headers.
+            Quirk: a row that stops fitting becomes a tombstone. One that neither fits nor fitted
+                sends nothing where the table above has a store; where it has none every row that
+                does not fit sends a tombstone, because without old values the filter cannot know
+                (Kafka Streams' rule).
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The filtered table.
+
+        Raises:
+            TopologyError: the predicate has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.filter``.
         """
         return self._filter(predicate, store, name, keeps=True)
 
@@ -88,7 +121,41 @@ class TableRowOperators(Flow[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Rows that the predicate does not accept."""
+        """The table of the rows that the predicate does not accept.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str)
+        >>> users.filter_not(lambda state: state == "closed").to_stream().to("open")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "new", 0), ("ada", "closed", 1)])
+        ...     driver.read("open", value=str)
+        [('ada', 'new'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the predicate never sees it.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                filtered.
+            Timestamp: the change's, and its headers.
+            Quirk: superfluous tombstones below a table without a store, as with :meth:`filter`.
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The filtered table.
+
+        Raises:
+            TopologyError: the predicate has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.filterNot``.
+        """
         return self._filter(predicate, store, name, keeps=False)
 
     @overload
@@ -117,7 +184,44 @@ class TableRowOperators(Flow[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """A table of mapped values; tombstones stay tombstones and never reach the mapper."""
+        """The table of mapped values.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=dict)
+        >>> users.map_values(lambda user: user["city"], value=str).to_stream().to("cities")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", {"city": "Oslo"}, 0), ("ada", None, 1)])
+        ...     driver.read("cities", value=str)
+        [('ada', 'Oslo'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the mapper never sees it. A mapper that returns None
+                deletes the row.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                mapped anew each time, so the mapper must be a function of the row.
+            Timestamp: the change's, and its headers.
+            Quirk: a change that maps to the same value is forwarded all the same (KIP-557 was taken
+                back).
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``.
+            value: serde of the new values, where a topic or store needs it.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The mapped table.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.mapValues``; with the key: KIP-149.
+        """
         function = callbacks.mapper(mapper)
         node_name = self.builder.graph.names.named(name, "KTABLE-MAPVALUES-")
         serde = optional_serde(value, None, f"the value of table {node_name!r}")
@@ -140,9 +244,50 @@ class TableRowOperators(Flow[K, V]):
         store: str | Materialized | None = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """Like :meth:`map_values`, with a transformer of your own that may use ``stores``.
+        """Map values with a transformer of your own that has a context and may use stores.
 
-        It is called for tombstones too, and whenever an unmaterialised row is read.
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.topology import ValueTransformer
+        >>> class Where(ValueTransformer):
+        ...     def transform(self, key, value):
+        ...         return value and f"{value} ({self.context.task_id})"
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str)
+        >>> users.transform_values(Where, value=str).to_stream().to("where")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "Oslo", 0), ("ada", None, 1)])
+        ...     driver.read("where", value=str)
+        [('ada', 'Oslo (0_0)'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: given to the transformer as None, unlike by :meth:`map_values`.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: those in ``stores``, and the one named ``store``, if any, for the result. Without
+                it rows are transformed anew whenever they are read.
+            Timestamp: the change's, and its headers.
+            Quirk: the transformer is called for old values too where something below asks for them,
+                so it must be a function of the row and of its stores.
+
+        Args:
+            supplier: makes one :class:`ValueTransformer` per task: the class, or a function without
+                parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            value: serde of the new values, where a topic or store needs it.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The transformed table.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments, or a serde is not known;
+                at ``build()``: a store does not exist.
+
+        Source: Kafka Streams' ``KTable.transformValues`` (KIP-292).
         """
         node_name = self.builder.graph.names.named(name, "KTABLE-TRANSFORMVALUES-")
         serde = optional_serde(value, None, f"the value of table {node_name!r}")

@@ -46,6 +46,7 @@ def source_node(
 
 
 def table_store(options: Materialized, source: SourceNode, defaults: StoreDefaults) -> StoreSpec:
+    """The store of a table over a topic."""
     use = f"store {options.name!r}"
     return key_value_spec(
         options,

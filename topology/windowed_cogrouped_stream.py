@@ -34,7 +34,21 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, eq=False)
 class WindowedCogroupedKStream(Generic[K, A]):
-    """Made by ``CogroupedKStream.windowed_by``."""
+    """One aggregate per key and window, fed by several grouped streams.
+
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TumblingWindows
+    >>> ups = StreamsBuilder().stream("ups", value=int).group_by_key()
+    >>> votes = ups.cogroup(lambda n, up: n + up)
+    >>> hourly = votes.windowed_by(TumblingWindows(size=timedelta(hours=1)))
+    >>> hourly.windows
+    TumblingWindows(size_ms=3600000, grace_ms=0)
+
+    Made by ``CogroupedKStream.windowed_by``.
+
+    Source: Kafka Streams' ``TimeWindowedCogroupedKStream`` and ``SessionWindowedCogroupedKStream``
+    (KIP-150).
+    """
 
     groups: Groups
     windows: Windows | SlidingWindows | SessionWindows
@@ -49,10 +63,51 @@ class WindowedCogroupedKStream(Generic[K, A]):
         emit: Emit = "update",
         name: str | None = None,
     ) -> KTable[Any, A]:
-        """The table of aggregates per key and window; sessions need ``merger(a, b)``.
+        """The table of aggregates per key and window.
 
-        What is late is judged by the stream time of each group, with ``emit="close"`` by that of
-        all groups together.
+        >>> from datetime import timedelta
+        >>> from logstate import SessionWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> views = builder.stream("views", value=str).group_by_key()
+        >>> buys = builder.stream("buys", value=int).group_by_key()
+        >>> both = views.cogroup(lambda n, page: n + 1).cogroup(buys, lambda n, cents: n + 10)
+        >>> visits = both.windowed_by(SessionWindows(gap=timedelta(minutes=30)))
+        >>> scores = visits.aggregate(int, lambda a, b: a + b, store="scores", value=int)
+        >>> scores.to_stream(lambda w, n: f"{w.start_ms}-{w.end_ms}", key=str).to("scores")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("views", "ada", "tea", timestamp=1)
+        ...     driver.pipe("buys", "ada", 250, timestamp=9)
+        ...     driver.read("scores", value=int)
+        [('1-1', 1), ('1-1', None), ('1-9', 11)]
+
+        Semantics:
+            Null key: dropped and counted.
+            Null value: reaches the aggregators; sliding windows drop and count it.
+            Late records: each group judges by its OWN stream time, so one that lags is not made
+                late by another. With ``emit="close"``, which Kafka Streams does not have here, all
+                groups share one stream time: what one of them has finished no other may change.
+            Order: as for one group, see :class:`TimeWindowedKStream` and
+                :class:`SessionWindowedKStream`.
+            Repartition: of each group that needs it.
+            Store: one window or session store, named ``store``, for all groups.
+            Timestamp: as for one group: the largest of the window's records, of a session its end.
+
+        Args:
+            initializer: ``initializer()`` makes the aggregate of a new window.
+            merger: for sessions, and only for them: ``merger(a, b)`` or ``merger(key, a, b)``.
+            value: type or serde of the aggregate.
+            store: name or :class:`Materialized` of the store; required.
+            emit: "update", "commit" or "close", as in :class:`TimeWindowedKStream`.
+            name: prefix of the operators' names; generated if not given.
+
+        Returns:
+            The table; its keys are ``Windowed``.
+
+        Raises:
+            TopologyError: no store, no merger or one too many, an unknown ``emit``, or a serde is
+                not known.
+
+        Source: Kafka Streams' windowed ``CogroupedKStream`` (KIP-150).
         """
         check_emit(emit, self.windows)
         first = self.groups[0][0]
