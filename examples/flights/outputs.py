@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -110,10 +110,13 @@ def offsets(bootstrap: str, partitions: Sequence[Partition]) -> list[tuple[Parti
     ends = []
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
         answers = admin.list_offsets(asked, isolation_level=isolation)
-        # The published type stubs do not know the attribute.
-        found = {at: answer.result().offset for at, answer in answers.items()}  # type: ignore[attr-defined]
-        ends.append({(at.topic, at.partition): offset for at, offset in found.items()})
+        ends.append({(at.topic, at.partition): _offset(answers[at].result()) for at in asked})
     return [(at, Offsets(ends[0][at], ends[1][at])) for at in partitions]
+
+
+def _offset(answer: Any) -> int:
+    # The published type stubs do not know the attribute.
+    return int(answer.offset)
 
 
 def records_between(bootstrap: str, at: Partition, start: int, end: int, isolation: str) -> int:

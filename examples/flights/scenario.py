@@ -79,7 +79,7 @@ class Scenario:
         """From the first result to the last; ``on_restart`` is called when both run again."""
         self._loading = loading
         victim, survivor = chance.sample(_NAMES, 2)
-        moment = int(self._audit.expected * chance.uniform(0.15, 0.4))
+        moment = int(self._audit.expected * chance.uniform(0.1, 0.35))
         self._follow(lambda: self._audit.records >= moment)
         kill = kill_in_open_transaction(
             self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
