@@ -1,0 +1,95 @@
+"""The command line of each program, with each library's best settings for the workload.
+
+What all have in common: one stream thread, the same commit interval, lz4, 50 ms of linger (5 ms
+where latency is measured), idempotent producers, JSON on both sides and in the state. Kafka
+Streams writes every update where its cache is off (``emit`` update) and the last per key and commit
+or eviction where it is on; Quix, Faust and Bytewax write every update.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.performance.jvm_peer import MAIN_CLASS, class_path
+from tests.performance.python_peer import interpreter, program
+from tests.performance.settings import Run, Settings
+
+_MIB = 1 << 20
+
+
+def command(settings: Settings, run: Run, state: Path) -> list[str]:
+    """How to start one run of a peer, or of logstate."""
+    if run.peer == "kafka-streams":
+        return _kafka_streams(settings, run, state)
+    python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
+    if run.peer != "logstate":
+        python = [str(interpreter(run.peer)), str(program(run.peer))]
+    words = [
+        *("--workload", settings.workload.program),
+        *("--bootstrap", settings.bootstrap),
+        *("--in", run.inputs),
+        *("--out", run.outputs),
+        *("--group", run.name),
+        *("--state-dir", str(state)),
+        *("--commit-ms", str(settings.commit_interval_ms)),
+        *("--records", str(settings.records)),
+    ]
+    if run.table:
+        words += ["--table", run.table]
+    if settings.workload.is_exactly_once:
+        words.append("--eos")
+    if settings.workload.is_latency:
+        words.append("--low-latency")
+    return [*python, *words]
+
+
+def prepare(peer: str) -> None:
+    """Fetch and compile what a peer needs, outside every measurement."""
+    prepared: dict[str, Callable[[], Any]] = {
+        "kafka-streams": class_path,
+        "logstate": lambda: None,
+    }
+    prepared.get(peer, lambda: interpreter(peer))()
+
+
+def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:
+    workload = settings.workload
+    java, path = class_path()
+    guarantee = "exactly_once_v2" if workload.is_exactly_once else "at_least_once"
+    # The cache serves reads too: only where it would hold results back it can be unwanted.
+    has_cache = run.emit == "commit" or not (workload.has_emit or workload.is_latency)
+    config: dict[str, object] = {
+        "workload": workload.program,
+        "in": run.inputs,
+        "out": run.outputs,
+        "table": run.table,
+        "application.id": run.name,
+        "bootstrap.servers": settings.bootstrap,
+        "state.dir": state,
+        "num.stream.threads": 1,
+        "processing.guarantee": guarantee,
+        "commit.interval.ms": settings.commit_interval_ms,
+        "statestore.cache.max.bytes": settings.cache_mb * _MIB if has_cache else 0,
+        "topology.optimization": "all",
+        "replication.factor": 1,
+        "buffered.records.per.partition": 5_000,
+        "max.task.idle.ms": 100,
+        "auto.offset.reset": "earliest",
+        "producer.compression.type": "lz4",
+        "producer.linger.ms": 5 if workload.is_latency else 50,
+        "producer.batch.size": 262_144,
+        "producer.buffer.memory": 134_217_728,
+        "consumer.max.poll.records": 5_000,
+        "consumer.max.partition.fetch.bytes": 8_388_608,
+        "restore.consumer.max.poll.records": 10_000,
+        "restore.consumer.max.partition.fetch.bytes": 8_388_608,
+    }
+    config |= dict(pair.split("=", 1) for pair in settings.kafka_streams)
+    arguments = [f"{key}={value}" for key, value in config.items()]
+    heap = ["-Xms512m", "-Xmx1g"]
+    return [
+        str(java.executable), *heap, *settings.jvm_options, "-cp", path, MAIN_CLASS, *arguments,
+    ]  # fmt: skip
