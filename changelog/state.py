@@ -231,12 +231,12 @@ class TaskState:
 
     def apply(self, caught_up_at_ms: int | None = None) -> int:
         """Write all committed layers and the positions in one backend write; returns the rows."""
+        if caught_up_at_ms is not None:
+            self.meta.caught_up_at_ms = caught_up_at_ms
         count = self._apply_to(self._memory, is_memory=True)
         if self._persistent is self._memory:
             self._renew_snapshots()
             return count
-        if caught_up_at_ms is not None:
-            self.meta.caught_up_at_ms = caught_up_at_ms
         self.meta.positions = {
             name: position
             for name, position in self.positions.items()

@@ -26,14 +26,25 @@ class Housekeeping:
         self._last_purge_ms = clock.monotonic_ms()
 
     def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
-        """Write committed rows to the local stores, rarely: the changelog is the durable copy."""
+        """Write committed rows to the local stores, rarely: the changelog is the durable copy.
+
+        Call it right after a commit of the tasks: it proves that their rows are at the end of their
+        changelogs now, which is stored even where there are none to write.
+        """
         config = self._config
+        wall_clock_ms = self._clock.wall_clock_ms()
         is_time = now_ms - self._last_apply_ms >= config.checkpoint_interval_ms
         for owned in tasks:
             state = owned.running.state
             rows = state.unapplied_rows()
-            if (is_time and rows) or rows >= config.checkpoint_rows_max or state.applies_always:
-                state.apply(self._clock.wall_clock_ms())
+            is_stale = wall_clock_ms - state.meta.caught_up_at_ms >= config.idle_commit_interval_ms
+            if (
+                (is_time and rows)
+                or rows >= config.checkpoint_rows_max
+                or state.applies_always
+                or is_stale
+            ):
+                state.apply(wall_clock_ms)
             if state.cached_rows() > config.cached_rows_max:
                 state.drop_caches()
         if is_time:

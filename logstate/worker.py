@@ -334,16 +334,21 @@ class Worker:
     # ------------------------------------------------------------------ committing
 
     def _commit_is_due(self, now: float) -> bool:
-        running = self._tasks.running()
-        if not self._transactions.is_open and not self._has_uncommitted():
-            return False
-        return now - self._last_commit_ms >= self._config.commit_interval_ms or any(
-            o.running.wants_commit for o in running
+        return self._must_commit(now) and (
+            now - self._last_commit_ms >= self._config.commit_interval_ms
+            or any(owned.running.wants_commit for owned in self._tasks.running())
+        )
+
+    def _must_commit(self, now: float) -> bool:
+        return (
+            self._transactions.is_open
+            or self._has_uncommitted()
+            or now - self._last_commit_ms >= self._config.idle_commit_interval_ms
         )
 
     def _commit_all(self) -> Steps[None]:
         running = self._tasks.running()
-        if running and (self._transactions.is_open or self._has_uncommitted()):
+        if running and self._must_commit(self._clock.monotonic_ms()):
             yield from self._commit(running)
 
     def _commit_last(self) -> Steps[None]:

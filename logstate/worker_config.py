@@ -23,6 +23,8 @@ class WorkerConfig:
     changelog_writes: ChangelogWrites = "commit"
     #: Kafka Streams' default with exactly-once; the latency of outputs to read-committed readers
     commit_interval_ms: int = 100
+    #: idle tasks commit this often: it proves that their rows miss nothing, tombstones included
+    idle_commit_interval_ms: int = 600_000
     #: how long committed rows wait in memory before RocksDB takes them over; a crash replays them
     checkpoint_interval_ms: int = 10_000
     #: ... and how many may wait
