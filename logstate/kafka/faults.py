@@ -31,6 +31,7 @@ _FENCED = frozenset(
 _PASSING = frozenset(
     {
         KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._WAIT_COORD,
@@ -40,6 +41,15 @@ _PASSING = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        # a broker that restarted: what the client knows about leaders is old or too new
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NETWORK_EXCEPTION,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
