@@ -1,0 +1,48 @@
+"""``python -m tests.chaos --kills N --seed S``; the last line is ``N kills, L lost, D duplicated``.
+
+Exits with 1 where something was lost or doubled, or a worker did not behave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.chaos.campaign import Campaign
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="number of faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--per-second", type=int, default=300, help="orders per second")
+    parser.add_argument("--protocol", choices=("consumer", "classic"), default="consumer")
+    parser.add_argument("--keep", type=Path, help="keep the workers' logs in this new directory")
+    arguments = parser.parse_args()
+    logging.getLogger("logstate.kafka").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
+        campaign = Campaign(
+            arguments.kills,
+            arguments.seed,
+            workers=arguments.workers,
+            per_second=arguments.per_second,
+            protocol=arguments.protocol,
+            path=arguments.keep or Path(temporary),
+            report=lambda line: print(line, flush=True),
+        )
+        try:
+            outcome = campaign.run()
+        finally:
+            campaign.close()
+    for line in outcome.lines:
+        print(line)
+    print(outcome.summary)
+    return 0 if outcome.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
