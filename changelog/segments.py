@@ -4,13 +4,23 @@ Every row of a window, session or versioned store starts with the 8-byte number 
 time falls into (time // interval). A segment expires as a whole once all of it lies before the
 clock minus the retention; the rows of all expired segments are then one deleted range. The state is
 the store's clock alone, so that rolling back the clock rolls back expiry as well.
+
+Results depend on the interval that Kafka Streams uses: it decides which put comes too late, and the
+order of a scan over all keys. But its floor of a minute is long for a retention of seconds: a store
+would hold many times what it shows. There a segment is laid out in *parts*, its largest whole
+fraction of at most half the retention; the 8 bytes are the part's number, and parts expire one by
+one.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import chain, groupby
 from typing import Protocol
 
+from logstate.changelog.key_value import ReadableRows
 from logstate.processing import TimeCell
 from logstate.stores import StoreSpec
 
@@ -19,6 +29,16 @@ LEAST_INTERVAL_MS = 60_000
 
 _ID = struct.Struct(">q")
 pack_segment = _ID.pack
+
+
+def segment_of(row_key: bytes) -> int:
+    """The number in front of a row.
+
+    >>> segment_of(pack_segment(7) + b"key")
+    7
+    """
+    number: int = _ID.unpack_from(row_key)[0]
+    return number
 
 
 def segment_interval_ms(spec: StoreSpec) -> int:
@@ -34,6 +54,19 @@ def segment_interval_ms(spec: StoreSpec) -> int:
     return max((spec.retention_ms or 0) // 2, LEAST_INTERVAL_MS)
 
 
+def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
+    """How much time one number in front of a row stands for; the interval is a multiple of it.
+
+    >>> part_interval_ms(1_800_000, 3_600_000), part_interval_ms(60_000, 25_000)
+    (1800000, 12000)
+    """
+    longest_ms = max(retention_ms // 2, 1)
+    parts = -(-interval_ms // longest_ms)
+    while interval_ms % parts:
+        parts += 1
+    return interval_ms // parts
+
+
 class ExpiringRows(Protocol):
     """Rows that forget whole ranges."""
 
@@ -45,36 +78,70 @@ class SegmentClock:
     """The time a store has seen, and what that makes of its segments.
 
     The clock is the largest time put into the store so far, over all its keys; -1 = none.
+    ``has_parts``: rows lie by part, and nothing asks for a row that the retention hides.
     """
 
-    __slots__ = ("cell", "interval_ms", "retention_ms")
+    __slots__ = ("cell", "interval_ms", "part_ms", "retention_ms")
 
-    def __init__(self, cell: TimeCell, interval_ms: int, retention_ms: int) -> None:
+    def __init__(
+        self, cell: TimeCell, interval_ms: int, retention_ms: int, *, has_parts: bool = False
+    ) -> None:
         self.cell = cell
         self.interval_ms = interval_ms
         self.retention_ms = retention_ms
+        self.part_ms = part_interval_ms(interval_ms, retention_ms) if has_parts else interval_ms
 
     def first_live(self) -> int:
         """The oldest segment that is not expired."""
         return max(0, (self.cell.time - self.retention_ms) // self.interval_ms)
 
+    def first_part(self) -> int:
+        """The oldest part that is not expired."""
+        return max(0, (self.cell.time - self.retention_ms) // self.part_ms)
+
     def advance(self, time: int, rows: ExpiringRows) -> None:
         """Move the clock to a later ``time`` and drop what that expires."""
-        old = self.first_live() if self.cell.time >= 0 else 0
+        old = self.first_part() if self.cell.time >= 0 else 0
         self.cell.time = time
-        live = self.first_live()
+        live = self.first_part()
         if live > old:
             rows.delete_range(pack_segment(old), pack_segment(live))
 
-    def span(self, from_ms: int, to_ms: int, newest_segment: int | None) -> range:
-        """The segments that can hold rows of these times, ascending.
+    def scan_parts(
+        self, rows: ReadableRows, parts: Iterable[int], *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """All rows of the parts, as of this call: by segment, then by the bytes behind it."""
+        scans = [
+            (part, rows.scan(pack_segment(part), pack_segment(part + 1), reverse=reverse))
+            for part in parts
+        ]
+        count = self.interval_ms // self.part_ms
+        if count == 1:
+            return chain.from_iterable(scan for _, scan in scans)
+        segments = groupby(scans, key=lambda scanned: scanned[0] // count)
+        return chain.from_iterable(
+            [
+                merge(*(scan for _, scan in group), key=_behind_number, reverse=reverse)
+                for _, group in segments
+            ]
+        )
 
-        ``newest_segment`` stands in for the clock where a store has rows but no clock yet.
+    def span(self, from_ms: int, to_ms: int, rows: ReadableRows) -> range:
+        """The parts that can hold rows of these times, ascending.
+
+        Where the store has no clock yet, the rows themselves say how far they reach.
         """
-        first = max(from_ms, 0) // self.interval_ms
-        last = to_ms // self.interval_ms
+        first = max(from_ms, 0) // self.part_ms
+        last = to_ms // self.part_ms
         time = self.cell.time
-        newest = newest_segment if time < 0 else time // self.interval_ms
-        if newest is None:
+        if time >= 0:
+            return range(first, min(last, time // self.part_ms) + 1)
+        oldest = next(rows.scan(), None)
+        newest = next(rows.scan(reverse=True), None)
+        if oldest is None or newest is None:
             return range(0)
-        return range(first, min(last, newest) + 1)
+        return range(max(first, segment_of(oldest[0])), min(last, segment_of(newest[0])) + 1)
+
+
+def _behind_number(pair: tuple[bytes, bytes]) -> bytes:
+    return pair[0][_ID.size :]

@@ -87,7 +87,7 @@ class SessionStore(SessionReads[K, V]):
         end_ms, segments = session.end_ms, self.segments
         if end_ms > segments.cell.time and not self._is_in_memory:
             segments.advance(end_ms, self._rows)
-        self._delete(session, end_ms // segments.interval_ms >= segments.first_live())
+        self._delete(session, end_ms // segments.part_ms >= segments.first_part())
 
     def restore(self, records: Sequence[LoggedWrite]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
@@ -99,14 +99,14 @@ class SessionStore(SessionReads[K, V]):
         )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
-        first_live, interval_ms = segments.first_live(), segments.interval_ms
+        first_part, part_ms = segments.first_part(), segments.part_ms
         for key, value, _, headers in records:
-            segment = times_of(key)[0] // interval_ms
-            if segment < first_live:
+            part = times_of(key)[0] // part_ms
+            if part < first_part:
                 continue
             if value is not None and self._with_headers:
                 value = encode_headers(headers) + value
-            rows.put(pack_segment(segment) + key, value)
+            rows.put(pack_segment(part) + key, value)
         self._groups.forget()
 
     def _delete(self, session: Windowed[K], is_live: bool) -> None:
@@ -120,7 +120,7 @@ class SessionStore(SessionReads[K, V]):
 
     def _put_row(self, log_key: bytes, session: Windowed[K], row: bytes | None) -> None:
         end_ms = session.end_ms
-        self._rows.put(pack_segment(end_ms // self.segments.interval_ms) + log_key, row)
+        self._rows.put(pack_segment(end_ms // self.segments.part_ms) + log_key, row)
         self._groups.put(log_key[:-TAIL_BYTES], end_ms, session.start_ms, row)
 
     def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
@@ -131,7 +131,10 @@ class SessionStore(SessionReads[K, V]):
         return self.codec.encode_key(session.key) + pack_tail(session.end_ms, session.start_ms)
 
     def _is_live(self, end_ms: int) -> bool:
-        """Advance the clock; False, and counted, for a session that is too old."""
+        """Advance the clock; False, and counted, for a session that is too old.
+
+        False also for one whose part is gone already: nobody could see its row.
+        """
         segments = self.segments
         if end_ms > segments.cell.time:
             segments.advance(end_ms, self._rows)
@@ -141,7 +144,7 @@ class SessionStore(SessionReads[K, V]):
             is_live = end_ms // segments.interval_ms >= segments.first_live()
         if not is_live:
             self._context.drop("expired")
-        return is_live
+        return is_live and end_ms // segments.part_ms >= segments.first_part()
 
 
 def _later_start_first(placed: PlacedRow) -> tuple[int, int]:

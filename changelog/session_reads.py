@@ -38,7 +38,13 @@ class SessionReads(Generic[K, V]):
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
         self.codec = codec
-        self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
+        self.segments = SegmentClock(
+            cell,
+            segment_interval_ms(spec),
+            spec.retention_ms or 0,
+            # Final results are read beyond the retention, see find_ended.
+            has_parts=not spec.keep_at_retention,
+        )
         self._reads = rows
         self._is_in_memory = spec.in_memory
         self._with_headers = spec.with_headers
@@ -73,13 +79,14 @@ class SessionReads(Generic[K, V]):
         segment that still exists is found, as in Kafka Streams. In memory they are hidden, and come
         by end, key and latest start.
         """
-        newest = self._newest_segment() if self.segments.cell.time < 0 else None
+        segments = self.segments
         oldest_end = max(earliest_end_ms, self._oldest_end() if self._is_in_memory else 0)
-        oldest = max(oldest_end, self.segments.first_live() * self.segments.interval_ms)
+        oldest = max(oldest_end, segments.first_part() * segments.part_ms)
         found = (
             (row_key, row)
-            for segment in self.segments.span(oldest, latest_end_ms, newest)
-            for row_key, row in self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
+            for row_key, row in segments.scan_parts(
+                self._reads, segments.span(oldest, latest_end_ms, self._reads)
+            )
             if oldest_end <= times_of(row_key)[0] <= latest_end_ms
         )
         order = _memory_order if self._is_in_memory else _time_order
@@ -91,15 +98,10 @@ class SessionReads(Generic[K, V]):
 
     def all(self) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible session: by segment and bytes, in memory by end and key."""
-        oldest, segments = self._spans(0, reverse=False)
-        scans = [
-            self._reads.scan(pack_segment(segment), pack_segment(segment + 1))
-            for segment in segments
-        ]
+        oldest, parts = self._spans(0, reverse=False)
         rows = (
             (row_key, row)
-            for scan in scans
-            for row_key, row in scan
+            for row_key, row in self.segments.scan_parts(self._reads, parts)
             if times_of(row_key)[0] >= oldest
         )
         return self._decoded(iter(sorted(rows, key=_memory_order)) if self._is_in_memory else rows)
@@ -109,8 +111,8 @@ class SessionReads(Generic[K, V]):
     def _row(self, key: K, start_ms: int, end_ms: int) -> bytes | None:
         if end_ms < self._oldest_end():
             return None
-        segment = pack_segment(end_ms // self.segments.interval_ms)
-        return self._reads.get(segment + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
+        part = pack_segment(end_ms // self.segments.part_ms)
+        return self._reads.get(part + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
 
     def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
         decode_key, decode_row = self._decode_windowed, self.codec.decode_row
@@ -121,25 +123,19 @@ class SessionReads(Generic[K, V]):
 
     def _spans(self, from_ms: int, *, reverse: bool) -> tuple[int, Iterator[int]]:
         oldest = max(from_ms, self._oldest_end(), 0)
-        newest = self._newest_segment() if self.segments.cell.time < 0 else None
-        span = self.segments.span(oldest, MAX_TIME_MS, newest)
+        span = self.segments.span(oldest, MAX_TIME_MS, self._reads)
         return oldest, reversed(span) if reverse else iter(span)
-
-    def _newest_segment(self) -> int | None:
-        for row_key, _ in self._reads.scan(reverse=True):
-            return int.from_bytes(row_key[:SEGMENT_BYTES], "big")
-        return None
 
     def _rows_of_key(
         self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        oldest, segments = self._spans(earliest_end_ms, reverse=reverse)
+        oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
         length = SEGMENT_BYTES + len(key) + TAIL_BYTES
         key_end = SEGMENT_BYTES + len(key)
-        # Every segment's scan is opened now: an iterator shows the state at its opening.
+        # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
             self._reads.scan(head + pack_tail(oldest, 0), head + b"\x80", reverse=reverse)
-            for head in (pack_segment(segment) + key for segment in segments)
+            for head in (pack_segment(part) + key for part in parts)
         ]
         return (
             (row_key, row)

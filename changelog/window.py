@@ -105,13 +105,13 @@ class WindowStore(WindowReads[K, V]):
         )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
-        first_live, interval_ms = segments.first_live(), segments.interval_ms
+        first_part, part_ms = segments.first_part(), segments.part_ms
         for key, value, timestamp, headers in records:
-            segment = start_of(key) // interval_ms
-            if segment < first_live or (value is None and self._sequence is not None):
+            part = start_of(key) // part_ms
+            if part < first_part or (value is None and self._sequence is not None):
                 continue
             row = None if value is None else restored_row(self._spec, value, timestamp, headers)
-            rows.put(pack_segment(segment) + key, row)
+            rows.put(pack_segment(part) + key, row)
         if self._sequence is not None:
             self._sequence.time = sequence_of(records[-1].key)
         self._groups.forget()
@@ -145,14 +145,14 @@ class WindowStore(WindowReads[K, V]):
             self._log_only,
         )
         segments, is_live = self.segments, self._is_live
-        cell, interval_ms = segments.cell, segments.interval_ms
+        cell, part_ms = segments.cell, segments.part_ms
         newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
         to_oldest = self._to_oldest
 
         def put_direct(key: K, value: V | None, start_ms: int) -> None:
             log_key = encode_key(key) + pack_tail(start_ms, 0)
             if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
-                write(pack_segment(start_ms // interval_ms) + log_key, value)
+                write(pack_segment(start_ms // part_ms) + log_key, value)
             else:
                 log_only(log_key, value)
 
@@ -183,7 +183,7 @@ class WindowStore(WindowReads[K, V]):
                         return
                     if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
                         row_keys[window] = (
-                            pack_segment(start_ms // interval_ms)
+                            pack_segment(start_ms // part_ms)
                             + encode_key(key)
                             + pack_tail(start_ms, 0)
                         )
@@ -226,12 +226,15 @@ class WindowStore(WindowReads[K, V]):
         log_key = self.codec.encode_key(key) + pack_tail(start_ms, sequence.time)
         is_put = value is not None
         if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
-            self._write(pack_segment(start_ms // self.segments.interval_ms) + log_key, value)
+            self._write(pack_segment(start_ms // self.segments.part_ms) + log_key, value)
         else:
             self._log_only(log_key, value)
 
     def _is_live(self, segments: SegmentClock, start_ms: int) -> bool:
-        """Advance the clock; False, and counted, for a put that comes too late."""
+        """Advance the clock; False, and counted, for a put that comes too late.
+
+        False also for one whose part is gone already: nobody could see its row.
+        """
         time = segments.cell.time
         if start_ms >= time:
             if start_ms > time:
@@ -243,4 +246,4 @@ class WindowStore(WindowReads[K, V]):
             is_live = start_ms // segments.interval_ms >= segments.first_live()
         if not is_live:
             self._context.drop("expired")
-        return is_live
+        return is_live and start_ms // segments.part_ms >= segments.first_part()

@@ -44,7 +44,9 @@ class WindowReads(Generic[K, V]):
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
         self.codec = codec
-        self.segments = SegmentClock(cell, segment_interval_ms(spec), spec.retention_ms or 0)
+        self.segments = SegmentClock(
+            cell, segment_interval_ms(spec), spec.retention_ms or 0, has_parts=True
+        )
         self._by_time = TimeFirstReads(rows) if spec.keep_at_retention else None
         self._stored = rows
         self._reads = self._by_time or rows
@@ -79,17 +81,13 @@ class WindowReads(Generic[K, V]):
     def _bound_fetch(self) -> Callable[[K, int], V | None]:
         encode_key, decode_row = self.codec.encode_key, self.codec.decode_row
         get_row = self._reads.get
-        cell, interval_ms, to_oldest = (
-            self.segments.cell,
-            self.segments.interval_ms,
-            self._to_oldest,
-        )
+        cell, part_ms, to_oldest = self.segments.cell, self.segments.part_ms, self._to_oldest
 
         def fetch(key: K, start_ms: int) -> V | None:
             if start_ms < cell.time + to_oldest:
                 return None
             row = get_row(
-                pack_segment(start_ms // interval_ms) + encode_key(key) + pack_tail(start_ms, 0)
+                pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
             )
             return None if row is None else decode_row(row)
 
@@ -98,29 +96,23 @@ class WindowReads(Generic[K, V]):
     # ------------------------------------------------------------------ rows
 
     def _spans(self, from_ms: int, to_ms: int, reverse: bool) -> tuple[int, Iterator[int]]:
-        """The oldest visible start of the range, and the segments to search, in order."""
+        """The oldest visible start of the range, and the parts to search, in order."""
         oldest = max(from_ms, self.segments.cell.time + self._to_oldest, 0)
-        newest = self._newest_segment() if self.segments.cell.time < 0 else None
-        span = self.segments.span(oldest, to_ms, newest)
+        span = self.segments.span(oldest, to_ms, self._stored)
         return oldest, reversed(span) if reverse else iter(span)
-
-    def _newest_segment(self) -> int | None:
-        for row_key, _ in self._stored.scan(reverse=True):
-            return int.from_bytes(row_key[:SEGMENT_BYTES], "big")
-        return None
 
     def _rows_of_key(
         self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        oldest, segments = self._spans(from_ms, to_ms, reverse)
+        oldest, parts = self._spans(from_ms, to_ms, reverse)
         if to_ms < oldest:
             return iter(())
         end = pack_start(to_ms + 1) if to_ms < MAX_TIME_MS else b"\x80"
         length = SEGMENT_BYTES + len(key) + TAIL_BYTES
-        # Every segment's scan is opened now: an iterator shows the state at its opening.
+        # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
             self._reads.scan(head + pack_start(oldest), head + end, reverse=reverse)
-            for head in (pack_segment(segment) + key for segment in segments)
+            for head in (pack_segment(part) + key for part in parts)
         ]
         key_end = SEGMENT_BYTES + len(key)
         return (
@@ -133,21 +125,15 @@ class WindowReads(Generic[K, V]):
     def _rows_of_all(
         self, from_ms: int, to_ms: int, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        oldest, segments = self._spans(from_ms, to_ms, reverse)
+        oldest, parts = self._spans(from_ms, to_ms, reverse)
         if self._by_time is not None:
             by_time = [
-                self._by_time.scan_times(segment, oldest, to_ms, reverse=reverse)
-                for segment in segments
+                self._by_time.scan_times(part, oldest, to_ms, reverse=reverse) for part in parts
             ]
             return chain.from_iterable(by_time)
-        scans = [
-            self._reads.scan(pack_segment(segment), pack_segment(segment + 1), reverse=reverse)
-            for segment in segments
-        ]
         rows = (
             (row_key, row)
-            for scan in scans
-            for row_key, row in scan
+            for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
             if oldest <= start_of(row_key) <= to_ms
         )
         if not self._sorts_by_time:

@@ -53,7 +53,7 @@ class StoreSpec:
     grace_ms: int | None = None  # buffers
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
-    keep_at_retention: bool = False  # on-close stores read starts >= T - retention (no + 1)
+    keep_at_retention: bool = False  # of results on window close, read at T - retention too
     source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None

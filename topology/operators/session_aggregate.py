@@ -40,6 +40,7 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from logstate.processing import StreamProcess, TableProcess, TaskContext
@@ -72,7 +73,8 @@ class SessionAggregateNode(TableNode):
         declared_at: str | None = None,
     ) -> None:
         super().__init__(name, declared_at=declared_at)
-        self.store = store
+        # Closed sessions are read when the retention hides them already.
+        self.store = replace(store, keep_at_retention=True) if emit == "close" else store
         self.windows = windows
         self.initializer = initializer or no_aggregate
         self.aggregator = aggregator
