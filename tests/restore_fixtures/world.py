@@ -1,0 +1,87 @@
+"""What a fixture needs of a cluster beside the clients: brokers' housekeeping, on demand."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from logstate.records import TopicPartition
+from logstate.seams import Cluster, TransactionalProducer
+from logstate.testing import FakeCluster
+
+
+class World(Protocol):
+    """A cluster whose logs can be compacted and whose topics can be made anew."""
+
+    cluster: Cluster
+    #: configuration that makes its cleaner work within a test
+    compacting: dict[str, str]
+
+    def slow_cluster(self) -> Cluster:
+        """The same brokers through clients that get few records per poll."""
+
+    def compact(self, partition: TopicPartition, records_before: int) -> None:
+        """Return when the partition holds fewer committed records than before."""
+
+    def drop_markers(self, partition: TopicPartition) -> None:
+        """Return when compaction has removed what old transaction markers it can."""
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it again, empty, with the same configuration."""
+
+    def foreign_producer(self, name: str) -> TransactionalProducer:
+        """A transactional producer with a short transaction time-out, initialised."""
+
+    def pause(self) -> None:
+        """A moment for the brokers."""
+
+
+class FakeWorld:
+    """The fake cluster; its housekeeping happens at once."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster(transaction_timeout_ms=600)
+        self.compacting = {"delete.retention.ms": "0"}
+
+    def slow_cluster(self) -> Cluster:
+        return _FewRecords(self.cluster)
+
+    def compact(self, partition: TopicPartition, records_before: int) -> None:
+        self.cluster.clean(partition.topic)
+        assert len(self.cluster.records(*partition)) < records_before
+
+    def drop_markers(self, partition: TopicPartition) -> None:
+        log = self.cluster.log(partition)
+        assert any(entry.marks is not None for entry in log.entries())
+        self.pause()  # markers are as old as delete.retention.ms
+        self.cluster.clean(partition.topic)
+        assert not any(entry.marks is not None for entry in log.entries())
+
+    def recreate(self, topic: str) -> None:
+        self.cluster.recreate_topic(topic)
+
+    def foreign_producer(self, name: str) -> TransactionalProducer:
+        producer = self.cluster.transactional_producer(name)
+        producer.init_transactions()
+        return producer
+
+    def pause(self) -> None:
+        before = self.cluster.now_ms()
+        self.cluster.wait_for(lambda: self.cluster.now_ms() > before + 1, 1.0)
+
+
+class _FewRecords:
+    """The fake cluster's clients, except that a log consumer's poll brings few records."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.group_consumer = cluster.group_consumer
+        self.transactional_producer = cluster.transactional_producer
+        self.plain_producer = cluster.plain_producer
+        self.admin = cluster.admin
+        self.partition_for = cluster.partition_for
+        self._cluster = cluster
+
+    def log_consumer(self):  # type: ignore[no-untyped-def]
+        consumer = self._cluster.log_consumer()
+        poll = consumer.poll
+        consumer.poll = lambda _, timeout_s: poll(25, timeout_s)  # type: ignore[method-assign]
+        return consumer
