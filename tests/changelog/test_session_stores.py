@@ -19,15 +19,9 @@ from tests.changelog.store_bench import MEDIA, StoreBench
 
 
 def spec_of(medium: str = "rocks", **options: Any) -> StoreSpec:
+    settled = {"retention_ms": 60, "segment_interval_ms": 30, **options}
     return StoreSpec(
-        "visits",
-        "session",
-        serdes.string,
-        serdes.int64,
-        in_memory=medium == "memory",
-        retention_ms=60,
-        segment_interval_ms=30,
-        **options,
+        "visits", "session", serdes.string, serdes.int64, in_memory=medium == "memory", **settled
     )
 
 
@@ -132,8 +126,9 @@ def test_a_session_store_with_headers_logs_the_records_headers_on_removal(
 class SessionModel:
     """A dict of (key, start, end), with the clock and both media's rules written out."""
 
-    def __init__(self, *, is_memory: bool) -> None:
-        self.is_memory = is_memory
+    def __init__(self, spec: StoreSpec) -> None:
+        self.is_memory = spec.in_memory
+        self.interval = spec.segment_interval_ms or 0
         self.rows: dict[tuple[str, int, int], Any] = {}
         self.clock = -1
         self.save()
@@ -150,7 +145,7 @@ class SessionModel:
         if self.is_memory:
             too_late = session.end_ms <= self.clock - 60
         else:
-            too_late = session.end_ms // 30 < (self.clock - 60) // 30
+            too_late = session.end_ms // self.interval < (self.clock - 60) // self.interval
         if not too_late and value is None:
             self.rows.pop((session.key, session.start_ms, session.end_ms), None)
         elif not too_late:
@@ -166,7 +161,8 @@ class SessionModel:
             key, start, end = row
             if self.is_memory:
                 return end, key.encode(), -start
-            return end // 30, key.encode() + end.to_bytes(8, "big") + start.to_bytes(8, "big")
+            times = end.to_bytes(8, "big") + start.to_bytes(8, "big")
+            return end // self.interval, key.encode() + times
 
         oldest = self.clock - 60 + 1
         rows = sorted((row for row in self.rows if row[2] >= oldest), key=place)
@@ -209,7 +205,7 @@ STEPS = st.lists(
 
 
 def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
-    model = SessionModel(is_memory=bench.spec.in_memory)
+    model = SessionModel(bench.spec)
     for step, *arguments in steps:
         if step.startswith("commit"):
             bench.commit(applies=step == "commit")
@@ -238,13 +234,14 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
     bench.close()
 
 
+@pytest.mark.parametrize("interval_ms", [30, 90])
 @pytest.mark.parametrize("medium", MEDIA)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_any_steps_leave_what_the_model_holds_and_the_log_restores_it(
-    medium: str, steps: list[tuple[Any, ...]]
+    medium: str, interval_ms: int, steps: list[tuple[Any, ...]]
 ) -> None:
-    spec = spec_of(medium)
+    spec = spec_of(medium, segment_interval_ms=interval_ms)
     if medium == "memory":
         run_steps(StoreBench(spec), [step for step in steps if step[0] != "reopen"])
         return

@@ -196,6 +196,7 @@ class WindowModel:
         self.to_oldest = 0 if spec.keep_at_retention and not spec.in_memory else 1
         self.rows: dict[tuple[str, int, int], Any] = {}
         self.duplicates = spec.retain_duplicates
+        self.interval = spec.segment_interval_ms or 0
         self.clock = -1
         self.sequence = 0
         self.save()
@@ -217,9 +218,9 @@ class WindowModel:
                 self.clock = max(self.clock, start)
             return
         self.clock = max(self.clock, start)
-        too_late = (
-            start <= self.clock - 60 if self.is_memory else start // 30 < (self.clock - 60) // 30
-        )
+        too_late = start // self.interval < (self.clock - 60) // self.interval
+        if self.is_memory:
+            too_late = start <= self.clock - 60
         if too_late:
             return
         if value is None:
@@ -235,7 +236,7 @@ class WindowModel:
             last = sequence.to_bytes(4, "big")
             if self.is_time_first:
                 return start, key.encode(), sequence
-            return start // 30, key.encode() + start.to_bytes(8, "big") + last
+            return start // self.interval, key.encode() + start.to_bytes(8, "big") + last
 
         return [
             (row[0], row[1], self.rows[row])
@@ -322,6 +323,9 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
         {"kind": "timestamped_window"},
         {"kind": "timestamped_window", "keep_at_retention": True},
         {"retain_duplicates": True},
+        {"segment_interval_ms": 120},
+        {"segment_interval_ms": 90, "retain_duplicates": True},
+        {"segment_interval_ms": 90, "kind": "timestamped_window", "keep_at_retention": True},
     ],
     ids=str,
 )
