@@ -15,7 +15,8 @@ from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.grouped_table import KGroupedTable
 from logstate.topology.materialized import Materialized
 from logstate.topology.plan import SubTopology, Topology
-from logstate.topology.processor import Processor, ProcessorContext, ValueTransformer
+from logstate.topology.processor import Processor
+from logstate.topology.processor_context import ProcessorContext
 from logstate.topology.processor_stores import (
     key_value_store,
     session_store,
@@ -28,6 +29,7 @@ from logstate.topology.stream import KStream
 from logstate.topology.suppressed import Suppressed, until_time_limit, until_window_closes
 from logstate.topology.table import KTable
 from logstate.topology.time_windowed_stream import TimeWindowedKStream
+from logstate.topology.value_transformer import ValueTransformer
 from logstate.topology.windowed_cogrouped_stream import WindowedCogroupedKStream
 from logstate.topology.windows import (
     HoppingWindows,

@@ -11,7 +11,7 @@ from logstate.topology.declared import declaration_site
 from logstate.topology.flow import required_serde
 from logstate.topology.materialized import Materialized, materialized
 from logstate.topology.naming import check_name
-from logstate.topology.windows import Emit
+from logstate.topology.windows import Emit, SessionWindows, SlidingWindows, Windows
 
 
 def count_one(_key: Any, _value: Any, aggregate: int) -> int:
@@ -59,5 +59,15 @@ def refuse_close(emit: Emit) -> None:
         raise TopologyError(
             'emit="close" sends final results when a window closes, but this aggregation has no'
             ' windows. Add .windowed_by(...), or use emit="update" or "commit".',
+            declared_at=declaration_site(),
+        )
+
+
+def check_windows(windows: object) -> None:
+    """Refuse what is no windows, join windows among it."""
+    if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
+        raise TopologyError(
+            f"windowed_by takes windows, found {windows!r}. Give an object such as"
+            " TumblingWindows(size=...), SessionWindows(gap=...), or one of a subclass of Windows.",
             declared_at=declaration_site(),
         )

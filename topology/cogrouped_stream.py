@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
-from logstate.topology.aggregations import refuse_close, required_store, value_serde
+from logstate.topology.aggregations import check_windows, refuse_close, required_store, value_serde
 from logstate.topology.cogroup_shape import Aggregator, Groups, build_cogroup
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K
@@ -207,6 +207,10 @@ class CogroupedKStream(Generic[K, A]):
         Returns:
             The windowed cogrouped stream: aggregate it.
 
+        Raises:
+            TopologyError: ``windows`` are no windows.
+
         Source: Kafka Streams' ``CogroupedKStream.windowedBy`` (KIP-150).
         """
+        check_windows(windows)
         return WindowedCogroupedKStream(self.groups, windows)

@@ -22,7 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Flow(Generic[K, V]):
     """A stream or table at one point of the graph. Immutable: every operator makes a new one."""
 
@@ -33,6 +33,9 @@ class Flow(Generic[K, V]):
     source_names: frozenset[str]
     key: Serde[Any] | None
     value: Serde[Any] | None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     def _key_serde(self, spec: Any, use: str) -> Serde[Any]:
         """The key's serde: the given one, else the inherited one, else an error."""

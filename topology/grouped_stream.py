@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from logstate.errors import TopologyError
 from logstate.serdes import int64
 from logstate.topology import callbacks
 from logstate.topology.aggregations import (
     as_aggregator,
+    check_windows,
     count_one,
     refuse_close,
     required_store,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KGroupedStream(GroupedFlow[K, V]):
     """A stream grouped by key, ready to be aggregated.
 
@@ -290,14 +290,10 @@ class KGroupedStream(GroupedFlow[K, V]):
         from logstate.topology.session_windowed_stream import SessionWindowedKStream
         from logstate.topology.time_windowed_stream import TimeWindowedKStream
 
+        check_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self, windows)
-        if isinstance(windows, Windows | SlidingWindows):
-            return TimeWindowedKStream(self, windows)
-        raise TopologyError(
-            f"windowed_by takes windows such as TumblingWindows(size=...), found {windows!r}.",
-            declared_at=declaration_site(),
-        )
+        return TimeWindowedKStream(self, windows)
 
     @overload
     def cogroup(self, aggregator: Callable[[A, V], A | None]) -> CogroupedKStream[K, A]: ...

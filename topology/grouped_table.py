@@ -34,7 +34,7 @@ A = TypeVar("A")
 Aggregator = Callable[[Any, Any, Any], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KGroupedTable(Flow[K, V]):
     """The rows of a table grouped by another key, to be aggregated with a subtractor.
 

@@ -22,11 +22,42 @@ from logstate.topology.windows import to_ms
 
 @dataclass(frozen=True)
 class Materialized:
-    """How a table is kept.
+    """How a table is kept. ``store="spend"`` is short for ``store=Materialized("spend")``.
 
-    ``history`` makes it versioned (KIP-889): rows can be read as of a time that far back.
-    ``retention`` is for windowed tables. ``logged=False`` gives up the changelog, and with it the
-    state when the partition moves. ``changelog_config`` overrides the changelog topic's settings.
+    >>> from datetime import timedelta
+    >>> from logstate import Materialized, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> prices = Materialized("prices", history=timedelta(days=1))
+    >>> _ = builder.table("prices", value=int, store=prices)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("prices", [("tea", 3, 10), ("tea", 4, 20)])
+    ...     driver.store("prices").get("tea", 15).value
+    3
+
+    Semantics: retention defaults to what correctness needs and no more: window size + grace, for
+    sliding windows twice the difference + grace, for sessions gap + grace. So windows that are
+    closed cannot be queried unless it is longer.
+
+    Args:
+        name: the store's name; names its changelog, ``<application id>-<name>-changelog``, and what
+            queries ask for.
+        in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given.
+        logged: whether there is a changelog. Without one the state is lost when the partition
+            moves.
+        retention: of windowed tables, how far back windows are kept.
+        history: makes a plain table versioned: rows can be read as of a time that far back
+            (KIP-889).
+        segment_interval: how finely expired rows are given up; half the retention if not given, but
+            at least 60 s.
+        changelog_config: settings of the changelog topic.
+        key: serde of the keys in the store; that of the table if not given.
+        value: serde of the values in the store, likewise.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name; what does not fit the table is
+            refused where the store is used.
+
+    Source: Kafka Streams' ``Materialized``; versioned: KIP-889.
     """
 
     name: str

@@ -1,113 +1,116 @@
-"""The low level: processors that users write, and the context they are given.
+"""Processor: the low level, operators that users write.
 
-A processor exists once per task (one partition), so it may keep plain attributes, but only what is
-in a store survives a crash. Everything runs in the task's thread.
-
->>> class Doubler(Processor[str, int, str, int]):
-...     def process(self, record: Record[str, int]) -> None:
-...         self.context.forward(record._replace(value=record.value * 2))
+Everything runs in the task's thread. What a processor keeps in attributes is gone after a crash,
+what it puts into stores is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from logstate.processing import Cancellable
-from logstate.records import Record, RecordMetadata, TaskId
+from logstate.records import Record
+from logstate.topology.processor_context import ProcessorContext
 
 K = TypeVar("K")
 V = TypeVar("V")
 KOut = TypeVar("KOut")
 VOut = TypeVar("VOut")
 
-PunctuationKind = Literal["stream_time", "wall_clock"]
-
-
-class ProcessorContext(Protocol):
-    """What a processor may ask of its task."""
-
-    @property
-    def application_id(self) -> str:
-        """The application's id."""
-
-    @property
-    def task_id(self) -> TaskId:
-        """The task: sub-topology and partition."""
-
-    @property
-    def partition(self) -> int:
-        """The task's partition."""
-
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Send a record to all children, or to the one operator named ``child``.
-
-        Depth first: when it returns, everything below has happened. Raises ValueError for a
-        negative timestamp and KeyError for an unknown child.
-        """
-
-    def store(self, name: str) -> Any:
-        """A store the processor is connected to, or a global store (read-only)."""
-
-    def schedule(
-        self,
-        interval: timedelta,
-        kind: PunctuationKind,
-        callback: Callable[[int], None],
-        *,
-        start: int | None = None,
-    ) -> Cancellable:
-        """Call ``callback(timestamp)`` every ``interval`` of stream time or of the wall clock.
-
-        Stream time: first with the first record, then whenever stream time reaches the next grid
-        point; intervals that were jumped over collapse into one call. Wall clock: first one
-        interval from now. ``start`` (ms since the epoch) anchors the grid (KIP-1146). Per task, not
-        per key.
-        """
-
-    def current_stream_time_ms(self) -> int:
-        """The largest timestamp the task has seen; -1 before the first record."""
-
-    def current_system_time_ms(self) -> int:
-        """The wall clock."""
-
-    def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; None inside scheduled callbacks."""
-
-    def commit(self) -> None:
-        """Ask for a commit soon; a hint."""
-
 
 class Processor(Generic[K, V, KOut, VOut]):
-    """Base class of user processors; override what you need."""
+    """Base class of processors of your own; override what you need.
+
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+    >>> class Double(Processor):
+    ...     def process(self, record):
+    ...         self.context.forward(record._replace(value=record.value * 2))
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=int).process(Double, key=str, value=int).to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("in", "ada", 21)
+    ...     driver.read("out", value=int)
+    [('ada', 42)]
+
+    One exists per task, that is per partition, and is used by the task's thread only, so it may
+    have plain attributes. They are a cache: only what is in a store survives a crash, a move or an
+    aborted transaction. For types write ``Processor[KeyIn, ValueIn, KeyOut, ValueOut]``.
+
+    Source: Kafka Streams' ``Processor`` (KIP-478, KIP-820).
+    """
 
     context: ProcessorContext
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once per task, when its stores are ready. The default keeps the context."""
+        """Called once per task, when its stores are ready. The default keeps the context.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store
+        >>> class Count(Processor):
+        ...     def init(self, context):
+        ...         self.counts = context.store("counts")
+        ...     def process(self, record):
+        ...         self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+        >>> builder = StreamsBuilder()
+        >>> counts = key_value_store("counts", str, int)
+        >>> _ = builder.stream("in", value=str).process(Count, stores=counts)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("in", "ada", "x")
+        ...     driver.store("counts").get("ada")
+        1
+
+        Semantics: the place to keep stores and to schedule callbacks. Also called after a move or
+        an abort, on a new processor. There is no current record yet.
+
+        Args:
+            context: what the processor may ask of its task.
+
+        Source: Kafka Streams' ``Processor.init``.
+        """
         self.context = context
 
     def process(self, record: Record[K, V]) -> None:
-        """Called for every record."""
+        """Called for every record; has to be overridden.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Twice(Processor):
+        ...     def process(self, record):
+        ...         self.context.forward(record)
+        ...         self.context.forward(record._replace(timestamp=record.timestamp + 1))
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str).process(Twice, key=str, value=str).to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("in", "ada", "x", timestamp=5)
+        ...     driver.read_with_timestamps("out", value=str)
+        [('ada', 'x', 5), ('ada', 'x', 6)]
+
+        Semantics: null keys and values come as None, late records as they come. What it raises
+        stops the application, with the processor's name, file and line in the error, and nothing
+        from this record on is committed.
+
+        Args:
+            record: key, value, timestamp in ms, and headers. Immutable: derive with ``_replace``.
+
+        Raises:
+            NotImplementedError: it is not overridden.
+
+        Source: Kafka Streams' ``Processor.process``.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define process(record)")
 
     def close(self) -> None:
-        """Called when the task is closed. Do not forward or write here."""
+        """Called when the task is closed: at a move, an abort and the end.
 
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Polite(Processor):
+        ...     def process(self, record): ...
+        ...     def close(self):
+        ...         print("bye")
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("in", value=str).process(Polite)
+        >>> TopologyTestDriver(builder.build()).close()
+        bye
 
-class ValueTransformer(Generic[K, V, VOut]):
-    """Base class for `KTable.transform_values`: map_values with stores and a context."""
+        Semantics: release what the processor opened. Do not forward or write here: it would not be
+        committed. After a crash it is not called.
 
-    context: ProcessorContext
-
-    def init(self, context: ProcessorContext) -> None:
-        """Called once per task. The default keeps the context, which cannot forward here."""
-        self.context = context
-
-    def transform(self, key: K, value: V | None) -> VOut | None:
-        """The new value; called with None for tombstones."""
-        raise NotImplementedError(f"{type(self).__name__} does not define transform(key, value)")
-
-    def close(self) -> None:
-        """Called when the task is closed."""
+        Source: Kafka Streams' ``Processor.close``.
+        """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from logstate.topology.table import KTable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KStream(
     RoutingOperators[K, V],
     MappingOperators[K, V],

@@ -14,7 +14,14 @@ from logstate.topology.windows import to_ms
 
 @dataclass(frozen=True)
 class Suppressed:
-    """Made by :func:`until_window_closes` and :func:`until_time_limit`."""
+    """What ``suppress`` waits for: :func:`until_window_closes` or :func:`until_time_limit`.
+
+    >>> from logstate import until_window_closes
+    >>> until_window_closes(max_records=1_000).when_full
+    'shut_down'
+
+    Source: Kafka Streams' ``Suppressed`` (KIP-328).
+    """
 
     until: Literal["window_closes", "time_limit"]
     limit_ms: int | None
@@ -31,9 +38,36 @@ class Suppressed:
 def until_window_closes(
     *, max_records: int | None = None, max_bytes: int | None = None, logged: bool = True
 ) -> Suppressed:
-    """Send only final results: one per window, when stream time reaches its end + grace.
+    """Send only final results: one per window.
 
-    A full buffer stops the application, because sending early would break the promise.
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> from logstate import TumblingWindows, until_window_closes
+    >>> builder = StreamsBuilder()
+    >>> clicks = builder.stream("clicks", value=str).group_by_key()
+    >>> counts = clicks.windowed_by(TumblingWindows(size=timedelta(seconds=1))).count(store="n")
+    >>> final = counts.suppress(until_window_closes(), name="final")
+    >>> final.to_stream(lambda window, n: window.key).to("out", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 5), ("bob", "a", 1000)])
+    ...     driver.read_with_timestamps("out", value=int)
+    [('ada', 2, 5)]
+
+    Semantics: a window's row leaves when stream time reaches the window's end + grace. What it was
+    before does not: no updates, no tombstones. A full buffer stops the application, because sending
+    early would break the promise. ``emit="close"`` of the aggregation does the same without a
+    buffer.
+
+    Args:
+        max_records: how many windows may wait; any number if not given.
+        max_bytes: how many bytes they may have, estimated; any number if not given.
+        logged: whether the buffer has a changelog. Without one what waits is lost when the
+            partition moves.
+
+    Returns:
+        The condition for ``KTable.suppress``.
+
+    Source: Kafka Streams' ``Suppressed.untilWindowCloses`` (KIP-328).
     """
     return Suppressed("window_closes", None, max_records, max_bytes, logged)
 
@@ -45,9 +79,37 @@ def until_time_limit(
     max_bytes: int | None = None,
     logged: bool = True,
 ) -> Suppressed:
-    """Send at most one update per key and ``limit`` of event time, counted from the first.
+    """Send at most one update per key and ``limit`` of event time.
 
-    A full buffer sends its oldest row early (it may be the one that just came).
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, until_time_limit
+    >>> builder = StreamsBuilder()
+    >>> prices = builder.table("prices", value=int, store="prices")
+    >>> slow = prices.suppress(until_time_limit(timedelta(seconds=1)), name="slow")
+    >>> slow.to_stream().to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("prices", [("tea", 3, 0), ("tea", 4, 999), ("rum", 9, 1_000)])
+    ...     driver.read("out", value=int)
+    [('tea', 4)]
+
+    Semantics: the first update of a key starts its clock, later ones replace what waits without
+    resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
+    the one that just came.
+
+    Args:
+        limit: how long updates are collected, in event time.
+        max_records: how many keys may wait; any number if not given.
+        max_bytes: how many bytes they may have, estimated; any number if not given.
+        logged: whether the buffer has a changelog. Without one what waits is lost when the
+            partition moves.
+
+    Returns:
+        The condition for ``KTable.suppress``.
+
+    Raises:
+        TopologyError: the limit is no timedelta in whole milliseconds.
+
+    Source: Kafka Streams' ``Suppressed.untilTimeLimit`` (KIP-328).
     """
     return Suppressed(
         "time_limit", to_ms(limit, "limit of suppress"), max_records, max_bytes, logged

@@ -28,7 +28,7 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
     """A table at one point of the graph: the latest value per key, and the stream of its changes.
 

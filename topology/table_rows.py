@@ -20,7 +20,7 @@ from logstate.topology.operators.process import Connections
 from logstate.topology.operators.table_filter import TableFilterNode
 from logstate.topology.operators.table_map_values import TableMapValuesNode
 from logstate.topology.operators.table_transform_values import TableTransformValuesNode
-from logstate.topology.processor import ValueTransformer
+from logstate.topology.value_transformer import ValueTransformer
 
 if TYPE_CHECKING:
     from logstate.topology.stream_process import Stores

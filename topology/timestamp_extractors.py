@@ -16,18 +16,61 @@ from typing import Any
 
 
 def record_time_or_skip(_key: Any, _value: Any, record_ms: int, _partition_ms: int) -> int:
-    """The record's timestamp; a record without one is skipped (LogAndSkipOnInvalidTimestamp)."""
+    """The record's own timestamp; a record without one is skipped and counted.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> from logstate.topology.timestamp_extractors import record_time_or_skip
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=str, timestamp_extractor=record_time_or_skip).to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", "x", -1), ("ada", "y", 5)])
+    ...     driver.read("out", value=str), driver.dropped_total
+    ([('ada', 'y')], 1)
+
+    Returns:
+        Event time in ms, or -1 to skip the record.
+
+    Source: Kafka Streams' ``LogAndSkipOnInvalidTimestamp``.
+    """
     return record_ms
 
 
 def record_time_or_partition_time(_key: Any, _value: Any, record_ms: int, partition_ms: int) -> int:
-    """The record's timestamp, else the partition time (UsePartitionTimeOnInvalidTimestamp)."""
-    return record_ms if record_ms >= 0 else partition_ms
+    """The record's own timestamp, else the largest seen on its partition so far.
+
+    >>> from logstate.topology.timestamp_extractors import record_time_or_partition_time
+    >>> record_time_or_partition_time("key", "value", -1, 1_700_000_000_000)
+    1700000000000
+
+    Returns:
+        Event time in ms; -1, which skips the record, where nothing is known yet. (Kafka Streams
+            stops there.)
+
+    Source: Kafka Streams' ``UsePartitionTimeOnInvalidTimestamp``.
+    """
+    if record_ms >= 0:
+        return record_ms
+    if partition_ms < 0:
+        raise ValueError(
+            "the record has no timestamp, and neither had any before it on its partition, so no"
+            " event time is known yet. Skip such records (record_time_or_skip), or extract a time"
+            " from the value."
+        )
+    return partition_ms
 
 
 def wall_clock_time(_key: Any, _value: Any, _record_ms: int, _partition_ms: int) -> int:
-    """The time of processing (WallclockTimestampExtractor).
+    """The time of processing.
 
-    Results then depend on when records are processed: reprocessing gives others.
+    >>> from logstate.topology.timestamp_extractors import wall_clock_time
+    >>> wall_clock_time("key", "value", 5, 5) > 1_700_000_000_000
+    True
+
+    Semantics: results depend on when records are processed: processing them again gives others.
+
+    Returns:
+        Milliseconds since the epoch.
+
+    Source: Kafka Streams' ``WallclockTimestampExtractor``.
     """
     return time.time_ns() // 1_000_000

@@ -54,7 +54,29 @@ def _checked(duration: timedelta, what: str, *, at_least: int) -> int:
 
 
 class Windows(ABC):
-    """Windows of fixed size. Subclass it for your own alignment (calendar days, shifts, ...)."""
+    """Windows of one fixed size. Subclass it for an alignment of your own: days of a time zone,
+    shifts.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, Windows
+    >>> class Shifts(Windows):
+    ...     size_ms, grace_ms = 8, 0
+    ...     def windows_for(self, timestamp):
+    ...         start = max(0, (timestamp - 6) // 8 * 8 + 6)
+    ...         return [(start, start + 8)]
+    >>> builder = StreamsBuilder()
+    >>> work = builder.stream("work", value=str).group_by_key().windowed_by(Shifts())
+    >>> work.count(store="n").to_stream(lambda shift, n: shift.start_ms).to("n", key=int)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("work", [("ada", "a", 6), ("ada", "b", 13), ("ada", "c", 14)])
+    ...     driver.read("n", key=int, value=int)
+    [(6, 1), (6, 2), (14, 1)]
+
+    Semantics: a window store keeps only starts, so all windows have ``size_ms``; the end of a
+    result's key is start + size, whatever ``windows_for`` says. A window is closed once stream time
+    reaches its end + ``grace_ms``.
+
+    Source: Kafka Streams' ``Windows``; no implicit grace: KIP-633.
+    """
 
     #: length of a window; a window store keeps only starts, so it must be the same for all
     size_ms: int
@@ -63,14 +85,44 @@ class Windows(ABC):
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
-        """The windows (start, end) that contain ``timestamp``, ascending; end is exclusive."""
+        """The windows that contain a timestamp.
+
+        >>> from datetime import timedelta
+        >>> from logstate import TumblingWindows
+        >>> TumblingWindows(size=timedelta(seconds=10)).windows_for(12_345)
+        ((10000, 20000),)
+
+        Args:
+            timestamp: event time in ms, not negative.
+
+        Returns:
+            ``(start_ms, end_ms)`` pairs with ascending starts, none negative; ends are exclusive.
+                None at all is allowed: the record is then in no window.
+
+        Source: Kafka Streams' ``Windows.windowsFor``.
+        """
 
 
 class TumblingWindows(Windows):
-    """Windows side by side, aligned to the epoch.
+    """Windows side by side, aligned to the epoch: [start, end).
 
-    >>> TumblingWindows(size=timedelta(seconds=10)).windows_for(12_345)
+    >>> from datetime import timedelta
+    >>> from logstate import TumblingWindows
+    >>> TumblingWindows(size=timedelta(seconds=10), grace=timedelta(seconds=2)).windows_for(12_345)
     ((10000, 20000),)
+
+    Semantics: every record is in exactly one window. It is late for it once stream time, the
+    record's own included, has reached the window's end + grace. There is no grace unless one is
+    given.
+
+    Args:
+        size: length of a window, at least 1 ms.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or too short.
+
+    Source: Kafka Streams' ``TimeWindows.ofSizeAndGrace``; no implicit grace: KIP-633.
     """
 
     def __init__(self, *, size: timedelta, grace: timedelta = _ZERO) -> None:
@@ -88,8 +140,25 @@ class TumblingWindows(Windows):
 class HoppingWindows(Windows):
     """Overlapping windows: one of ``size`` starts every ``advance``.
 
+    >>> from datetime import timedelta
+    >>> from logstate import HoppingWindows
     >>> HoppingWindows(size=timedelta(seconds=10), advance=timedelta(seconds=5)).windows_for(12_345)
     ((5000, 15000), (10000, 20000))
+
+    Semantics: a record is in size / advance windows, and may be late for one and in time for the
+    next. Starts are multiples of the advance and never negative, so the first records are in fewer
+    windows.
+
+    Args:
+        size: length of a window, at least 1 ms.
+        advance: distance between two starts, at least 1 ms and at most the size.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, too short, or an advance above the
+            size: records between two windows would be in none.
+
+    Source: Kafka Streams' ``TimeWindows.advanceBy``; no implicit grace: KIP-633.
     """
 
     def __init__(self, *, size: timedelta, advance: timedelta, grace: timedelta = _ZERO) -> None:
@@ -116,7 +185,24 @@ class HoppingWindows(Windows):
 
 
 class UnlimitedWindows(Windows):
-    """One window from ``start_ms`` on that never closes; earlier records are in no window."""
+    """One window from ``start_ms`` on that never closes.
+
+    >>> from logstate import UnlimitedWindows
+    >>> windows = UnlimitedWindows(start_ms=1_000)
+    >>> windows.windows_for(999), windows.windows_for(1_000)
+    ((), ((1000, 9223372036854775807),))
+
+    Semantics: earlier records are in no window and change nothing. Nothing is ever late or final,
+    so ``emit="close"`` and suppressing until windows close are refused or wait for ever.
+
+    Args:
+        start_ms: event time in ms, not negative.
+
+    Raises:
+        TopologyError: a negative start.
+
+    Source: Kafka Streams' ``UnlimitedWindows``.
+    """
 
     def __init__(self, *, start_ms: int = 0) -> None:
         if start_ms < 0:
@@ -132,7 +218,34 @@ class UnlimitedWindows(Windows):
 
 
 class SlidingWindows:
-    """A window for every distinct set of records no further apart than ``difference``."""
+    """A window for every distinct set of records no further apart than ``difference``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import SlidingWindows, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> near = SlidingWindows(difference=timedelta(milliseconds=10))
+    >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(near)
+    >>> counts = clicks.count(store="n").to_stream(lambda w, n: f"{w.start_ms}-{w.end_ms}")
+    >>> counts.to("n", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 15), ("ada", "b", 20)])
+    ...     driver.read("n", value=int)
+    [('5-15', 1), ('16-26', 1), ('10-20', 2)]
+
+    Semantics: windows are [start, start + difference], both ends inclusive: one ends at each
+    record, one starts right after it if later records are near. A record before ``difference``
+    shares the window [0, difference], since none starts below 0. A window is closed once stream
+    time exceeds its end by more than the grace. Null values are dropped, unlike by other windows.
+
+    Args:
+        difference: the largest distance of two records in one window.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or negative.
+
+    Source: Kafka Streams' ``SlidingWindows.ofTimeDifferenceAndGrace`` (KIP-450).
+    """
 
     def __init__(self, *, difference: timedelta, grace: timedelta = _ZERO) -> None:
         self.difference_ms = _checked(difference, "difference of sliding windows", at_least=0)
@@ -143,7 +256,26 @@ class SlidingWindows:
 
 
 class SessionWindows:
-    """Activity without a pause longer than ``gap``."""
+    """Activity without a pause longer than ``gap``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import SessionWindows
+    >>> SessionWindows(gap=timedelta(minutes=30), grace=timedelta(minutes=5))
+    SessionWindows(gap_ms=1800000, grace_ms=300000)
+
+    Semantics: a session is [first record, last record], both inclusive; a record at a distance of
+    exactly the gap still belongs to it. It is closed once stream time exceeds its end by more than
+    gap + grace.
+
+    Args:
+        gap: the pause that ends a session, at least 1 ms.
+        grace: how much longer a session still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or too short.
+
+    Source: Kafka Streams' ``SessionWindows.ofInactivityGapAndGrace`` (KIP-94).
+    """
 
     def __init__(self, *, gap: timedelta, grace: timedelta = _ZERO) -> None:
         self.gap_ms = _checked(gap, "gap of session windows", at_least=1)
@@ -154,7 +286,29 @@ class SessionWindows:
 
 
 class JoinWindows:
-    """How far apart two records may be to be joined, and how long to wait for stragglers."""
+    """How far apart two records may be to be joined.
+
+    >>> from datetime import timedelta
+    >>> from logstate import JoinWindows
+    >>> JoinWindows(before=timedelta(0), after=timedelta(hours=1), grace=timedelta(minutes=1))
+    JoinWindows(before_ms=0, after_ms=3600000, grace_ms=60000)
+
+    Semantics: a left record at t matches right records in [t - before, t + after], both ends
+    inclusive. The grace says how much longer unmatched records of left and outer joins wait, and
+    how much longer records are kept to be joined. Either side may be negative: ``before=-1 s`` with
+    ``after=5 s`` means between one and five seconds later.
+
+    Args:
+        before: how much earlier the right record may be.
+        after: how much later the right record may be.
+        grace: how long stragglers are waited for.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or before + after is negative: no
+            record could match.
+
+    Source: Kafka Streams' ``JoinWindows``; no implicit grace: KIP-633.
+    """
 
     def __init__(
         self, *, before: timedelta = _ZERO, after: timedelta = _ZERO, grace: timedelta = _ZERO
@@ -171,7 +325,25 @@ class JoinWindows:
 
     @classmethod
     def symmetric(cls, difference: timedelta, *, grace: timedelta = _ZERO) -> JoinWindows:
-        """``difference`` to both sides (Kafka Streams' ``ofTimeDifferenceAndGrace``)."""
+        """The same distance to both sides.
+
+        >>> from datetime import timedelta
+        >>> from logstate import JoinWindows
+        >>> JoinWindows.symmetric(timedelta(seconds=5))
+        JoinWindows(before_ms=5000, after_ms=5000, grace_ms=0)
+
+        Args:
+            difference: how much earlier or later the right record may be.
+            grace: how long stragglers are waited for.
+
+        Returns:
+            The windows.
+
+        Raises:
+            TopologyError: not a timedelta in whole milliseconds, or negative.
+
+        Source: Kafka Streams' ``JoinWindows.ofTimeDifferenceAndGrace`` (KIP-633).
+        """
         return cls(before=difference, after=difference, grace=grace)
 
     @property

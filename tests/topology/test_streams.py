@@ -183,6 +183,8 @@ def test_the_ready_made_extractors_fall_back_as_they_say() -> None:
     assert record_time_or_skip(None, None, -1, 50) == -1
     assert record_time_or_partition_time(None, None, -1, 50) == 50
     assert record_time_or_partition_time(None, None, 7, 50) == 7
+    with pytest.raises(ValueError, match="no event time is known yet"):
+        record_time_or_partition_time(None, None, -1, -1)
 
 
 class CountingTask:

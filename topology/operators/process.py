@@ -17,7 +17,8 @@ from logstate.records import Headers, Record, RecordMetadata, TaskId
 from logstate.stores import StoreSpec
 from logstate.topology.blame import labelled
 from logstate.topology.graph import Process, ProcessorNode
-from logstate.topology.processor import Processor, PunctuationKind
+from logstate.topology.processor import Processor
+from logstate.topology.processor_context import PunctuationKind
 from logstate.topology.windows import to_ms
 
 _WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})

@@ -15,7 +15,7 @@ from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.process import Connections, OperatorContext
 from logstate.topology.operators.rows import bind_rows, row_getter
-from logstate.topology.processor import ValueTransformer
+from logstate.topology.value_transformer import ValueTransformer
 
 
 class TableTransformValuesNode(TableNode):

@@ -1,0 +1,154 @@
+"""Every public name of the DSL is documented in five parts.
+
+1. a summary; 2. an example, which tests/test_doctests.py runs; 3. the semantics, for operators line
+by line: null keys and values, late records, order, repartition, store, timestamp; 4. arguments,
+result and errors; 5. the source of its rules.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import logstate.topology as dsl
+from logstate.topology import (
+    BranchedKStream,
+    CogroupedKStream,
+    JoinWindows,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    Processor,
+    ProcessorContext,
+    SessionWindowedKStream,
+    StreamsBuilder,
+    TimeWindowedKStream,
+    Topology,
+    ValueTransformer,
+    WindowedCogroupedKStream,
+    Windows,
+    timestamp_extractors,
+)
+
+OPERATOR_LABELS = (
+    "Null key:",
+    "Null value:",
+    "Late records:",
+    "Order:",
+    "Repartition:",
+    "Store:",
+    "Timestamp:",
+)
+OPERATOR_CLASSES = (
+    KStream,
+    KTable,
+    BranchedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    TimeWindowedKStream,
+    SessionWindowedKStream,
+    CogroupedKStream,
+    WindowedCogroupedKStream,
+)
+#: methods of the builder that make a stream or table
+SOURCES = {"stream", "table", "global_table"}
+#: operators without anything to check
+CANNOT_FAIL = {"BranchedKStream.no_default_branch"}
+#: types that annotations name: there is nothing to do with them, so no example
+ALIASES = {"Partitioner", "TimestampExtractor", "TopicChooser"}
+#: what describes a finished graph is data, not vocabulary
+PLAN = {"SubTopology", "TopicRef", "Topology"}
+
+
+def public_methods(cls: type) -> Iterator[tuple[str, Callable[..., Any] | property]]:
+    for name, member in inspect.getmembers(cls):
+        if name.startswith("_"):
+            continue
+        if inspect.isfunction(member) or inspect.ismethod(member) or isinstance(member, property):
+            yield f"{cls.__name__}.{name}", member
+
+
+def operators() -> dict[str, Any]:
+    found = {name: one for cls in OPERATOR_CLASSES for name, one in public_methods(cls)}
+    found |= {
+        name: one
+        for name, one in public_methods(StreamsBuilder)
+        if name.rpartition(".")[2] in SOURCES
+    }
+    return found
+
+
+def everything() -> dict[str, Any]:
+    found = operators()
+    for cls in (StreamsBuilder, Windows, JoinWindows, Processor, ProcessorContext):
+        found |= dict(public_methods(cls))
+    found |= dict(public_methods(ValueTransformer))
+    found.pop("JoinWindows.size_ms")  # a number, as its name says
+    found |= {
+        name: one for name, one in public_methods(Topology) if "scribe" in name or "to_" in name
+    }
+    for name in dsl.__all__:
+        if name not in ALIASES | PLAN:
+            found[name] = getattr(dsl, name)
+    for name, one in inspect.getmembers(timestamp_extractors, inspect.isfunction):
+        found[name] = one
+    return found
+
+
+def documentation(member: Any) -> str:
+    return inspect.getdoc(member.fget if isinstance(member, property) else member) or ""
+
+
+def section(doc: str, name: str) -> str:
+    found = re.search(rf"^{name}:\n((?:    .*\n?)+)", doc, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def parameters(member: Any) -> list[str]:
+    function = member.fget if isinstance(member, property) else member
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("name", everything())
+def test_a_public_name_has_a_summary_an_example_and_a_source(name: str) -> None:
+    doc = documentation(everything()[name])
+    summary = " ".join(doc.partition("\n\n")[0].split())
+    assert summary.endswith((".", ":")), f"no summary: {summary!r}"
+    assert ">>> " in doc, "no example"
+    assert re.search(r"^Source: .+", doc, re.MULTILINE), "no source of the rules"
+
+
+@pytest.mark.parametrize("name", operators())
+def test_an_operator_says_what_becomes_of_every_kind_of_record(name: str) -> None:
+    semantics = section(documentation(operators()[name]), "Semantics")
+    labels = re.findall(r"^    ([A-Z][a-z]+(?: [a-z]+)?:)", semantics, re.MULTILINE)
+    assert tuple(labels[: len(OPERATOR_LABELS)]) == OPERATOR_LABELS
+    assert labels[len(OPERATOR_LABELS) :] in ([], ["Quirk:"])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in everything().items() if not inspect.isclass(one)]
+)
+def test_a_function_documents_its_arguments_and_its_result(name: str) -> None:
+    member = everything()[name]
+    doc = documentation(member)
+    described = re.findall(r"^    \**(\w+):", section(doc, "Args"), re.MULTILINE)
+    if "_ms" not in "".join(parameters(member)):  # extractors have one shape, told at the module
+        assert described == parameters(member)
+    function = member.fget if isinstance(member, property) else member
+    if inspect.signature(function).return_annotation not in ("None", None):
+        assert section(doc, "Returns"), "nothing on what it returns"
+    if name in operators() and name not in CANNOT_FAIL:
+        assert section(doc, "Raises"), "nothing on what it raises"
+
+
+def test_an_operator_has_an_example_that_runs_records_through_it() -> None:
+    without = [
+        name for name, one in operators().items() if "TopologyTestDriver(" not in documentation(one)
+    ]
+    assert not without
