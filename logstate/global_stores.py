@@ -9,7 +9,8 @@ Not synchronised in time with the streams that look them up, as in Kafka Streams
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstate.bound_plan import BoundPlan
@@ -18,6 +19,8 @@ from logstate.clock import Clock
 from logstate.records import TaskId, TopicPartition
 from logstate.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
 from logstate.task import Task
+
+_LOGGER = logging.getLogger(__name__)
 
 _BATCH = 10_000
 
@@ -28,6 +31,7 @@ class GlobalStores:
     def __init__(self, plan: BoundPlan, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._consumer: LogConsumer | None = None
+        self._admin: Admin | None = None
         self._tasks: dict[TopicPartition, Task] = {}
         self.stores: dict[str, Any] = {}
         for sub_topology in plan.topology.global_sub_topologies:
@@ -54,6 +58,7 @@ class GlobalStores:
         """Read everything there is, before any task runs."""
         if not self._tasks:
             return
+        self._admin = admin
         partitions = list(self._tasks)
         starts = yield Step("start_offsets", admin.start_offsets, (partitions,))
         ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
@@ -63,8 +68,7 @@ class GlobalStores:
         yield Step("global_assign", self._consumer.assign, (starts,))
         waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
         while waiting:
-            polled = yield Step("global_poll", self._consumer.poll, (_BATCH, 0.1))
-            self._take(polled)
+            yield from self._read(0.1)
             for partition in list(waiting):
                 position = yield Step("global_position", self._consumer.position, (partition,))
                 if position is not None and position >= ends[partition]:
@@ -73,8 +77,7 @@ class GlobalStores:
     def poll(self) -> Steps[None]:
         """Follow: take what came since."""
         if self._consumer is not None:
-            polled = yield Step("global_poll", self._consumer.poll, (_BATCH, 0.0))
-            self._take(polled)
+            yield from self._read(0.0)
 
     def close(self) -> Steps[None]:
         """Release consumer and stores."""
@@ -83,6 +86,24 @@ class GlobalStores:
             self._consumer = None
         for task in set(self._tasks.values()):
             task.close()
+
+    def _read(self, timeout_s: float) -> Steps[None]:
+        assert self._consumer is not None
+        polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
+        self._take(polled)
+        if polled.out_of_range:
+            yield from self._skip_deleted(polled.out_of_range)
+
+    def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Retention overtook the reading: go on where these logs begin now."""
+        assert self._consumer is not None
+        assert self._admin is not None
+        starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
+        for partition, start in starts.items():
+            _LOGGER.warning("global topic %s: read on from its start at %d", partition, start)
+            self._tasks[partition].start_at({partition: start})
+        positions = {tp: task.queues[tp].position for tp, task in self._tasks.items()}
+        yield Step("global_assign", self._consumer.assign, (positions,))
 
     def _take(self, polled: Polled) -> None:
         touched: Mapping[Task, None] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.writes import LoggedWrite
-from logstate.owned_task import OwnedTask, StoreTarget
+from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import FetchedRecord, TopicPartition
 from logstate.seams import Cluster, LogConsumer, Step, Steps
 from logstate.stores import StoreSpec
@@ -86,6 +86,8 @@ class Restorer:
             yield Step("restore_assign", consumer.assign, (positions,))
             self._is_assigned = True
         polled = yield Step("restore_poll", consumer.poll, (_BATCH, timeout_s))
+        for changelog in polled.out_of_range:
+            self._start_over(changelog)
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
@@ -101,6 +103,14 @@ class Restorer:
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
+
+    def _start_over(self, changelog: TopicPartition) -> None:
+        """The log begins behind the position by now: the task decides anew where to read from."""
+        if changelog in self._active:
+            owned, _ = self._active[changelog]
+            _LOGGER.warning("task %s: %s was cut off below its restore", owned.task_id, changelog)
+            self.remove(owned)
+            owned.move_to(Stage.ASSIGNED)
 
     def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         owned, target = self._active[changelog]

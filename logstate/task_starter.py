@@ -225,11 +225,19 @@ class TaskStarter:
             topic = TopicPartition(cuts_topic(self._plan.application_id), 0)
             ends = yield Step("end_offsets", self._admin.end_offsets, ([topic],))
             records = yield from read_all(self._cluster, topic, ends[topic], 0.1)
-            for record in reversed(records):
-                if record.key() == cut_key(owned.task_id):
-                    return decode_cut_record(
-                        record.value(), topic=tp.topic, committed_offset=cut.offset
-                    )
+            found = next((r for r in reversed(records) if r.key() == cut_key(owned.task_id)), None)
+            whole = None
+            if found is not None:
+                value = found.value()
+                whole = decode_cut_record(value, topic=tp.topic, committed_offset=cut.offset)
+            if whole is None:
+                raise RestoreError(
+                    f"task {owned.task_id}: the clocks that belong to the committed offset"
+                    f" {cut.offset} of {tp} are not in {topic.topic!r}, where they were written"
+                    " with it: that topic was truncated or recreated. Restore it, or start from"
+                    " nothing with `logstate reset`"
+                )
+            return whole
         return None
 
     def _take_cut(

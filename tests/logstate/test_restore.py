@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.owned_task import OwnedTask, StoreTarget
+from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import ProducedRecord, TaskId, TopicPartition
 from logstate.restore import RestoreProgress, Restorer, read_all
 from logstate.seams import run_steps
@@ -300,3 +300,23 @@ def test_a_small_topic_is_read_whole_from_its_start_past_markers(rig: RestoreRig
 
 def test_an_empty_topic_is_read_without_waiting(rig: RestoreRig) -> None:
     assert run_steps(read_all(rig.cluster, LOG, 0, 0)) == []
+
+
+# --- logs that are cut off ------------------------------------------------------------------------
+
+
+def test_a_log_that_is_cut_off_below_its_restore_sends_its_task_back() -> None:
+    """Its start is decided anew: rows of expired windows are not missed, others are rebuilt."""
+    rig = RestoreRig(fetch_records_max=1)
+    for value in range(5):
+        rig.write("a", value)
+    rig.write("b", 1, partition=1)
+    cut_off, other = rig.task(0), rig.task(1)
+    for owned in (cut_off, other):
+        owned.move_to(Stage.RESTORING)
+        rig.restorer.add(owned)
+    rig.poll()
+    rig.cluster.log(LOG).delete_before(4)
+    rig.poll(lambda: cut_off.stage is Stage.ASSIGNED and other.targets[0].is_done)
+    assert rig.restorer.is_idle
+    assert rows(other) == {"b": 1}
