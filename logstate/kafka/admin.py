@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
@@ -153,6 +154,12 @@ class KafkaAdmin:
                         " settings in kafka={...}"
                     ) from exc
                 time.sleep(0.1)
+                self._refresh_metadata()
+
+    def _refresh_metadata(self) -> None:
+        """Ask who leads what: after a broker's restart the client keeps asking with old epochs."""
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=1.0)
 
 
 def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:

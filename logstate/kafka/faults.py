@@ -57,6 +57,10 @@ _PASSING = frozenset(
         KafkaError._STATE,
     }
 )
+#: records that were not delivered in time, or given up: their transaction is, too
+_UNDELIVERED = frozenset(
+    {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+)
 #: a record that no retry will ever deliver
 _RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
 
@@ -78,7 +82,7 @@ def translated(exc: KafkaException, doing: str) -> BrokerError | ProductionError
             " raise max.message.bytes of the topic and message.max.bytes of the client, or make it"
             " smaller"
         )
-    if error.txn_requires_abort():
+    if error.txn_requires_abort() or (error.code() in _UNDELIVERED and not error.fatal()):
         return AbortableError(text)
     if error.fatal() or error.code() in _FENCED:
         return FencedError(text)

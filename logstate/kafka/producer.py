@@ -95,10 +95,10 @@ class KafkaPlainProducer:
                     produce(topic, value, key, partition, timestamp=timestamp, **extra)
                     break
                 except BufferError:  # the local queue is full: wait for deliveries
-                    self._producer.poll(0.05)
+                    self._serve(0.05)
                 except KafkaException as exc:
                     raise translated(exc, f"producing to {topic!r}") from exc
-        self._producer.poll(0)
+        self._serve(0)
 
     def flush(self) -> dict[TopicPartition, int]:
         try:
@@ -116,9 +116,19 @@ class KafkaPlainProducer:
         delivered, self._delivered = self._delivered, {}
         return delivered
 
+    def _serve(self, timeout_s: float) -> None:
+        """Let callbacks run; a fatal error of the client surfaces here too."""
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as exc:
+            raise translated(exc, "delivering records") from exc
+
     def close(self) -> None:
-        self._producer.purge()
-        self._producer.poll(0)
+        try:
+            self._producer.purge()
+            self._producer.poll(0)  # raises what made the producer unusable: that is known
+        except KafkaException as exc:
+            _LOGGER.debug("closing a producer: %s", exc)
         try:
             self._producer.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
         except (KafkaException, SystemError) as exc:
