@@ -33,7 +33,7 @@ from .wire import BIGINT, SESSION, STRING, WireType
         ({"value_len_gt": 2}, "a", "abc", True),
     ],
 )
-def test_predicates(spec, key, value, expected):
+def test_predicates_decide_as_the_readme_says(spec, key, value, expected):
     assert predicate(spec)(key, value) is expected
 
 
@@ -62,7 +62,7 @@ def test_predicates(spec, key, value, expected):
         ("window_inner_key", Windowed("a", 10, 20), 1, "a"),
     ],
 )
-def test_mappers(spec, key, value, expected):
+def test_mappers_give_what_the_readme_says(spec, key, value, expected):
     assert mapper(spec)(key, value) == expected
 
 
@@ -74,7 +74,7 @@ def test_the_type_of_a_mapping_follows_from_the_function():
     assert mapper_type("tag", STRING, BIGINT) == STRING
 
 
-def test_flat_functions():
+def test_flat_functions_give_what_the_readme_says():
     assert list(flat_map({"fan": 3})("a", 5)) == [("a-0", 5), ("a-1", 6)]
     assert list(flat_map({"fan": 3})("a", None)) == [("a", None)]
     assert list(flat_map_values({"ladder": 4})(7)) == [7, 8, 9]
@@ -82,12 +82,12 @@ def test_flat_functions():
     assert list(flat_map_values({"chars": None})(None)) == []
 
 
-def test_joiners():
+def test_joiners_give_what_the_readme_says():
     assert joiner("concat")("l", None) == "(l,null)"
     assert joiner("concat_key")("k", 1, "r") == "k:(1,r)"
 
 
-def test_aggregators():
+def test_aggregators_add_subtract_and_merge_as_written():
     concat = aggregator("concat")
     assert concat.add("k", 1, concat.initial) == "+1"
     assert concat.subtract("k", 1, "+1") == "+1-1"
@@ -103,7 +103,7 @@ def test_aggregators():
     assert aggregator("count").result_type(STRING) == BIGINT
 
 
-def test_reducers():
+def test_reducers_give_what_the_readme_says():
     assert reducer("sum")(1, 2) == 3
     assert reducer("minus")(1, 2) == -1
     assert reducer("last")(1, None) is None
@@ -112,7 +112,7 @@ def test_reducers():
     assert reducer({"sum_null_gt": 2})(1, 2) is None
 
 
-def test_timestamp_extractors():
+def test_timestamp_extractors_give_what_the_readme_says():
     assert extracted_time({"payload_field": 0}, "12|x", 5, 9) == 12
     assert extracted_time({"payload_field": 0}, "|x", 5, 9) == -1
     assert extracted_time({"payload_field_or_partition_time": 0}, None, 5, 9) == 9
