@@ -80,7 +80,9 @@ def test_json_documents_fill_their_columns_and_defaults_fill_what_is_absent() ->
         (b'{"free": "form"}', "json", '{"free": "form"}', "string"),
     ],
 )
-def test_simple_formats_become_the_columns_they_name(data: bytes, description: str, value: object, name: str) -> None:
+def test_simple_formats_become_the_columns_they_name(
+    data: bytes, description: str, value: object, name: str
+) -> None:
     column = column_type({"format": description, "schema": None})
 
     assert column.decode(data) == value
