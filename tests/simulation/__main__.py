@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.simulation.campaign import Outcome, Totals, run_seeds
-from tests.simulation.mutants import print_mutants
+from tests.simulation.planted.table import print_table
 from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.systematic import print_systematic
 
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.systematic:
         return print_systematic(options.pairs)
     if options.mutants:
-        return print_mutants(options.only)
+        return print_table(options.only)
     if options.seeds is None:
         _parser().print_help()
         return 2

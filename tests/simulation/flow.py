@@ -39,8 +39,6 @@ OUTPUTS = ("enriched", "windowed", "regions")
 REPARTITION = f"{APPLICATION}-by-region-repartition"
 #: trace store of each sub-topology
 TRACES = ("trace-0", "trace-1")
-#: store of the suppress operator
-SUPPRESSED = "finals-store"
 VARIANTS = ("table", "streams")
 
 _WINDOWS = TumblingWindows(size=timedelta(milliseconds=10), grace=timedelta(milliseconds=5))

@@ -71,7 +71,7 @@ class Oracles:
             self._schedule.swarm.variant, task_id, self._partitions, steps
         )
         self._expected[task_id] = expected
-        rows = {name: comparable(name, rows) for name, rows in folded.items()}
+        rows = {spec.name: comparable(spec, folded[spec.name]) for spec in sub_topology.stores}
         _same(f"changelogs of {task_id}", rows, dict(expected.rows))
         self._check_clocks(task_id, expected)
         for topic in flow.OUTPUTS:
@@ -218,8 +218,8 @@ class Oracles:
             }
             _same(
                 f"{where}: rows of {spec.name!r} in {task_id} at {meta.positions[spec.name]}",
-                comparable(spec.name, rows),
-                comparable(spec.name, folded[spec.name]),
+                comparable(spec, rows),
+                comparable(spec, folded[spec.name]),
             )
 
     def _fold(

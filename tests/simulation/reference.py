@@ -15,6 +15,7 @@ from logstate.changelog.state import TaskState
 from logstate.clock import ManualClock
 from logstate.partitioner import partition_of
 from logstate.records import ProducedRecord, TaskId, TopicPartition
+from logstate.stores import StoreSpec
 from logstate.task import Task
 from logstate.testing.fetched import StoredRecord
 from logstate.topology.plan import SubTopology
@@ -103,14 +104,23 @@ def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
     return {name: dict(rows.scan()) for name, rows in state._rows.items()}
 
 
-def comparable(store: str, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
     """Rows that depend on nothing but what was consumed, in which order.
 
-    Left out: the count of changes that a suppress buffer keeps to notice a rollback.
+    Left out: the count of changes that a suppress buffer keeps to notice a rollback, and rows of
+    windows that are older than the retention, which may go at any time.
     """
-    if store == flow.SUPPRESSED:
+    if spec.kind == "suppress_buffer":
         return {key: value for key, value in rows.items() if key != b"v"}
+    if spec.retention_ms is not None and rows:
+        oldest = max(map(_window_start, rows)) - spec.retention_ms
+        return {key: value for key, value in rows.items() if _window_start(key) > oldest}
     return dict(rows)
+
+
+def _window_start(row: bytes) -> int:
+    """Row of a window store: segment, key, start, sequence number."""
+    return int.from_bytes(row[-12:-4], "big")
 
 
 def comparable_clocks(clocks: Mapping[str, int]) -> dict[str, int]:
@@ -142,7 +152,10 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
     expected = Expected(
         {topic: tuple(records) for topic, records in outputs.items()},
         {topic: tuple(sofar) for topic, sofar in counts.items()},
-        {name: comparable(name, rows) for name, rows in rows_of(task.state).items()},
+        {
+            name: comparable(task.state.specs[name], rows)
+            for name, rows in rows_of(task.state).items()
+        },
         comparable_clocks(commit.generation.clocks),
     )
     task.close()

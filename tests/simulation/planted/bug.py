@@ -1,0 +1,49 @@
+"""What a planted bug is, and how it gets into the code and out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+#: replaces an attribute of a class or module until the bug is taken out
+Patch = Callable[[Any, str, Any], None]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A bug that can be planted."""
+
+    name: str
+    #: what the code does wrong, in one line
+    says: str
+    plant: Callable[[Patch], None]
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    """Register a function that plants a bug; its docstring says what goes wrong."""
+    assert plant.__doc__ is not None
+    name = plant.__name__
+    BUGS[name] = Bug(name, plant.__doc__.strip().splitlines()[0], plant)
+    return plant
+
+
+@contextmanager
+def planted(found: Bug) -> Iterator[None]:
+    """The bug is in the code inside the block."""
+    undo: list[tuple[Any, str, Any]] = []
+
+    def patch(target: Any, name: str, value: Any) -> None:
+        undo.append((target, name, target.__dict__[name]))
+        setattr(target, name, value)
+
+    found.plant(patch)
+    try:
+        yield
+    finally:
+        for target, name, value in reversed(undo):
+            setattr(target, name, value)

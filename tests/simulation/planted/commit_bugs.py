@@ -1,0 +1,240 @@
+"""Bugs in the order and the extent of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstate.commit import Committer
+from logstate.errors import LogstateError
+from logstate.housekeeping import Housekeeping
+from logstate.owned_task import OwnedTask
+from logstate.records import TopicPartition
+from logstate.seams import Step, Steps
+from logstate.task import Task
+from logstate.transaction import Transactions
+from logstate.worker import Worker
+from tests.simulation.planted.bug import Patch, bug
+
+
+@bug
+def rows_are_written_before_the_commit(patch: Patch) -> None:
+    """Rows of a commit reach the local store before its transaction is decided."""
+    freeze = Task.freeze
+
+    def wrong(self: Task) -> Any:
+        taken = freeze(self)
+        self.state.committed(taken.generation, {})
+        self.state.apply()
+        return taken
+
+    patch(Task, "freeze", wrong)
+    patch(Task, "committed", lambda self, _, positions: self.state._advance(positions))
+
+
+@bug
+def offsets_are_not_in_the_transaction(patch: Patch) -> None:
+    """The transaction commits without the input offsets."""
+
+    def wrong(self: Transactions, offsets: Any, metadata: Any) -> Steps[None]:
+        yield from self._end()
+
+    patch(Transactions, "commit", wrong)
+
+
+@bug
+def only_moved_partitions_are_committed(patch: Patch) -> None:
+    """Input partitions without progress keep their old cut."""
+    freeze = Task.freeze
+
+    def wrong(self: Task) -> Any:
+        taken = freeze(self)
+        last: dict[TopicPartition, int] = self.__dict__.setdefault("last_offsets", {})
+        moved = {tp: o for tp, o in taken.offsets.items() if last.get(tp) != o}
+        last.update(moved)
+        object.__setattr__(taken, "offsets", moved or taken.offsets)
+        return taken
+
+    patch(Task, "freeze", wrong)
+
+
+@bug
+def one_task_commits_alone(patch: Patch) -> None:
+    """The outputs of all tasks are in the transaction, the offsets of one."""
+    commit = Worker._commit
+    patch(Worker, "_commit", lambda self, tasks: commit(self, tasks[:1]))
+
+
+@bug
+def new_tasks_commit_alone(patch: Patch) -> None:
+    """The first commit of a new task takes the others' outputs along without their offsets."""
+    commit = Worker._commit
+
+    def wrong(self: Worker, tasks: list[OwnedTask]) -> Steps[None]:
+        new = [owned for owned in tasks if owned.is_new]
+        return commit(self, new or tasks)
+
+    patch(Worker, "_commit", wrong)
+
+
+@bug
+def the_first_start_is_not_committed(patch: Patch) -> None:
+    """ "Nothing was committed" is decided again after every crash."""
+    commit = Worker._commit
+
+    def wrong(self: Worker, tasks: list[OwnedTask]) -> Steps[None]:
+        if any(owned.is_new for owned in tasks):
+            return
+        yield from commit(self, tasks)
+
+    patch(Worker, "_commit", wrong)
+
+
+@bug
+def buffered_records_count_as_consumed(patch: Patch) -> None:
+    """The committed offset is what was fetched, not what was processed."""
+    freeze = Task.freeze
+
+    def wrong(self: Task) -> Any:
+        for queue in self.queues.values():
+            self.consumed[queue.partition] = queue.position
+        taken = freeze(self)
+        for queue in self.queues.values():
+            taken.offsets[queue.partition] = queue.position  # type: ignore[index]
+        return taken
+
+    patch(Task, "freeze", wrong)
+
+
+@bug
+def a_failed_commit_counts_as_committed(patch: Patch) -> None:
+    """A commit with an unknown outcome is taken for a success."""
+    end = Transactions._end
+
+    def wrong(self: Transactions) -> Steps[None]:
+        try:
+            yield from end(self)
+        except LogstateError:
+            yield from self._replace()
+
+    patch(Transactions, "_end", wrong)
+
+
+@bug
+def a_slow_commit_keeps_its_producer(patch: Patch) -> None:
+    """The producer lives on after an end of a transaction that was sent twice."""
+    from logstate.testing.fake.producers import FakeTransactionalProducer
+
+    patch(FakeTransactionalProducer, "is_suspect", lambda self: False)
+
+
+@bug
+def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
+    """After an error the same producer begins the next transaction."""
+
+    def wrong(self: Transactions) -> Steps[None]:
+        if self.is_open:
+            try:
+                yield Step("abort", self._live.abort)
+            except LogstateError:
+                yield from self._replace()
+        self.is_open = False
+
+    patch(Transactions, "abandon", wrong)
+
+
+@bug
+def outputs_survive_an_abort(patch: Patch) -> None:
+    """What an aborted attempt had collected is sent with the next one."""
+
+    def wrong(self: Task) -> None:
+        self.wants_commit = self.has_uncommitted_input = False
+        self.state.discard()
+
+    patch(Task, "discard", wrong)
+
+
+@bug
+def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
+    """Repartition records are deleted up to what was fetched."""
+    purge = Housekeeping.purge
+
+    def wrong(self: Any, admin: Any, plan: Any, tasks: Sequence[OwnedTask], now: float) -> Any:
+        for owned in tasks:
+            for queue in owned.running.queues.values():
+                owned.running.consumed[queue.partition] = queue.position + 1
+        return purge(self, admin, plan, tasks, now)
+
+    patch(Housekeeping, "purge", wrong)
+
+
+@bug
+def event_time_zero_is_left_to_the_client(patch: Patch) -> None:
+    """Event time 0 becomes the current time on its way through an internal topic."""
+    patch(Committer, "_wired", lambda self, record: record)
+
+
+@bug
+def changelog_time_zero_is_left_to_the_client(patch: Patch) -> None:
+    """A row of event time 0 is logged with the current time."""
+    import logstate.commit
+
+    patch(logstate.commit, "_NO_TIMESTAMP", 0)
+
+
+@bug
+def outputs_are_not_flushed(patch: Patch) -> None:
+    """At-least-once outputs may still be in the producer when their inputs are committed."""
+    commit = Committer.commit
+
+    def wrong(self: Committer, tasks: Any, epochs: Mapping[TopicPartition, int]) -> Steps[Any]:
+        steps = commit(self, tasks, epochs)
+        result = None
+        try:
+            step = next(steps)
+            while True:
+                if step.name == "flush_plain":
+                    step = steps.send({})
+                    continue
+                try:
+                    result = yield step
+                except Exception as exc:  # noqa: BLE001  passed on
+                    step = steps.throw(exc)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return stop.value
+
+    patch(Committer, "commit", wrong)
+
+
+@bug
+def internal_records_leave_the_transaction(patch: Patch) -> None:
+    """With at-least-once, repartition records go through the plain producer too."""
+
+    def wrong(self: Committer, records: Sequence[Any]) -> Steps[None]:
+        wired = [self._wired(r) for r in records]
+        if not wired:
+            return
+        if self._outputs is None:
+            yield from self._transactions.produce(wired)
+        else:
+            yield Step("produce_plain", self._outputs.produce, (wired,))
+
+    patch(Committer, "send_outputs", wrong)
+
+
+@bug
+def changelogs_leave_the_transaction(patch: Patch) -> None:
+    """With at-least-once, changelog records go through the plain producer."""
+    records_of = Committer._changelog_records
+
+    def wrong(self: Committer, commit: Any) -> dict[str, list[Any]]:
+        by_store = records_of(self, commit)
+        if self._outputs is None:
+            return by_store
+        for records in by_store.values():
+            self._outputs.produce(records)
+        return {}
+
+    patch(Committer, "_changelog_records", wrong)

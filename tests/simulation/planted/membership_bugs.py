@@ -1,0 +1,197 @@
+"""Bugs around who owns what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from logstate.assignment import Assignment
+from logstate.commit import Committer
+from logstate.errors import AbortableError, FencedError, LogstateError, RetriableError
+from logstate.owned_task import OwnedTask
+from logstate.records import TopicPartition
+from logstate.seams import Rebalance, Steps
+from logstate.task_starter import TaskStarter
+from logstate.testing.fake.group import Group
+from logstate.worker import Worker
+from tests.simulation.planted.bug import Patch, bug
+
+
+@bug
+def members_are_not_fenced(patch: Patch) -> None:
+    """Offsets go without the group's credentials, so anybody's are accepted."""
+    patch(Group, "check_member", lambda self, member_id, epoch: None)
+
+
+@bug
+def lost_partitions_are_kept(patch: Patch) -> None:
+    """A member that lost its partitions works on, and nothing checks what it owns."""
+    answer = Worker._answer
+
+    def wrong(self: Worker, rebalance: Rebalance) -> Steps[None]:
+        if rebalance.kind == "lost":
+            return
+        yield from answer(self, rebalance)
+
+    patch(Worker, "_answer", wrong)
+    patch(Committer, "_check_ownership", lambda self, tasks, epochs: None)
+
+
+@bug
+def a_lost_transaction_goes_on(patch: Patch) -> None:
+    """What was produced for lost partitions stays in the open transaction."""
+
+    def wrong(self: Worker, rebalance: Rebalance) -> Steps[None]:
+        if rebalance.kind == "assigned":
+            self._assigned(rebalance.partitions)
+            return
+        if rebalance.kind == "revoked":
+            try:
+                yield from self._commit_all()
+            except (AbortableError, FencedError, RetriableError) as exc:
+                yield from self._recover(exc)
+        stopped = self._live.assignment.lose(rebalance.partitions)
+        self._tasks.disown(rebalance.partitions)
+        for task_id in stopped:
+            self._close_task(task_id, applies=False)
+        self._observer.tasks_changed(self._tasks.all())
+
+    patch(Worker, "_answer", wrong)
+
+
+@bug
+def revoked_partitions_are_dropped_uncommitted(patch: Patch) -> None:
+    """A revoked task is closed while its records are in the open transaction."""
+    answer = Worker._answer
+
+    def wrong(self: Worker, rebalance: Rebalance) -> Steps[None]:
+        if rebalance.kind != "revoked":
+            yield from answer(self, rebalance)
+            return
+        stopped = self._live.assignment.lose(rebalance.partitions)
+        self._tasks.disown(rebalance.partitions)
+        for task_id in stopped:
+            self._close_task(task_id, applies=True)
+        self._observer.tasks_changed(self._tasks.all())
+
+    patch(Worker, "_answer", wrong)
+
+
+@bug
+def a_failed_last_commit_is_ignored(patch: Patch) -> None:
+    """The commit before a revocation fails, and its transaction goes on without the task."""
+    commit_all = Worker._commit_all
+    answer = Worker._answer
+
+    def quiet(self: Worker) -> Steps[None]:
+        try:
+            yield from commit_all(self)
+        except LogstateError:
+            self._transactions.is_open = True
+
+    def wrong(self: Worker, rebalance: Rebalance) -> Steps[None]:
+        if rebalance.kind == "revoked":
+            self._commit_all = lambda: quiet(self)  # type: ignore[method-assign]
+        try:
+            yield from answer(self, rebalance)
+        finally:
+            self.__dict__.pop("_commit_all", None)
+
+    patch(Worker, "_answer", wrong)
+
+
+@bug
+def half_a_task_runs(patch: Patch) -> None:
+    """A task runs when it has the first of its input partitions."""
+    patch(Assignment, "is_complete", lambda self, task_id: True)
+
+
+@bug
+def revoking_one_partition_stops_nothing(patch: Patch) -> None:
+    """A task goes on until all of its input partitions are gone."""
+    lose = Assignment.lose
+
+    def wrong(self: Assignment, partitions: Iterable[TopicPartition]) -> Any:
+        stopped = lose(self, partitions)
+        return [t for t in stopped if not any(tp in self.owned for tp in self.inputs(t))]
+
+    patch(Assignment, "lose", wrong)
+
+
+@bug
+def nothing_is_sought_after_an_abort(patch: Patch) -> None:
+    """After an abort reading goes on where it was, not where the commit was."""
+    from logstate.testing.fake.consumers import FakeGroupConsumer
+    from logstate.testing.fake.fetcher import Fetcher
+
+    def wrong(self: Any, positions: dict[TopicPartition, int]) -> None:
+        for partition, position in positions.items():
+            if self._fetcher.position(partition) is None:
+                self._fetcher.seek(partition, position)
+        Fetcher.resume(self._fetcher, positions)
+
+    patch(FakeGroupConsumer, "start", wrong)
+
+
+@bug
+def records_from_before_an_abort_stay_buffered(patch: Patch) -> None:
+    """What was fetched before an abort is processed again after it, besides what is read anew."""
+    from logstate.task import Task
+
+    start_at = Task.start_at
+
+    def wrong(self: Task, positions: dict[TopicPartition, int]) -> None:
+        kept = {tp: queue for tp, queue in self.queues.items() if len(queue)}
+        start_at(self, positions)
+        self.queues.update(kept)
+
+    patch(Task, "start_at", wrong)
+
+
+@bug
+def committed_offsets_are_remembered(patch: Patch) -> None:
+    """After an abort a task goes on from the offsets it read when it started."""
+    prepare = TaskStarter.prepare
+
+    def wrong(self: TaskStarter, tasks: list[OwnedTask]) -> Steps[list[OwnedTask]]:
+        known = self.__dict__.setdefault("known_offsets", {})
+        steps = prepare(self, tasks)
+        result = None
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    result = yield step
+                except Exception as exc:  # noqa: BLE001  passed on
+                    step = steps.throw(exc)
+                    continue
+                if step.name == "committed":
+                    result = {tp: known.setdefault(tp, found) for tp, found in result.items()}
+                step = steps.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    patch(TaskStarter, "prepare", wrong)
+
+
+@bug
+def unstable_offsets_are_read(patch: Patch) -> None:
+    """Committed offsets are read while a transaction that changes them is being decided."""
+    from logstate.seams import Committed
+    from logstate.testing.fake.group_offsets import GroupOffsets
+
+    def wrong(self: GroupOffsets, partitions: Iterable[TopicPartition]) -> Any:
+        return {tp: self.committed.get(tp, Committed(None, "")) for tp in partitions}
+
+    patch(GroupOffsets, "fetch", wrong)
+
+
+@bug
+def a_silent_member_trusts_its_old_offsets(patch: Patch) -> None:
+    """A member that was silent too long takes its successor's state for a contradiction."""
+
+    def wrong(self: TaskStarter, owned: OwnedTask, found: Any) -> Steps[bool]:
+        return False
+        yield
+
+    patch(TaskStarter, "_has_moved_on", wrong)

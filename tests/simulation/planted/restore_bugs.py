@@ -1,0 +1,145 @@
+"""Bugs of replaying changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from logstate.changelog.state import TaskState
+from logstate.changelog.writes import LoggedWrite
+from logstate.owned_task import OwnedTask, Stage
+from logstate.records import TopicPartition
+from logstate.restore import Restorer
+from logstate.task_starter import TaskStarter
+from logstate.testing.fake.admin import FakeAdmin
+from logstate.testing.fake.consumers import FakeLogConsumer
+from logstate.testing.fake.partition_log import PartitionLog
+from tests.simulation.planted.bug import Patch, bug
+
+
+@bug
+def the_target_is_the_last_stable_offset(patch: Patch) -> None:
+    """The end to restore to is read committed: what is being decided is left out."""
+
+    def wrong(self: Any, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.log(tp).lso for tp in partitions}
+
+    patch(FakeAdmin, "end_offsets", wrong)
+
+
+@bug
+def uncommitted_records_are_restored(patch: Patch) -> None:
+    """The restore consumer reads uncommitted, aborted records included."""
+    read = PartitionLog.read
+    poll = FakeLogConsumer.poll
+
+    def wrong(self: Any, max_records: int, timeout_s: float) -> Any:
+        PartitionLog.read = (  # type: ignore[method-assign]
+            lambda log, position, count, is_committed=False: read(
+                log, position, count, is_committed=False
+            )
+        )
+        try:
+            return poll(self, max_records, timeout_s)
+        finally:
+            PartitionLog.read = read  # type: ignore[method-assign]
+
+    patch(FakeLogConsumer, "poll", wrong)
+
+
+@bug
+def a_restore_ends_with_the_first_empty_poll(patch: Patch) -> None:
+    """Nothing came, so nothing is missing."""
+    advance = Restorer._advance
+
+    def wrong(self: Restorer, owned: OwnedTask, target: Any, position: int | None) -> None:
+        before = self._position(owned, target)
+        advance(self, owned, target, position)
+        if self._position(owned, target) == before:
+            target.is_done = True
+
+    patch(Restorer, "_advance", wrong)
+
+
+@bug
+def a_restore_waits_for_the_last_record(patch: Patch) -> None:
+    """Done when a record with the last offset was seen; markers leave none."""
+    from logstate.restore import Restorer
+
+    def wrong(self: Restorer, owned: OwnedTask, target: Any, position: int | None) -> None:
+        target.is_done = self._position(owned, target) >= target.target
+
+    patch(Restorer, "_advance", wrong)
+
+
+@bug
+def tasks_run_before_they_are_restored(patch: Patch) -> None:
+    """A source is read on before its stores are at their targets."""
+    prepare = TaskStarter.prepare
+
+    def wrong(self: TaskStarter, tasks: Sequence[OwnedTask]) -> Any:
+        prepared = yield from prepare(self, tasks)
+        for owned in prepared:
+            for target in owned.targets:
+                target.target = 0
+        return prepared
+
+    patch(TaskStarter, "prepare", wrong)
+
+
+@bug
+def tombstones_are_not_restored(patch: Patch) -> None:
+    """A deletion in the changelog is passed over."""
+    restore = TaskState.restore
+
+    def wrong(self: TaskState, store: str, records: Sequence[LoggedWrite], position: int) -> None:
+        restore(self, store, [r for r in records if r.value is not None], position)
+
+    patch(TaskState, "restore", wrong)
+
+
+@bug
+def a_replay_starts_one_too_late(patch: Patch) -> None:
+    """The stored position is taken for the last record applied, not for the next one."""
+    import logstate.task_starter
+
+    first_offset = logstate.task_starter.first_offset
+
+    def wrong(store: str, changelog: Any, position: int | None, log: Any, **rest: Any) -> int:
+        first = first_offset(store, changelog, position, log, **rest)
+        return first if position is None else min(first + 1, log.end)
+
+    patch(logstate.task_starter, "first_offset", wrong)
+
+
+@bug
+def the_target_counts_as_restored(patch: Patch) -> None:
+    """A task that is closed while it restores keeps the target as its position."""
+    close = TaskState.close
+    remove = Restorer.remove
+
+    def wrong(self: Restorer, owned: OwnedTask) -> None:
+        if owned.stage is Stage.RESTORING and owned.task is not None:
+            for target in owned.targets:
+                owned.running.state.positions[target.store] = target.target
+        remove(self, owned)
+
+    patch(Restorer, "remove", wrong)
+    patch(TaskState, "close", close)
+
+
+@bug
+def stores_share_one_position(patch: Patch) -> None:
+    """The furthest position of a task is written for each of its stores."""
+    apply = TaskState.apply
+
+    def wrong(self: TaskState, caught_up_at_ms: int | None = None) -> int:
+        kept = dict(self.positions)
+        furthest = max(kept.values(), default=0)
+        self.positions = dict.fromkeys(kept, furthest)
+        try:
+            return apply(self, caught_up_at_ms)
+        finally:
+            self.positions = kept
+
+    patch(TaskState, "apply", wrong)
