@@ -23,7 +23,7 @@ from examples.flights.supervisor import Instance
 
 _NAMES = ("a", "b")
 # Without any new result for so long, what is missing counts as lost.
-_STALL_S = 60.0
+_STALL_S = 90.0
 # How long nobody must have done anything before the end is believed to be the end.
 _QUIET_S = 1.0
 
