@@ -138,7 +138,7 @@ class QueryableStore:
         *,
         partition: int | None = None,
     ) -> Iterator[Any]:
-        """Versions of a key, newest first."""
+        """The versions of a key that were valid at some time of the range, oldest first."""
         read = self._of_key("versions", key, partition)
         return cast("Iterator[Any]", read(key, from_ms, to_ms))
 

@@ -93,9 +93,12 @@ class WorkerObserver:
                 self._refresh_task(task_id, owned)
 
     def task_closing(self, owned: OwnedTask) -> None:
-        """Take the last figures of a task that goes away."""
+        """Take the last figures of a task that goes away; its gauges go with it."""
         self._refresh_task(owned.task_id, owned)
         self._seen.pop(owned.task_id, None)
+        self.metrics.forget(task=str(owned.task_id))
+        for topic, partition in owned.partitions:
+            self.metrics.forget(topic=topic, partition=partition)
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.running, str(task_id)
