@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -214,7 +215,7 @@ class Task:
             self.queues[partition] = PartitionQueue(partition, position)
             self.consumed[partition] = position
 
-    def add_records(self, partition: TopicPartition, records: Iterable[FetchedRecord]) -> None:
+    def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         """Buffer fetched records of one input partition, in offset order."""
         queue = self.queues[partition]
         queue.extend(records)
@@ -380,9 +381,10 @@ class Task:
 
     def close(self) -> None:
         """Close processors and state. Uncommitted work is lost, which is what closing means."""
-        for close in reversed(self._closers):
-            close()
-        self.state.close()
+        with ExitStack() as closing:  # each of them, though one fails; the last one first
+            closing.callback(self.state.close)
+            for close in self._closers:
+                closing.callback(close)
 
     def _emit_held_back(self) -> None:
         while any(held.emit() for held in reversed(self._held_back)):

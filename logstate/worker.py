@@ -22,13 +22,15 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 
 from logstate.abort_limit import AbortLimit
 from logstate.assignment import Assignment
 from logstate.backpressure import balance
 from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
+from logstate.closing import Closing
 from logstate.commit import Committer
 from logstate.errors import AbortableError, FencedError, LogstateError, RetriableError
 from logstate.global_stores import GlobalStores
@@ -38,7 +40,7 @@ from logstate.manifest import manifest_record
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
 from logstate.restore import RestoreListener, Restorer
-from logstate.seams import Admin, Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
+from logstate.seams import Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
 from logstate.task import Task
 from logstate.task_starter import TaskStarter
 from logstate.task_table import TaskTable
@@ -46,6 +48,7 @@ from logstate.topology.plan import SubTopology, Topology
 from logstate.transaction import Transactions
 from logstate.worker_config import WorkerConfig
 from logstate.worker_observer import WorkerObserver
+from logstate.worker_session import Session
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -55,19 +58,8 @@ _IDLE_POLL_S = 0.1
 _RESTORE_POLL_S = 0.05
 #: records processed between two looks at clock and broker
 _PROCESS_RECORDS = 2_000
-
-
-@dataclass(frozen=True)
-class Session:
-    """What a worker has once it started."""
-
-    plan: BoundPlan
-    admin: Admin
-    globals: GlobalStores
-    consumer: GroupConsumer
-    committer: Committer
-    starter: TaskStarter
-    assignment: Assignment
+#: the topic of a produced record, by number: a name costs more, and this runs for every output
+_topic_of = itemgetter(0)
 
 
 class Worker:
@@ -118,13 +110,17 @@ class Worker:
 
     def run(self) -> Steps[None]:
         """Start, run until stopped, commit, close. Raises what nothing can be done about."""
+        failure: BaseException | None = None
         try:
             yield from self._start()
             while not self._is_stopping:
                 yield from self._turn_with_recovery()
             yield from self._commit_last()
+        except BaseException as exc:
+            failure = exc
+            raise
         finally:
-            yield from self._close()
+            yield from self._close(Closing(failure))
 
     def _start(self) -> Steps[None]:
         config = self._config
@@ -149,6 +145,7 @@ class Worker:
             admin,
             globals_,
             consumer,
+            outputs,
             Committer(plan, consumer, self._transactions, outputs),
             TaskStarter(
                 plan,
@@ -323,7 +320,7 @@ class Worker:
             if task.outputs:
                 outputs = task.outputs.copy()
                 task.outputs.clear()
-                self._observer.produced(owned, Counter(r.topic for r in outputs))
+                self._observer.produced(owned, Counter(map(_topic_of, outputs)))
                 yield from self._live.committer.send_outputs(outputs)
 
     def _has_uncommitted(self) -> bool:
@@ -388,13 +385,13 @@ class Worker:
     def _still_owned(self, owned: OwnedTask) -> list[TopicPartition]:
         return [tp for tp in owned.partitions if tp in self._live.assignment.owned]
 
-    def _close(self) -> Steps[None]:
+    def _close(self, closing: Closing) -> Steps[None]:
         for task_id in list(self._tasks.all()):
-            self._close_task(task_id, applies=True)
+            closing.call(partial(self._close_task, task_id, applies=True))
         self._observer.tasks_changed({})
-        yield from self._transactions.close()
-        yield from self._restorer.close()
+        yield from closing.steps(self._transactions.close())
+        yield from closing.steps(self._restorer.close())
         if self._session is not None:
-            yield from self._session.globals.close()
-            yield Step("close_consumer", self._session.consumer.close)
+            yield from self._session.close(closing)
             self._session = None
+        closing.finish()
