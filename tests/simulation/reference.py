@@ -113,12 +113,12 @@ def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, byte
     if spec.kind == "suppress_buffer":
         return {key: value for key, value in rows.items() if key != b"v"}
     if spec.retention_ms is not None and rows:
-        oldest = max(map(_window_start, rows)) - spec.retention_ms
-        return {key: value for key, value in rows.items() if _window_start(key) > oldest}
+        oldest = max(map(window_start, rows)) - spec.retention_ms
+        return {key: value for key, value in rows.items() if window_start(key) > oldest}
     return dict(rows)
 
 
-def _window_start(row: bytes) -> int:
+def window_start(row: bytes) -> int:
     """Row of a window store: segment, key, start, sequence number."""
     return int.from_bytes(row[-12:-4], "big")
 

@@ -1,0 +1,67 @@
+"""A whole application on the fake cluster, with threads and the machine's clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app import Application
+from logstate.testing import FakeCluster
+from logstate.topology import StreamsBuilder, Topology
+
+SHORT = timedelta(milliseconds=10)
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    words = builder.stream("lines", key=str, value=str).select_key(lambda _, word: word, key=str)
+    counts = words.group_by_key().count(store="counts")
+    counts.to_stream().map_values(str, value=str).to("counts", key=str, value=str)
+    return builder.build()
+
+
+def test_an_application_runs_on_it(tmp_path: Path) -> None:
+    cluster = FakeCluster({"lines": 2, "counts": 2})
+    for i in range(30):
+        cluster.produce("lines", f"k{i}".encode(), f"w{i % 3}".encode(), timestamp=i + 1)
+    with Application(
+        counting(),
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=tmp_path,
+        commit_interval=SHORT,
+        cluster=cluster,
+    ):
+        cluster.wait_for_records("counts", 30)
+    latest = {r.key(): r.value() for r in cluster.records("counts")}
+    assert latest == {b"w0": b"10", b"w1": b"10", b"w2": b"10"}
+
+
+def test_two_instances_share_the_work_and_one_takes_over(tmp_path: Path) -> None:
+    cluster = FakeCluster({"lines": 4, "counts": 4})
+    instances = [
+        Application(
+            counting(),
+            application_id="app",
+            bootstrap="fake:9092",
+            state_dir=tmp_path / name,
+            commit_interval=SHORT,
+            cluster=cluster,
+        )
+        for name in ("a", "b")
+    ]
+    first, second = instances
+    with first:
+        with second:
+            for i in range(40):
+                cluster.produce("lines", f"k{i}".encode(), f"w{i % 7}".encode(), timestamp=i + 1)
+            cluster.wait_for_records("counts", 40)
+        for i in range(40, 80):
+            cluster.produce("lines", f"k{i}".encode(), f"w{i % 7}".encode(), timestamp=i + 1)
+        cluster.wait_for_records("counts", 80)
+    found = Counter((r.key(), r.value()) for r in cluster.records("counts"))
+    wanted = Counter(f"w{i % 7}".encode() for i in range(80))
+    assert found == Counter(
+        (word, str(n + 1).encode()) for word, count in wanted.items() for n in range(count)
+    )

@@ -1,0 +1,63 @@
+"""The simulation notices what it is there to notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted.bug import BUGS, planted
+from tests.simulation.planted.table import seed_that_finds
+from tests.simulation.shrink import replay, replay_command, shrink
+from tests.simulation.swarm import draw
+from tests.simulation.test_simulation import simulation
+
+#: one per kind of rule, each found within a few schedules
+QUICK = (
+    "offsets_are_not_in_the_transaction",
+    "one_task_commits_alone",
+    "buffered_records_count_as_consumed",
+    "internal_records_leave_the_transaction",
+    "uncommitted_records_are_restored",
+    "a_restore_ends_with_the_first_empty_poll",
+    "a_replay_starts_one_too_late",
+    "rows_are_written_before_the_commit",
+    "clocks_of_operators_are_forgotten",
+    "due_times_are_forgotten",
+)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_planted_bug_is_found(name: str) -> None:
+    assert seed_that_finds(BUGS[name], schedules_max=60) is not None
+
+
+def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
+    assert len(BUGS) >= 35
+    assert all(bug.says.endswith(".") for bug in BUGS.values())
+
+
+def test_a_planted_bug_leaves_no_trace() -> None:
+    from logstate.task import Task
+
+    before = Task.freeze
+    with planted(BUGS["rows_are_written_before_the_commit"]):
+        assert Task.freeze is not before
+    assert Task.freeze is before
+
+
+def test_a_failing_schedule_is_made_small_and_can_be_replayed() -> None:
+    with planted(BUGS["the_tasks_stream_time_is_forgotten"]):
+        found = seed_that_finds(BUGS["the_tasks_stream_time_is_forgotten"], schedules_max=60)
+        assert found is not None
+        seed, _ = found
+        dropped, outcome = shrink(seed)
+        assert outcome.failure is not None
+        assert 0 < len(dropped) <= len(draw(seed).faults)
+        lines = replay(seed, dropped)
+    assert "Wrong" in lines[-1]
+    assert replay_command(seed, {3, 1}) == f"python -m tests.simulation --seed {seed} --without 1,3"
+
+
+@pytest.mark.slow
+def test_every_planted_bug_is_found() -> None:
+    output = simulation("--mutants")
+    assert output.rstrip().endswith(f"{len(BUGS)} planted bugs, {len(BUGS)} found")
