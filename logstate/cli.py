@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from logstate.broker import LocalBroker
 from logstate.broker_registry import RunningBroker, running_brokers, stop_running
 from logstate.errors import LogstateError
+from logstate.topology_target import load_topology
 
 try:
     import typer
@@ -88,6 +90,37 @@ def broker_status(as_json: Json = False) -> None:
         print(f"{one.bootstrap}  pid {one.pid}  {one.data} ({kept})")
     if not running:
         _fail("No local broker is running; `logstate broker start` starts one.")
+
+
+class PictureFormat(StrEnum):
+    """What ``logstate topology`` can print."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
+@app.command("topology")
+def topology(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:ATTRIBUTE",
+            help="A topology, a builder, or a function that returns one.",
+        ),
+    ],
+    form: Annotated[
+        PictureFormat, typer.Option("--format", help="Kafka Streams' text, or a picture.")
+    ] = PictureFormat.TEXT,
+) -> None:
+    """Describe a topology: sub-topologies, operators, stores, and the topics between them."""
+    found = load_topology(target)
+    draw = {
+        PictureFormat.TEXT: found.describe,
+        PictureFormat.MERMAID: found.to_mermaid,
+        PictureFormat.SVG: found.to_svg,
+    }
+    print(draw[form](), end="")
 
 
 def main() -> None:

@@ -17,8 +17,10 @@ from logstate.topology.compilation import CompiledSource, compile_sub_topology
 from logstate.topology.description import Description, describe_plan
 from logstate.topology.graph import Node, SinkNode, SourceNode, TopicRef
 from logstate.topology.grouping import copartition_groups, node_groups
+from logstate.topology.mermaid import mermaid_of
 from logstate.topology.operators.process import Connections
 from logstate.topology.plan_builder import InternalTopic, PlanBuilder
+from logstate.topology.svg import svg_of
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,97 @@ class Topology:
     _description: Description = field(repr=False)
 
     def describe(self) -> str:
-        """The topology as text, in the form of Kafka Streams' ``Topology.describe()``."""
+        """The topology as text, byte for byte in the form of Kafka Streams.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> print(builder.build().describe(), end="")
+        Topologies:
+           Sub-topology: 0
+            Source: source (topics: [in])
+              --> sink
+            Sink: sink (topic: out)
+              <-- source
+        <BLANKLINE>
+
+        Its visualisers read it, and a test that compares it notices every change of the graph.
+
+        Returns:
+            Sub-topologies, sources, operators with their stores, sinks, and how they hang together.
+
+        Source: Kafka Streams' ``TopologyDescription.toString`` (KIP-120).
+        """
         return str(self._description)
 
     def description(self) -> Description:
-        """The same as data."""
+        """The description as data, for tests and tools.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> [node.name for node in builder.build().description().sub_topologies[0].nodes]
+        ['source', 'sink']
+
+        Returns:
+            Sub-topologies and global stores with their nodes, in the order of the text.
+
+        Source: Kafka Streams' ``TopologyDescription`` (KIP-120).
+        """
         return self._description
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart, which Markdown pages show as a picture.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> print(builder.build().to_mermaid(), end="")
+        flowchart TD
+            topic0(["in"])
+            topic1(["out"])
+            subgraph part0["Sub-topology 0"]
+                node0["source"]
+                node1["sink"]
+            end
+            topic0 --> node0
+            node0 --> node1
+            node1 --> topic1
+
+        Returns:
+            Topics as stadiums (internal ones dashed), operators as rectangles, stores as cylinders.
+
+        Source: the syntax of Mermaid's flowcharts.
+        """
+        return mermaid_of(self._description, self._internal_names())
+
+    def to_svg(self) -> str:
+        """The topology as a picture in one self-contained SVG document.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> builder.build().to_svg().splitlines()[0][:40]
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+
+        The same graph always gives the same bytes. Notebooks show it for a topology by itself.
+
+        Returns:
+            Sub-topologies as frames between their topics; stores below the operators that use them.
+
+        Source: SVG 1.1, without scripts, links or fonts to load.
+        """
+        return svg_of(self._description, self._internal_names())
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> dict[str, str]:  # fmt: skip
+        """What a notebook shows: the picture, or the text where pictures cannot be shown."""
+        del include, exclude  # a hint for objects with costly representations
+        return {"text/plain": self.describe(), "image/svg+xml": self.to_svg()}
+
+    def _internal_names(self) -> frozenset[str]:
+        return frozenset(topic.topic.name for topic in self.internal_topics)
 
 
 def make_topology(plan: PlanBuilder) -> Topology:
