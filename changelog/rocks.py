@@ -13,6 +13,8 @@ What RocksDB does not do by itself, and this module adds:
   end of the data;
 - live iterators and snapshots would keep the directory locked after closing: they are registered,
   and closing ends them; a reader then gets an error, never a short answer;
+- range deletions wait in memory and cost every read, the more of them the more: they are flushed by
+  number, long before the memory for writes is full;
 - a child process forked while databases are open cannot use them: RocksDB's threads do not exist
   there and flushing would wait for ever.
 
@@ -36,6 +38,9 @@ from logstate.changelog.rocks_cursor import Cursor, PinnedCursor, PinnedView, ro
 from logstate.changelog.rocks_errors import ClosedDatabase, explained
 
 _MIB: Final = 1024 * 1024
+#: Expiry deletes ranges. Measured after 200 retention periods with few records in each: a put takes
+#: 25 % longer than at first where none is flushed, 9 % with 64 per flush, 1 % with 16.
+_RANGES_PER_FLUSH: Final = 16
 
 _open_backends: weakref.WeakSet[RocksBackend] = weakref.WeakSet()
 _kept_for_ever: list[object] = []
@@ -130,6 +135,7 @@ class RocksBackend:
         except Exception as error:
             raise explained(error, self.path, "open") from error
         self._get: Any = self._database.get
+        self._unflushed_ranges = 0
         _open_backends.add(self)
 
     def get(self, key: bytes) -> bytes | None:
@@ -175,6 +181,10 @@ class RocksBackend:
             batch.delete_range(lower, upper)
         try:
             self._database.write(batch)
+            self._unflushed_ranges += len(ranges)
+            if self._unflushed_ranges >= _RANGES_PER_FLUSH:
+                self._unflushed_ranges = 0
+                self._database.flush(wait=False)
         except Exception as error:
             raise explained(error, self.path, "write") from error
 
