@@ -241,7 +241,7 @@ class Oracles:
         key = (task_id, tuple(positions.get(s.name, -1) for s in sub_topology.stores))
         if key in self._folds:
             return self._folds[key]
-        task = new_task(sub_topology, task_id, self._partitions)
+        task = new_task(sub_topology, task_id, self._partitions, computes=False)
         state: TaskState = task.state
         for spec in sub_topology.stores:
             topic = f"{flow.APPLICATION}-{spec.name}-changelog"

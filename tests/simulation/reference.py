@@ -81,15 +81,17 @@ class Reference:
         return found
 
 
-def new_task(sub_topology: SubTopology, task_id: TaskId, partitions: int) -> Task:
-    """A task on its own, with its state in memory."""
+def new_task(
+    sub_topology: SubTopology, task_id: TaskId, partitions: int, *, computes: bool = True
+) -> Task:
+    """A task on its own, with its state in memory; stores only unless it ``computes``."""
     topics = [
         f"{flow.APPLICATION}-{ref.name}" if ref.is_internal else ref.name
         for ref in sub_topology.source_topics
     ]
     return Task(
         task_id,
-        [sub_topology],
+        [sub_topology] if computes else [],
         [TopicPartition(topic, task_id.partition) for topic in topics],
         application_id=flow.APPLICATION,
         clock=ManualClock(0),

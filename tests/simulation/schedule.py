@@ -25,8 +25,9 @@ from tests.simulation.swarm import Fault, Swarm
 START_MS = 1_000_000_000
 #: turns of the quiet phase after which a schedule counts as stuck
 QUIET_TURNS_MAX = 3_000
-#: how long a fault waits for somebody to suffer it
-_PATIENCE_TURNS = 60
+#: how long an ordered fault is waited for, and how long for somebody to suffer one
+_PATIENCE_TURNS = 25
+_NOBODY_TURNS = 200
 _ERRORS: dict[str, type[LogstateError]] = {
     "abortable": AbortableError,
     "fenced": FencedError,
@@ -250,11 +251,20 @@ class Schedule:
         if not self._faults or turn < self._due:
             return
         is_late = turn > self._due + _PATIENCE_TURNS
-        if not is_late and self._is_expected():
-            return
-        if self._inflict(self._faults[0], turn) or is_late:
+        if self._is_expected():
+            if not is_late:
+                return
+            self._crash_overdue(turn)
+        if self._inflict(self._faults[0], turn) or turn > self._due + _NOBODY_TURNS:
             self._faults.pop(0)
             self._due = turn + (self._faults[0].wait if self._faults else 0)
+
+    def _crash_overdue(self, turn: int) -> None:
+        """The step that a crash waits for does not come: crash at another one."""
+        for slot in self.slots:
+            if slot.is_running and slot.waits_to_crash:
+                slot.crash()
+                slot.starts_at_turn = turn + 1
 
     def _is_expected(self) -> bool:
         """Something that was ordered has not happened yet; the next fault waits for it."""

@@ -87,6 +87,11 @@ class Slot:
         """A process lives here and owns something."""
         return self.worker is not None and bool(self._observer.tasks)
 
+    @property
+    def waits_to_crash(self) -> bool:
+        """A crash is ordered for a step, or a write, that has not come yet."""
+        return self.disk.kills is not None or any(order.error is None for order in self.ordered)
+
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:

@@ -123,10 +123,10 @@ def draw(seed: int) -> Swarm:
         session_timeout_ms=rng.choice((100, 400)),
         arrives_late=rng.random() < 0.6,
         inputs_are_transactional=rng.random() < 0.4,
-        burst=rng.choice((5, 12, 30)),
+        burst=rng.choice((6, 15, 40)),
         turn_ms=rng.choice((1, 4, 10)),
         arrival_rate=rng.choice((0.05, 0.3, 0.8)),
-        restart_turns=rng.choice((1, 5, 20)),
+        restart_turns=rng.choice((1, 3, 8)),
         faults=_faults(rng, workers),
     )
 
@@ -134,13 +134,13 @@ def draw(seed: int) -> Swarm:
 def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
     chosen = {kind for kind in sorted(set(FAULTS)) if rng.random() < 0.6}
     allowed = [kind for kind in FAULTS if kind in chosen]
-    crashes = rng.randint(3, 9)
+    crashes = rng.randint(4, 8)
     others = rng.randint(0, 8) if allowed else 0
     kinds = rng.choices(("crash", "crash_at", "crash_at", "crash_in_write"), k=crashes)
     if allowed:
         kinds += rng.choices(allowed, k=others)
     rng.shuffle(kinds)
-    gap = rng.choice((4, 10, 16))
+    gap = rng.choice((2, 5, 10))
     return tuple(_fault(rng, kind, rng.randint(1, gap), rng.randrange(workers)) for kind in kinds)
 
 
