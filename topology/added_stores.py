@@ -118,6 +118,7 @@ class AddedStores:
             node_name,
             supplier=callbacks.supplier(supplier),
             connections=Connections(store),
+            schedule_name=name or self.graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
         self.graph.add(self.graph.root, TopicStoreLogicalNode(source, node, store))
@@ -180,6 +181,7 @@ class AddedStores:
             node_name,
             supplier=callbacks.supplier(supplier),
             connections=Connections(store.name),
+            schedule_name=name or self.graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
         spec = global_spec(store, topic)

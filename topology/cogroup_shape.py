@@ -47,6 +47,7 @@ def build_cogroup(
             name, f"-cogroup-agg-{number}", "COGROUPKSTREAM-AGGREGATE-"
         )
         node = make(node_name, spec, aggregator)
+        node.group_number = number
         logical = ProcessorLogicalNode(node, output_versioned=output_versioned)
         logical.window_grace_ms = grace_ms
         graph.add(parent, logical)

@@ -143,6 +143,8 @@ class TableNode(ProcessorNode):
 
     has_table_edge = True
     sends_old_values: bool = False
+    #: tells apart the nodes that write one store: the groups of a cogroup, in order
+    group_number: int = 0
 
     def enable_sending_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
         """Ask for old values. ``force``: materialise a source if that is what it takes.

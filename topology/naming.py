@@ -9,6 +9,8 @@ inserted operator would shift the numbers and so orphan the state.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from logstate.errors import TopologyError
 from logstate.topology.declared import declaration_site
@@ -57,6 +59,7 @@ class Names:
 
     def __init__(self) -> None:
         self._next = 0
+        self._suppliers: dict[str, int] = {}
 
     def burn(self) -> int:
         """Use up the next number."""
@@ -71,6 +74,16 @@ class Names:
     def new_store(self, prefix: str) -> str:
         """``KSTREAM-AGGREGATE-STATE-STORE-0000000003``."""
         return f"{prefix}STATE-STORE-{self.burn():010d}"
+
+    def of_supplier(self, supplier: Callable[..., Any]) -> str:
+        """A name for the schedules of an operator that the user did not name.
+
+        Due times are committed under it, so it must not shift when another operator is inserted: it
+        is that of the processor's class or function, with a number from the second use on.
+        """
+        name = getattr(supplier, "__qualname__", type(supplier).__qualname__)
+        count = self._suppliers[name] = self._suppliers.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
 
     def named(self, name: str | None, prefix: str) -> str:
         """The given name (checked) or a generated one; a number is burnt either way."""

@@ -152,6 +152,7 @@ class ProcessOperators(StreamFlow[K, V]):
             supplier=callbacks.supplier(supplier),
             connections=Connections(stores),
             keeps_key=keeps_key,
+            schedule_name=name or graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
         logical = ProcessorLogicalNode(node)

@@ -298,6 +298,7 @@ class TableRowOperators(Flow[K, V]):
             supplier=callbacks.supplier(supplier),
             connections=Connections(stores),
             store=spec,
+            schedule_name=name or self.builder.graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
         return self._below(node, spec, value=spec.value if spec is not None else serde)

@@ -15,14 +15,18 @@ from logstate.processing import TaskContext, TimeCell
 from logstate.topology.windows import Emit
 
 
-def stream_time_of(task: TaskContext, node: str, store: str, emit: Emit) -> TimeCell:
+def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit) -> TimeCell:
     """The clock by which an aggregation node judges what is late and what is closed.
 
     Every node has its own, the nodes of a cogroup included: an input that lags is not made late by
     another. Only final results need one clock for all nodes that write a store, because what one
     of them has emitted no other may change.
+
+    Named after the store, which the user names, never after the operator, whose generated name
+    would pass to another one when an operator is inserted before it.
     """
-    return task.time_cell(f"observed:{store}" if emit == "close" else node)
+    is_shared = emit == "close" or group_number == 0
+    return task.time_cell(f"observed:{store}" if is_shared else f"observed:{store}:{group_number}")
 
 
 class CloseClock:

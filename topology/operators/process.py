@@ -45,12 +45,15 @@ class ProcessNode(ProcessorNode):
         supplier: Callable[[], Processor[Any, Any, Any, Any]],
         connections: Connections,
         keeps_key: bool = False,
+        schedule_name: str | None = None,
         declared_at: str | None = None,
     ) -> None:
         super().__init__(name, declared_at=declared_at)
         self.supplier = supplier
         self.connections = connections
         self.keeps_key = keeps_key
+        #: under which its schedules' due times are committed
+        self.schedule_name = schedule_name or name
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return self.connections.owned
@@ -65,6 +68,7 @@ class ProcessNode(ProcessorNode):
         context = ForwardingContext(
             task, self.name, self.connections, self.declared_at, forward, children
         )
+        context.schedule_name = self.schedule_name
         processor.init(context)
         task.on_close(processor.close)
         user_process = processor.process
@@ -103,6 +107,8 @@ class OperatorContext:
         self._connections = connections
         self._declared_at = declared_at
         self._schedules = 0
+        #: names the due times of schedules in the committed cut
+        self.schedule_name = name
 
     @property
     def application_id(self) -> str:
@@ -155,7 +161,7 @@ class OperatorContext:
             kind,
             labelled(punctuate, self._name),
             start_ms=start,
-            name=f"{self._name}-{self._schedules}",
+            name=f"{self.schedule_name}-{self._schedules}",
         )
 
     def current_stream_time_ms(self) -> int:

@@ -117,7 +117,7 @@ class SessionAggregateNode(TableNode):
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
-        observed = stream_time_of(task, self.name, self.store.name, self.emit)
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         removed_value = self._compile_removed_value(task)
         sends_replaced = self.emit == "commit"
 
@@ -169,7 +169,7 @@ class SessionAggregateNode(TableNode):
     ) -> StreamProcess:
         """``update``, then the final sessions that this record closed."""
         find_ended = task.store(self.store.name).find_ended
-        observed = stream_time_of(task, self.name, self.store.name, self.emit)
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         clock = CloseClock(task, self.store.name, self.emit_interval_ms)
         wait = self.windows.gap_ms + self.windows.grace_ms
 

@@ -98,7 +98,7 @@ class SlidingAggregateNode(TableNode):
         elif self.emit == "commit":
             publish = hold_windows_until_commit(task, forward, self.store)
         update = _SlidingUpdate(task, self, publish)
-        observed = stream_time_of(task, self.name, self.store.name, self.emit)
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

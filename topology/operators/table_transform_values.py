@@ -29,9 +29,11 @@ class TableTransformValuesNode(TableNode):
         supplier: Callable[[], ValueTransformer[Any, Any, Any]],
         connections: Connections,
         store: StoreSpec | None = None,
+        schedule_name: str | None = None,
         declared_at: str | None = None,
     ) -> None:
         super().__init__(name, declared_at=declared_at)
+        self.schedule_name = schedule_name or name
         self.parent = parent
         self.supplier = supplier
         self.connections = connections
@@ -65,7 +67,7 @@ class TableTransformValuesNode(TableNode):
     def value_getter(self, task: TaskContext) -> ValueGetter:
         if self.store is not None:
             return row_getter(task, self.store)
-        transform = self._transform(task)
+        transform = self._transform(task, f"{self.schedule_name}-reader")
         latest, as_of = self.parent.value_getter(task)
 
         def transformed(
@@ -86,16 +88,18 @@ class TableTransformValuesNode(TableNode):
             transformed_latest, lambda key, timestamp: transformed(key, at(key, timestamp))
         )
 
-    def _transform(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+    def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
         transformer = self.supplier()
-        transformer.init(OperatorContext(task, self.name, self.connections, self.declared_at))
+        context = OperatorContext(task, self.name, self.connections, self.declared_at)
+        context.schedule_name = schedule_name
+        transformer.init(context)
         task.on_close(transformer.close)
         return transformer.transform
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
-        transform = self._transform(task)
+        transform = self._transform(task, self.schedule_name)
         with_old = self.sends_old_values
 
         def derived(

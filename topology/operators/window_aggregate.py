@@ -90,7 +90,7 @@ class WindowAggregateNode(TableNode):
         self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
     ) -> StreamProcess:
         windows = self.windows
-        observed = stream_time_of(task, self.name, self.store.name, self.emit)
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         if self.emit == "close":
             update = self._compile_update(task, None)
             process = _compile_assignment(task, observed, windows, update)
