@@ -133,7 +133,7 @@ class WindowReads(Generic[K, V]):
             return chain.from_iterable(by_time)
         rows = (
             (row_key, row)
-            for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
+            for row_key, row in self.segments.scan_parts(self._stored, parts, reverse=reverse)
             if oldest <= start_of(row_key) <= to_ms
         )
         if not self._sorts_by_time:

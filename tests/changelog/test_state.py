@@ -163,7 +163,7 @@ def test_nothing_uncommitted_reaches_the_disk(state: TaskState, disk: RecordingB
     store(state, "a").put("k", "1")
     state.freeze()
     state.apply()
-    assert [row for row in disk.scan(b"\x01", b"\x02")] == []
+    assert list(disk.scan(b"\x01", b"\x02")) == []
 
 
 def test_rows_of_all_stores_and_their_positions_are_one_write(

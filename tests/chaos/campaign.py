@@ -267,11 +267,16 @@ class Campaign:
         return [
             "faults: " + ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())),
             f"disk full by {self._workers.disks[0].kind}",
-            f"orders {wanted.count['running']}, outputs {wanted.count}, late for their window"
-            f" {wanted.late}; all processed {seconds:.1f} s after the last order",
+            (
+                f"orders {wanted.count['running']}, outputs {wanted.count}, late for their window"
+                f" {wanted.late}; all processed {seconds:.1f} s after the last order"
+            ),
             f"faults without progress since the last one: {self._without_progress}",
-            f"worker starts {self._workers.starts}, connections {self.proxy.connections_total}, "
-            + ", ".join(f"{n} {self._workers.count_in_logs(w)}" for n, w in _PATHS.items()),
+            (
+                f"worker starts {self._workers.starts}, connections"
+                f" {self.proxy.connections_total}, "
+                + ", ".join(f"{n} {self._workers.count_in_logs(w)}" for n, w in _PATHS.items())
+            ),
         ]
 
     def _observed(self, verdict: Verdict) -> list[str]:
