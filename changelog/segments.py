@@ -107,6 +107,16 @@ class SegmentClock:
         if live > old:
             rows.delete_range(pack_segment(old), pack_segment(live))
 
+    def sweep(self, rows: ExpiringRows) -> None:
+        """Drop everything that the clock, as it stands, has expired; called before a replay.
+
+        A replay begins with the clock of the committed cut, which may be far ahead of the rows on
+        disk: what expired in between is neither updated by the replay nor met by ``advance``.
+        """
+        live = self.first_part() if self.cell.time >= 0 else 0
+        if live > 0:
+            rows.delete_range(pack_segment(0), pack_segment(live))
+
     def scan_parts(
         self, rows: ReadableRows, parts: Iterable[int], *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
