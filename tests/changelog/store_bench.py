@@ -7,6 +7,7 @@ store from it: restoring the log must give the same store.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,9 +55,15 @@ class StoreBench:
     """A store over memory or over RocksDB in ``directory``."""
 
     def __init__(
-        self, spec: StoreSpec, directory: Path | None = None, *, logs_every_write: bool = False
+        self,
+        spec: StoreSpec,
+        directory: Path | None = None,
+        *,
+        logs_every_write: bool = False,
+        watch: Callable[[StoreBackend], StoreBackend] = lambda backend: backend,
     ) -> None:
         self.spec = spec
+        self._watch = watch
         self.directory = directory
         self.log: list[LoggedWrite] = []
         self._logs_every_write = logs_every_write
@@ -64,7 +71,12 @@ class StoreBench:
 
     def _open(self) -> None:
         self.context = BenchContext()
-        self.state = open_state(self.spec, self.context, self.directory, self._logs_every_write)
+        backend: StoreBackend = (
+            MemoryBackend() if self.directory is None else RocksBackend(self.directory)
+        )
+        self.state = open_state(
+            self.spec, self.context, self._watch(backend), self._logs_every_write
+        )
         self.store: Any = self.state.stores[self.spec.name]
 
     def commit(self, *, applies: bool = True) -> list[LoggedWrite]:
@@ -124,10 +136,9 @@ class StoreBench:
 
 
 def open_state(
-    spec: StoreSpec, context: BenchContext, directory: Path | None, logs_every_write: bool
+    spec: StoreSpec, context: BenchContext, backend: StoreBackend, logs_every_write: bool
 ) -> TaskState:
     """A task state whose clocks are the context's."""
-    backend: StoreBackend = MemoryBackend() if directory is None else RocksBackend(directory)
     state = TaskState(
         [spec],
         cast(TaskContext, context),
