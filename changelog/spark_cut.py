@@ -68,6 +68,8 @@ def read_manifest(
     partition = TopicPartition(cuts_topic(application), 0)
     try:
         records = log_reader().latest_values(options.client_config, partition)
+        if MANIFEST_KEY not in records:
+            records = log_reader().latest_values(options.client_config, partition, waits=True)
     except TopicError as error:
         raise TopicError(
             f"application {application!r} has no topic {partition.topic!r} on {options.bootstrap}; "

@@ -175,8 +175,13 @@ def read_partition(
         consumer.close()
 
 
-def latest_values(config: Mapping[str, Any], partition: TopicPartition) -> dict[bytes, bytes]:
+def latest_values(
+    config: Mapping[str, Any], partition: TopicPartition, *, waits: bool = False
+) -> dict[bytes, bytes]:
     """The latest committed value of every key of a small compacted partition, deletes honoured.
+
+    ``waits``: for transactions that are being committed now; a commit returns to its producer
+    before its records become readable.
 
     Raises TopicError if there is no such topic.
     """
@@ -184,7 +189,11 @@ def latest_values(config: Mapping[str, Any], partition: TopicPartition) -> dict[
     bounds = log_bounds(config, [partition])[partition]
     latest: dict[bytes, bytes] = {}
     for records in read_partition(
-        config, partition, start=bounds.start, end=bounds.stable_end, may_skip=True
+        config,
+        partition,
+        start=bounds.start,
+        end=bounds.end if waits else bounds.stable_end,
+        may_skip=True,
     ):
         for record in records:
             value = record.value()
