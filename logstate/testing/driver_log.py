@@ -6,7 +6,7 @@ A mark taken at a commit makes it possible to return there, as an aborted transa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from logstate.changelog.writes import LoggedWrite
@@ -71,18 +71,14 @@ class DriverLog:
             {topic: len(records) for topic, records in self.internal.items()},
         )
 
-    def rollback(self, mark: LogMark, *, global_topics: Iterable[str] = ()) -> None:
-        """Forget what came after the mark; outputs handed out since cannot be forgotten.
-
-        Global topics stay as they are: they are no part of a task's transaction.
-        """
+    def rollback(self, mark: LogMark) -> None:
+        """Forget what came after the mark; outputs handed out since cannot be forgotten."""
         if self.taken != mark.taken:
             raise ValueError(
                 "outputs were read since the last commit and would appear twice: read outputs"
                 " after a commit only, or use commit_every=1"
             )
-        kept = {topic: self.next_offsets[topic] for topic in global_topics}
-        self.next_offsets = defaultdict(int, {**mark.next_offsets, **kept})
+        self.next_offsets = defaultdict(int, mark.next_offsets)
         del self.outputs[mark.outputs :]
         for topic, records in self.by_topic.items():
             del records[mark.by_topic.get(topic, 0) :]
