@@ -42,17 +42,18 @@ class RowGroups:
     ) -> None:
         self._load = load
         self._oldest = oldest
-        self._groups: dict[bytes, _Group] = {}
+        #: by serialised key; a writer need not take a key apart while there are none
+        self.groups: dict[bytes, _Group] = {}
 
     def __len__(self) -> int:
-        return sum(1 + len(group.rows) for group in self._groups.values())
+        return sum(1 + len(group.rows) for group in self.groups.values())
 
     def since(self, key: bytes, from_ms: int) -> list[PlacedRow]:
         """All rows of the key from a time on, as a list of the caller's own."""
-        group = self._groups.get(key)
+        group = self.groups.get(key)
         if group is None or from_ms < group.floor:
             rows = self._load(key, from_ms)
-            self._groups[key] = _Group(from_ms, rows)
+            self.groups[key] = _Group(from_ms, rows)
             return rows[:]
         rows = group.rows
         if not rows or rows[0][0] >= from_ms:
@@ -66,7 +67,7 @@ class RowGroups:
 
     def put(self, key: bytes, time: int, second: int, row: bytes | None) -> None:
         """A row was written (None: deleted): keep its group as it is on the medium."""
-        group = self._groups.get(key)
+        group = self.groups.get(key)
         if group is None or time < group.floor:
             return
         rows = group.rows
@@ -89,16 +90,16 @@ class RowGroups:
     def expire(self) -> None:
         """Let go of the keys that have no visible row any more."""
         oldest = self._oldest()
-        self._groups = {
+        self.groups = {
             key: group
-            for key, group in self._groups.items()
+            for key, group in self.groups.items()
             if group.rows and group.rows[-1][0] >= oldest
         }
 
     def forget(self) -> None:
         """Drop everything: the rows may have changed underneath."""
-        self._groups.clear()
+        self.groups.clear()
 
     def forget_known(self) -> None:
         """Drop everything, for the memory bound."""
-        self._groups.clear()
+        self.groups.clear()

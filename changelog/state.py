@@ -29,7 +29,7 @@ from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rows import Layer, Rows
 from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
-from logstate.changelog.view import CommittedRows, SnapshotLease, StateView
+from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
 from logstate.stores import StoreSpec
@@ -296,8 +296,7 @@ class TaskState:
         """Release the backend; what was committed but not applied comes back by replay."""
         self.view = StateView({}, {})
         self._leases = None
-        for lease in list(self._live_leases):
-            lease.close()
+        close_leases(list(self._live_leases))
         self._memory.close()
         if self._persistent is not self._memory:
             self._persistent.close()

@@ -14,7 +14,8 @@ StoreUnavailableError, never a silently short answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from logstate.changelog.backend import BackendSnapshot, end_of_prefix
@@ -59,6 +60,13 @@ class SnapshotLease:
             self._is_closed = True
             self._changed.wait_for(lambda: self._readers == 0, wait_s)
             self._snapshot.release()
+
+
+def close_leases(leases: Iterable[SnapshotLease], wait_s: float = LEASE_WAIT_S) -> None:
+    """Close all of them, waiting for their readers no longer than ``wait_s`` in total."""
+    end = time.monotonic() + wait_s
+    for lease in leases:
+        lease.close(max(0.0, end - time.monotonic()))
 
 
 class CommittedRows:

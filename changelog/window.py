@@ -129,9 +129,12 @@ class WindowStore(WindowReads[K, V]):
     def _write(self, row_key: bytes, value: V | None) -> None:
         row, data, timestamp, headers = self._encode(value)
         self._rows.put(row_key, row)
-        self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
+        if self._groups.groups:
+            self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
         log_key = row_key[SEGMENT_BYTES:]
-        self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
+        # Without the named tuple's own constructor, which is a Python function.
+        logged = tuple.__new__(LoggedWrite, (log_key, data, timestamp, headers))
+        self._writes.add(log_key, logged)
 
     def _log_only(self, log_key: bytes, value: V | None) -> None:
         _, data, timestamp, headers = self._encode(value)

@@ -16,13 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from logstate.app_settings import check_settings
 from logstate.bound_plan import BoundPlan
 from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
-from logstate.client_config import check_user_config
 from logstate.clock import Clock, SystemClock
 from logstate.error_handlers import ErrorHandlers
-from logstate.errors import ConfigError, StoreUnavailableError
+from logstate.errors import LogstateError, StoreUnavailableError
 from logstate.global_stores import GlobalStores
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
@@ -77,6 +77,11 @@ class Application:
         StateDirectoryError: the directory is not writable, or another process uses it.
     """
 
+    _thread: threading.Thread | None = None
+    _failure: BaseException | None = None
+    _has_begun = False
+    _is_finished = False
+
     def __init__(
         self,
         topology: Topology,
@@ -101,18 +106,22 @@ class Application:
         clock: Clock | None = None,
     ) -> None:
         self._kafka = dict(kafka or {})
-        _check(
+        check_settings(
             topology,
             bootstrap=bootstrap,
             guarantee=guarantee,
             commit_interval=commit_interval,
             checkpoint_interval=checkpoint_interval,
+            offset_reset=offset_reset,
+            changelog_writes=changelog_writes,
+            group_protocol=group_protocol,
             kafka=self._kafka,
         )
         self.topology = topology
         self.application_id = application_id
         self.bootstrap = bootstrap
         self._clock = clock or SystemClock()
+        self._cluster = cluster or self._kafka_cluster(group_protocol)
         self._directory = StateDirectory(state_dir, application_id, slot=slot)
         self._metrics = Metrics()
         self._observer = WorkerObserver(self._metrics, self._clock.monotonic_ms)
@@ -132,11 +141,7 @@ class Application:
         self.transactional_id = config.transactional_id
         self._config = config
         self._error_handlers = error_handlers
-        self._cluster = cluster or self._kafka_cluster(group_protocol)
         self._worker = self._new_worker(restore_listener)
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
-        self._is_finished = False
 
     def __repr__(self) -> str:
         return (
@@ -151,6 +156,7 @@ class Application:
 
         Everything processed is committed before it returns. Raises what stopped the worker.
         """
+        self._begin()
         previous: dict[signal.Signals, Any] = {}
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,25 +171,30 @@ class Application:
     def start(self, *, timeout: timedelta = timedelta(seconds=60)) -> Self:
         """Run in a thread of its own; returns when the group was joined.
 
-        Raises what made the start fail: unreachable brokers, missing topics, wrong counts.
+        Raises what made the start fail: unreachable brokers, missing topics, wrong counts; or
+        TimeoutError, and the application stops, if it takes longer than ``timeout``.
         """
+        self._begin()
         self._thread = threading.Thread(
             target=self._run_worker, name=f"logstate-{self.application_id}", daemon=True
         )
         self._thread.start()
         with self._observer.changed:
-            self._observer.changed.wait_for(
+            is_decided = self._observer.changed.wait_for(
                 lambda: self._observer.is_started or self._is_finished, timeout.total_seconds()
             )
         if self._is_finished:
             self._thread.join()
         self._raise_failure()
+        if not is_decided:
+            self.stop()
+            raise TimeoutError(f"the application did not start within {timeout}; it is stopped")
         return self
 
     def wait_until_running(self, timeout: timedelta = timedelta(seconds=60)) -> None:
         """Wait until at least one task runs and none is being restored.
 
-        Raises TimeoutError, or what stopped the worker meanwhile.
+        Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended.
         """
 
         def is_running() -> bool:
@@ -195,6 +206,8 @@ class Application:
         with self._observer.changed:
             reached = self._observer.changed.wait_for(is_running, timeout.total_seconds())
         self._raise_failure()
+        if self._is_finished:
+            raise LogstateError(f"application {self.application_id!r} has ended; nothing runs")
         if not reached:
             stages = {str(t): o.stage.value for t, o in self._observer.tasks.items()}
             raise TimeoutError(f"not running after {timeout}: tasks are {stages or 'not assigned'}")
@@ -214,6 +227,7 @@ class Application:
             self._thread.join(timeout.total_seconds())
             if self._thread.is_alive():
                 raise TimeoutError(f"the worker did not end within {timeout}")
+        self._has_begun = True  # too late for a start
         self._directory.close()
         self._raise_failure()
 
@@ -272,6 +286,14 @@ class Application:
         return {str(t): o.stage.value for t, o in self._observer.tasks.items()}
 
     # ------------------------------------------------------------------ pieces
+
+    def _begin(self) -> None:
+        if self._has_begun:
+            raise LogstateError(
+                f"application {self.application_id!r} was started already; an Application runs"
+                " once: make a new one"
+            )
+        self._has_begun = True
 
     def _raise_failure(self) -> None:
         """Raise what stopped the worker, once."""
@@ -341,33 +363,3 @@ class Application:
             client_id=self.application_id,
             group_protocol=group_protocol,
         )
-
-
-def _check(
-    topology: object,
-    *,
-    bootstrap: str,
-    guarantee: str,
-    commit_interval: timedelta,
-    checkpoint_interval: timedelta,
-    kafka: Mapping[str, Any],
-) -> None:
-    problems: list[str] = []
-    if not isinstance(topology, Topology):
-        problems.append(
-            f"topology must be what StreamsBuilder.build() returns; got {type(topology).__name__}"
-        )
-    if not bootstrap:
-        problems.append("bootstrap is empty; give the brokers as 'host:port,host:port'")
-    if guarantee not in ("exactly_once", "at_least_once"):
-        problems.append(f"guarantee must be 'exactly_once' or 'at_least_once'; got {guarantee!r}")
-    if commit_interval < _MS:
-        problems.append(f"commit_interval must be at least 1 ms; got {commit_interval}")
-    if checkpoint_interval < timedelta(0):
-        problems.append(f"checkpoint_interval must not be negative; got {checkpoint_interval}")
-    try:
-        check_user_config(kafka)
-    except ConfigError as exc:
-        problems.extend(exc.problems)
-    if problems:
-        raise ConfigError(problems)

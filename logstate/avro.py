@@ -39,6 +39,7 @@ from logstate.avro_schema import (
     schema_and_text,
     schema_name,
 )
+from logstate.avro_varints import varint_check
 from logstate.errors import RegistryError, SerdeError
 from logstate.immutability import is_immutable
 from logstate.schema_ids import SchemaIds, UnknownSchemaError
@@ -313,6 +314,7 @@ def _reader(
     fast, safe = fastavro.schemaless_reader, read_in_python
     max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
     unconverted = type_ in (dict, Any)
+    check_varints, check_int32 = varint_check(writer), int32_check(into or writer)
 
     def deserialize(data: bytes) -> Any:
         source = io.BytesIO(data)
@@ -330,6 +332,9 @@ def _reader(
                 f"Avro {schema_name(writer)}{name} ends after {source.tell()} of {len(data)} "
                 "bytes: the record was written with another schema."
             )
+        check_varints(data, start)
+        if check_int32 is not None:
+            check_int32(value, schema_name(into or writer))
         return value if unconverted else msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
 
     return deserialize

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from logstate.errors import TopicError
 from logstate.records import TaskId, TopicPartition
@@ -77,7 +78,7 @@ class BoundPlan:
             return None
         return spec.source_topic or f"{self.application_id}-{spec.name}-changelog"
 
-    @property
+    @cached_property
     def repartition_topics(self) -> frozenset[str]:
         """Internal topics that are both written and read, and purged after commits."""
         return frozenset(

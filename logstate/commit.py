@@ -19,6 +19,7 @@ in the transaction. ``at_least_once`` only sends OUTPUTS through a plain produce
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from logstate.bound_plan import BoundPlan
@@ -33,6 +34,9 @@ from logstate.transaction import Transactions
 #: event time 0 would be replaced by the current time on its way through the client
 _NO_TIMESTAMP = -1
 _ONE_MS = 1
+#: fields of a record by number: by name they cost twice as much, and this runs for every record
+_topic_of = itemgetter(0)
+_TIMESTAMP = ProducedRecord._fields.index("timestamp")
 
 
 class CommitReport(NamedTuple):
@@ -67,13 +71,18 @@ class Committer:
         """Send outputs early, so that they travel while processing goes on."""
         if not records:
             return
-        wired = [self._wired(r) for r in records]
+        wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
         if self._outputs is None:
             yield from self._transactions.produce(wired)
             return
-        internal = [r for r in wired if self._plan.is_internal(r.topic)]
-        yield from self._transactions.produce(internal)
-        external = [r for r in wired if not self._plan.is_internal(r.topic)]
+        # Asked once per topic, not per record: mostly there is just the one.
+        topics = set(map(_topic_of, wired))
+        internal_topics = {topic for topic in topics if self._plan.is_internal(topic)}
+        external = wired
+        if internal_topics:
+            internal = [r for r in wired if r[0] in internal_topics]
+            yield from self._transactions.produce(internal)
+            external = [r for r in wired if r[0] not in internal_topics]
         if external:
             yield Step("produce_plain", self._outputs.produce, (external,))
 
@@ -125,17 +134,28 @@ class Committer:
 
     def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedRecord]]:
         by_store: dict[str, list[ProducedRecord]] = {}
-        partition = commit.task_id.partition
+        partition, new = commit.task_id.partition, tuple.__new__
         for store, writes in commit.generation.writes.items():
             spec = self._plan.topology.stores[store]
             topic = self._plan.changelog_topic(spec)
             if topic is None or spec.source_topic is not None or not writes:
                 continue
-            records = by_store[store] = []
-            for key, value, timestamp, headers in writes:
-                # None means "stamp it yourself", which is what 0 says to the client.
-                wire = 0 if timestamp is None else timestamp or _NO_TIMESTAMP
-                records.append(ProducedRecord(topic, partition, key, value, wire, headers))
+            by_store[store] = [
+                # Without ProducedRecord's own constructor, which is a Python function. A timestamp
+                # of None means "stamp it yourself", which is what 0 says to the client.
+                new(
+                    ProducedRecord,
+                    (
+                        topic,
+                        partition,
+                        key,
+                        value,
+                        0 if timestamp is None else timestamp or _NO_TIMESTAMP,
+                        headers,
+                    ),
+                )
+                for key, value, timestamp, headers in writes
+            ]
         return by_store
 
     def _wired(self, record: ProducedRecord) -> ProducedRecord:

@@ -51,10 +51,9 @@ class JsonSerde(Serde[T]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
-        checked_class = self.type if _is_record_class(self.type) else None
-        if self._may_hold_nan:
-            encode = _refusing_nan(encode)
-        return encode if checked_class is None else _refusing_others(encode, checked_class)
+        if not _is_record_class(self.type):
+            return _refusing_nan(encode) if self._may_hold_nan else encode
+        return _refusing_others(encode, self.type, may_hold_nan=self._may_hold_nan)
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         return self._decoder.decode
@@ -92,27 +91,35 @@ def _refusing_nan(encode: Serializer[Any]) -> Serializer[Any]:
     def serialize(value: Any) -> bytes:
         data = encode(value)
         # Only what was written as null can be a NaN, so most values pay for one search only.
-        if data.find(b"null") >= 0 and _holds_nan(msgspec.to_builtins(value)):
-            raise SerdeError(
-                "The value holds NaN or an infinity, which JSON cannot express: it would be read "
-                "back as null. Use None for a missing number, or the avro or float64 serde."
-            )
+        if b"null" in data and _holds_nan(msgspec.to_builtins(value)):
+            raise _nan_error()
         return data
 
     return serialize
 
 
-def _refusing_others(encode: Serializer[Any], cls: type) -> Serializer[Any]:
+def _refusing_others(encode: Serializer[Any], cls: type, *, may_hold_nan: bool) -> Serializer[Any]:
+    # One closure for both checks: it runs once or twice per record.
     def serialize(value: Any) -> bytes:
-        if isinstance(value, cls):
-            return encode(value)
-        raise SerdeError(
-            f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
-            f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the value, "
-            "or declare the type it really returns."
-        )
+        if type(value) is not cls and not isinstance(value, cls):
+            raise SerdeError(
+                f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
+                f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the "
+                "value, or declare the type it really returns."
+            )
+        data = encode(value)
+        if may_hold_nan and b"null" in data and _holds_nan(msgspec.to_builtins(value)):
+            raise _nan_error()
+        return data
 
     return serialize
+
+
+def _nan_error() -> SerdeError:
+    return SerdeError(
+        "The value holds NaN or an infinity, which JSON cannot express: it would be read "
+        "back as null. Use None for a missing number, or the avro or float64 serde."
+    )
 
 
 def _holds_nan(value: Any) -> bool:

@@ -86,7 +86,8 @@ class QueryableStore:
         self._sub_topology = sub_topology
         self._partition_count = partition_count
         self._partition_for = partition_for
-        self._encode_key = spec.key.serializer(f"{application_id}-{spec.name}-changelog", True)
+        topic = spec.source_topic or f"{application_id}-{spec.name}-changelog"
+        self._encode_key = spec.key.serializer(topic, True)
 
     # ------------------------------------------------------------------ by key
 

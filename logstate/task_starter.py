@@ -85,6 +85,9 @@ class TaskStarter:
             # The order matters: targets are read AFTER the committed offsets.
             try:
                 yield from self._decide(owned, found)
+            except RetriableError as exc:  # no reason to disturb the tasks that run
+                _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, exc)
+                continue
             except RestoreError:
                 if not (yield from self._has_moved_on(owned, found)):
                     raise

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_store
 from logstate.topology.declared import declaration_site
 from logstate.topology.graph import TimestampExtractor
 from logstate.topology.logical import (
@@ -57,6 +58,7 @@ class AddedStores:
 
         Source: Kafka Streams' ``StreamsBuilder.addStateStore``.
         """
+        check_store(store)
         check_name(store.name, "a store")
         self.graph.add(self.graph.root, StoreLogicalNode(store))
         return self
@@ -113,6 +115,7 @@ class AddedStores:
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)
+        check_store(store)
         check_name(store.name, "a store")
         node = ProcessNode(
             node_name,
@@ -173,6 +176,7 @@ class AddedStores:
 
         Source: Kafka Streams' ``StreamsBuilder.addGlobalStore`` (KIP-99).
         """
+        check_store(store)
         check_name(store.name, "a store")
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")

@@ -11,7 +11,6 @@ from logstate.topology.declared import declaration_site
 from logstate.topology.flow import required_serde
 from logstate.topology.materialized import Materialized, materialized
 from logstate.topology.naming import check_name
-from logstate.topology.windows import Emit, SessionWindows, SlidingWindows, Windows
 
 
 def count_one(_key: Any, _value: Any, aggregate: int) -> int:
@@ -46,28 +45,3 @@ def value_serde(options: Materialized, value: Any) -> Serde[Any]:
     """The aggregate's serde: from the store's options, else from the call."""
     use = f"the value of store {options.name!r}"
     return required_serde(value if options.value is None else options.value, None, use, "value=")
-
-
-def refuse_close(emit: Emit) -> None:
-    """emit="close" is for windows."""
-    if emit not in ("update", "commit", "close"):
-        raise TopologyError(
-            f'emit must be "update", "commit" or "close", found {emit!r}.',
-            declared_at=declaration_site(),
-        )
-    if emit == "close":
-        raise TopologyError(
-            'emit="close" sends final results when a window closes, but this aggregation has no'
-            ' windows. Add .windowed_by(...), or use emit="update" or "commit".',
-            declared_at=declaration_site(),
-        )
-
-
-def check_windows(windows: object) -> None:
-    """Refuse what is no windows, join windows among it."""
-    if not isinstance(windows, Windows | SlidingWindows | SessionWindows):
-        raise TopologyError(
-            f"windowed_by takes windows, found {windows!r}. Give an object such as"
-            " TumblingWindows(size=...), SessionWindows(gap=...), or one of a subclass of Windows.",
-            declared_at=declaration_site(),
-        )

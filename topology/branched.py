@@ -84,11 +84,7 @@ class BranchedKStream(Generic[K, V]):
 
         Source: Kafka Streams' ``BranchedKStream.branch`` (KIP-418).
         """
-        if self._node.default is not None:
-            raise TopologyError(
-                f"split {self._name!r} already has its default branch, which comes last.",
-                declared_at=declaration_site(),
-            )
+        self._check_is_open()
         number = len(self._node.branches) + 1
         child = self._child_name(name, number)
         self._node.branches.append((callbacks.predicate(predicate), child))
@@ -131,6 +127,7 @@ class BranchedKStream(Generic[K, V]):
 
         Source: Kafka Streams' ``BranchedKStream.defaultBranch`` (KIP-418).
         """
+        self._check_is_open()
         child = self._child_name(name, 0)
         self._node.default = child
         self._add(child, chain)
@@ -165,6 +162,14 @@ class BranchedKStream(Generic[K, V]):
         Source: Kafka Streams' ``BranchedKStream.noDefaultBranch`` (KIP-418).
         """
         return self._branches
+
+    def _check_is_open(self) -> None:
+        if self._node.default is not None:
+            raise TopologyError(
+                f"split {self._name!r} already has its default branch, which takes all that is"
+                " left: nothing would reach another one. Call branch() before default_branch().",
+                declared_at=declaration_site(),
+            )
 
     def _child_name(self, name: str | None, number: int) -> str:
         return check_name(self._name + (str(number) if name is None else name), "a branch")

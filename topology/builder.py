@@ -8,12 +8,13 @@ from typing import Any
 
 from logstate.errors import TopologyError
 from logstate.topology.added_stores import AddedStores
+from logstate.topology.argument_checks import duration_ms
+from logstate.topology.declared import declaration_site
 from logstate.topology.input_topics import InputTopics
 from logstate.topology.logical import LogicalGraph, LogicalNode
 from logstate.topology.materialized import StoreDefaults
 from logstate.topology.optimization import optimize, rules_of
 from logstate.topology.plan import Topology, make_topology
-from logstate.topology.windows import to_ms
 
 
 class StreamsBuilder(InputTopics, AddedStores):
@@ -60,8 +61,8 @@ class StreamsBuilder(InputTopics, AddedStores):
     ) -> None:
         self.graph = LogicalGraph()
         self.defaults = StoreDefaults(in_memory_stores, store_headers)
-        self.window_emit_interval_ms = to_ms(window_emit_interval, "window_emit_interval")
-        self.outer_join_emit_interval_ms = to_ms(
+        self.window_emit_interval_ms = duration_ms(window_emit_interval, "window_emit_interval")
+        self.outer_join_emit_interval_ms = duration_ms(
             outer_join_emit_interval, "outer_join_emit_interval"
         )
         #: repartition topics that several aggregations of one named group share
@@ -101,8 +102,10 @@ class StreamsBuilder(InputTopics, AddedStores):
         if self._built is not None:
             raise TopologyError(
                 "This StreamsBuilder has already built its topology. Keep the result, or declare"
-                " the topology in a function and call that with a new builder."
+                " the topology in a function and call that with a new builder.",
+                declared_at=declaration_site(),
             )
         optimize(self.graph, rules_of(optimization))
         self._built = make_topology(self.graph.write())
+        self.graph.is_built = True
         return self._built

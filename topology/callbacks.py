@@ -120,6 +120,23 @@ def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
     return initializer(function)
 
 
+def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) -> None:
+    """Refuse a callable that cannot be called with exactly ``count`` arguments."""
+    _check_callable(what, function, (shape,))
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        raise _error(what, function, str(error), (shape,)) from error
+    except ValueError:
+        return  # it has no readable signature, but only one shape is possible
+
+
+def partitioner(function: Callable[..., Any] | None) -> None:
+    """Refuse a partitioner of another shape; None is the default one."""
+    if function is not None:
+        of_shape(function, "partitioner", "(topic, key, value, partition_count)", 4)
+
+
 def _is_required(parameter: inspect.Parameter) -> bool:
     return (
         parameter.default is parameter.empty

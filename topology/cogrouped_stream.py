@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
-from logstate.topology.aggregations import check_windows, refuse_close, required_store, value_serde
+from logstate.topology.aggregations import required_store, value_serde
+from logstate.topology.argument_checks import check_emit, check_kind, check_windows
 from logstate.topology.cogroup_shape import Aggregator, Groups, build_cogroup
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K
@@ -92,9 +93,12 @@ class CogroupedKStream(Generic[K, A]):
         Source: Kafka Streams' ``CogroupedKStream.cogroup`` (KIP-150).
         """
         function = callbacks.aggregator(aggregator)
+        check_kind(grouped, KGroupedStream, "cogroup", "a KGroupedStream", "Group it first.")
+        self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
             raise TopologyError(
-                "The same grouped stream is cogrouped twice: every record would count twice.",
+                f"The grouped stream {grouped.name!r} is cogrouped twice: each of its records would"
+                " count twice. Give it one aggregator that does both.",
                 declared_at=declaration_site(),
             )
         return CogroupedKStream((*self.groups, (grouped, function)))
@@ -148,7 +152,7 @@ class CogroupedKStream(Generic[K, A]):
 
         Source: Kafka Streams' ``CogroupedKStream.aggregate`` (KIP-150).
         """
-        refuse_close(emit)
+        check_emit(emit, None)
         first = self.groups[0][0]
         options = required_store(store, "A cogroup aggregation")
         key = first._key_serde(options.key, f"store {options.name!r}")

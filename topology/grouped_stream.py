@@ -14,12 +14,11 @@ from logstate.serdes import int64
 from logstate.topology import callbacks
 from logstate.topology.aggregations import (
     as_aggregator,
-    check_windows,
     count_one,
-    refuse_close,
     required_store,
     value_serde,
 )
+from logstate.topology.argument_checks import check_emit, check_windows
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
 from logstate.topology.grouped_flow import GroupedFlow
@@ -352,7 +351,7 @@ class KGroupedStream(GroupedFlow[K, V]):
         name: str | None,
     ) -> KTable[Any, Any]:
         options = required_store(store, "An aggregation")
-        refuse_close(emit)
+        check_emit(emit, None)
         node_name = self.builder.graph.names.named(name, prefix)
         spec = key_value_spec(
             options,

@@ -15,10 +15,10 @@ from logstate.topology import callbacks
 from logstate.topology.aggregations import (
     as_aggregator,
     count_one,
-    refuse_close,
     required_store,
     value_serde,
 )
+from logstate.topology.argument_checks import check_emit
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import Flow, K, V
 from logstate.topology.logical import ProcessorLogicalNode
@@ -278,7 +278,7 @@ class KGroupedTable(Flow[K, V]):
         name: str | None,
     ) -> KTable[Any, Any]:
         options = required_store(store, "An aggregation of a grouped table")
-        refuse_close(emit)
+        check_emit(emit, None)
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
         source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")

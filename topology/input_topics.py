@@ -130,7 +130,10 @@ class InputTopics:
         Source: Kafka Streams' ``StreamsBuilder.stream``; reset by duration: KIP-1106.
         """
         if not topics:
-            raise TopologyError("stream() needs a topic.", declared_at=declaration_site())
+            raise TopologyError(
+                "stream() needs a topic: there is nothing to read. Give one or several names.",
+                declared_at=declaration_site(),
+            )
         node_name = self.graph.names.named(name, "KSTREAM-SOURCE-")
         source = source_node(node_name, topics, key, value, timestamp_extractor, offset_reset)
         logical = SourceLogicalNode(source)
@@ -345,7 +348,8 @@ class InputTopics:
         assert options is not None
         if options.history is not None:
             raise TopologyError(
-                f"Global table {options.name!r} cannot be versioned.",
+                f"Global table {options.name!r} cannot be versioned: it is not in step with any"
+                " stream, so there is no time to read it as of. Leave out history=.",
                 declared_at=declaration_site(),
             )
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")

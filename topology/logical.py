@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
+from logstate.topology.declared import declaration_site
 from logstate.topology.graph import ProcessorNode, SinkNode, SourceNode, TableNode
 from logstate.topology.naming import Names
 from logstate.topology.plan_builder import GlobalStore, PlanBuilder
@@ -44,6 +45,8 @@ class LogicalNode:
         self.window_grace_ms: int | None = None
         #: suppress cannot take rows that are older than the latest
         self.refuses_versioned_input = False
+        #: the user's ``file:line``, where it is known
+        self.declared_at: str | None = None
         self.parents: dict[LogicalNode, None] = {}
         self.children: dict[LogicalNode, None] = {}
         self.priority = -1
@@ -98,6 +101,7 @@ class ProcessorLogicalNode(LogicalNode):
             output_versioned=output_versioned,
         )
         self.node = node
+        self.declared_at = node.declared_at
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_processor(self.node, self.parent_names())
@@ -194,6 +198,8 @@ class LogicalGraph:
         self.added: list[LogicalNode] = []
         self.copartitioned: list[set[str]] = []
         self._next_priority = 0
+        #: nothing may be declared any more
+        self.is_built = False
 
     def new_name(self, prefix: str) -> str:
         """A generated operator name."""
@@ -205,6 +211,12 @@ class LogicalGraph:
 
     def add(self, parents: LogicalNode | Sequence[LogicalNode], node: LogicalNode) -> None:
         """Put ``node`` below its parents."""
+        if self.is_built:
+            raise TopologyError(
+                f"{node.name!r} is declared after build(): the topology is finished, so it would"
+                " never run. Declare everything first, then build.",
+                declared_at=declaration_site(),
+            )
         for parent in [parents] if isinstance(parents, LogicalNode) else parents:
             parent.add_child(node)
             node.priority = self._next_priority
@@ -248,6 +260,7 @@ class LogicalGraph:
         if stuck:
             raise TopologyError(
                 f"The graph has a cycle through {', '.join(map(repr, stuck))}. Send records back"
-                " through a topic instead."
+                " through a topic instead.",
+                declared_at=declaration_site(),
             )
         return plan

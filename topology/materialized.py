@@ -15,9 +15,9 @@ from typing import Any
 from logstate.errors import TopologyError
 from logstate.serde import Serde
 from logstate.stores import StoreKind, StoreSpec
+from logstate.topology.argument_checks import duration_ms
 from logstate.topology.declared import declaration_site
 from logstate.topology.naming import check_name
-from logstate.topology.windows import to_ms
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,15 @@ def key_value_spec(
         )
     if store.history is not None and store.in_memory:
         raise TopologyError(
-            f"Store {store.name!r} is versioned and in memory: versioned stores are on disk only.",
+            f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
+            " only. Leave out one of history= and in_memory=.",
             declared_at=declaration_site(),
         )
-    history_ms = None if store.history is None else to_ms(store.history, "history")
+    history_ms = (
+        None
+        if store.history is None
+        else duration_ms(store.history, f"history of store {store.name!r}")
+    )
     return _spec(
         store, "timestamped_key_value" if history_ms is None else "versioned", key, value, defaults,
         history_ms=history_ms,
@@ -143,12 +148,12 @@ def _retention_ms(store: Materialized, needed_ms: int) -> int:
     if store.history is not None:
         raise TopologyError(
             f"Store {store.name!r} has a history, but its table is windowed: only plain tables can"
-            " be versioned.",
+            " be versioned. Use retention= to keep windows longer.",
             declared_at=declaration_site(),
         )
     if store.retention is None:
         return needed_ms
-    retention_ms = to_ms(store.retention, "retention")
+    retention_ms = duration_ms(store.retention, f"retention of store {store.name!r}")
     if retention_ms < needed_ms:
         raise TopologyError(
             f"Store {store.name!r} has a retention of {retention_ms} ms, but its windows stay open"
@@ -168,7 +173,9 @@ def _spec(
     **options: Any,
 ) -> StoreSpec:
     if store.segment_interval is not None:
-        options["segment_interval_ms"] = to_ms(store.segment_interval, "segment_interval")
+        options["segment_interval_ms"] = duration_ms(
+            store.segment_interval, f"segment_interval of store {store.name!r}", at_least=1
+        )
     in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
     in_memory = in_memory and kind != "versioned"
     return StoreSpec(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from logstate.errors import TopologyError
+from logstate.topology.declared import declaration_site
 from logstate.topology.logical import (
     LogicalGraph,
     LogicalNode,
@@ -40,7 +41,8 @@ def rules_of(optimization: str | Iterable[str]) -> frozenset[str]:
     if unknown := chosen - set(RULES):
         raise TopologyError(
             f"Unknown optimization {', '.join(sorted(unknown))}. There are 'none', 'all' and any"
-            f" set of {', '.join(RULES)}."
+            f" set of {', '.join(RULES)}.",
+            declared_at=declaration_site(),
         )
     return chosen
 
@@ -207,7 +209,8 @@ def _spread_versioned_semantics(graph: LogicalGraph) -> None:
             raise TopologyError(
                 f"suppress {node.name!r} is below a versioned table: suppression keeps only the"
                 " latest row per key, a versioned table also sends older ones. Materialise without"
-                " history= before suppressing."
+                " history= before suppressing.",
+                declared_at=node.declared_at,
             )
 
 

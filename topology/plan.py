@@ -7,7 +7,7 @@ application id in front when they are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -243,7 +243,7 @@ def _check_stores(plan: PlanBuilder) -> None:
             if store not in plan.global_stores:
                 raise TopologyError(
                     f"Operator {node.name!r} reads the global store {store!r}, which does not"
-                    " exist in this builder.",
+                    " exist in this builder. Join with a global table of the same builder.",
                     declared_at=node.declared_at,
                 )
 
@@ -261,8 +261,21 @@ def _check_partition_counts(plan: PlanBuilder) -> None:
             raise TopologyError(
                 "Repartition topics that are joined or grouped together are declared with"
                 f" different partition counts ({listed}): equal keys would not meet. Give them the"
-                " same partitions=."
+                " same partitions=.",
+                declared_at=_declared_at(plan, counts),
             )
+
+
+def _declared_at(plan: PlanBuilder, topics: Collection[str]) -> str | None:
+    """Where the last of the sinks that write these topics was declared."""
+    sites = [
+        node.declared_at
+        for node in plan.nodes.values()
+        if isinstance(node, SinkNode)
+        and isinstance(node.topic, TopicRef)
+        and node.topic.name in topics
+    ]
+    return sites[-1] if sites else None
 
 
 __all__ = [

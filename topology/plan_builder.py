@@ -93,8 +93,11 @@ class PlanBuilder:
         self.add_source(store.source)
         self._add(store.processor, (store.source.name,))
         if store.spec.name in self.stores or store.spec.name in self.global_stores:
+            known = self.stores.get(store.spec.name) or self.global_stores[store.spec.name].spec
             raise TopologyError(
-                f"There are two stores named {store.spec.name!r}. Rename one.",
+                f"There are two stores named {store.spec.name!r}; the other one is declared at"
+                f" {known.declared_at or 'elsewhere'}. Queries could not tell them apart. Rename"
+                " one.",
                 declared_at=store.spec.declared_at,
             )
         self.global_stores[store.spec.name] = store

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from logstate.serdes import serde_of
+from logstate.errors import TopologyError
 from logstate.stores import StoreKind, StoreSpec
+from logstate.topology.argument_checks import duration_ms
 from logstate.topology.declared import declaration_site
+from logstate.topology.flow import required_serde
 from logstate.topology.naming import check_name
-from logstate.topology.windows import to_ms
 
 
 def key_value_store(
@@ -157,10 +158,18 @@ def window_store(
 
     Source: Kafka Streams' ``Stores.windowStoreBuilder``.
     """
+    size_ms = duration_ms(size, "size of a window store")
+    retention_ms = duration_ms(retention, "retention of a window store")
+    if retention_ms < size_ms:
+        raise TopologyError(
+            f"Window store {name!r} has a retention of {retention_ms} ms and windows of {size_ms}"
+            " ms: a window would be gone before it is over. Raise the retention.",
+            declared_at=declaration_site(),
+        )
     return _processor_store(
         name, "timestamped_window" if timestamped else "window", key, value,
-        window_size_ms=to_ms(size, "size"),
-        retention_ms=to_ms(retention, "retention"),
+        window_size_ms=size_ms,
+        retention_ms=retention_ms,
         segment_interval_ms=_optional_ms(segment_interval),
         retain_duplicates=retain_duplicates, in_memory=in_memory, is_logged=logged,
     )  # fmt: skip
@@ -217,7 +226,7 @@ def session_store(
     """
     return _processor_store(
         name, "session", key, value,
-        retention_ms=to_ms(retention, "retention"),
+        retention_ms=duration_ms(retention, "retention of a session store"),
         segment_interval_ms=_optional_ms(segment_interval),
         in_memory=in_memory, is_logged=logged,
     )  # fmt: skip
@@ -270,14 +279,14 @@ def versioned_store(
     """
     return _processor_store(
         name, "versioned", key, value,
-        history_ms=to_ms(history, "history"),
+        history_ms=duration_ms(history, "history of a versioned store"),
         segment_interval_ms=_optional_ms(segment_interval),
         is_logged=logged,
     )  # fmt: skip
 
 
 def _optional_ms(duration: timedelta | None) -> int | None:
-    return None if duration is None else to_ms(duration, "segment_interval")
+    return None if duration is None else duration_ms(duration, "segment_interval", at_least=1)
 
 
 def _processor_store(name: str, kind: StoreKind, key: Any, value: Any, **options: Any) -> StoreSpec:
@@ -285,8 +294,8 @@ def _processor_store(name: str, kind: StoreKind, key: Any, value: Any, **options
     return StoreSpec(
         name=name,
         kind=kind,
-        key=serde_of(key, what=f"the key of store {name!r}"),
-        value=serde_of(value, what=f"the value of store {name!r}"),
+        key=required_serde(key, None, f"the key of store {name!r}", "key"),
+        value=required_serde(value, None, f"the value of store {name!r}", "value"),
         declared_at=declaration_site(),
         **options,
     )

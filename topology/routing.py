@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_kind
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
 from logstate.topology.logical import ProcessorLogicalNode
@@ -204,6 +205,7 @@ class RoutingOperators(StreamFlow[K, V]):
         return self._below(node, keeps_key=True, keeps_value=True)
 
     def _merge_one(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
+        check_kind(other, StreamFlow, "merge", "KStreams", "Make a table one by to_stream().")
         self._check_same_builder(other, "merge")
         node_name = self.builder.graph.names.named(name, "KSTREAM-MERGE-")
         node = PassThroughNode(node_name, declared_at=declaration_site())

@@ -12,6 +12,7 @@ from logstate.serdes import SessionWindowedSerde, int64
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.aggregations import as_aggregator, count_one, required_store, value_serde
+from logstate.topology.argument_checks import check_emit
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
 from logstate.topology.grouped_stream import KGroupedStream
@@ -19,7 +20,6 @@ from logstate.topology.materialized import Materialized, session_spec
 from logstate.topology.operators.session_aggregate import SessionAggregateNode
 from logstate.topology.options import AggregateOptions
 from logstate.topology.table import KTable
-from logstate.topology.time_windowed_stream import check_emit
 from logstate.topology.windows import Emit, SessionWindows
 
 A = TypeVar("A")

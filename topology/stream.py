@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_count
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V, optional_serde
 from logstate.topology.graph import Partitioner, SinkNode, TopicChooser, TopicRef
@@ -104,6 +106,9 @@ class KStream(
         Source: Kafka Streams' ``KStream.to``; chosen topics: KIP-303; several partitions or none:
         KIP-873.
         """
+        if not isinstance(topic, str):
+            callbacks.of_shape(topic, "topic chooser", "(key, value, metadata)", 3)
+        callbacks.partitioner(partitioner)
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
         use = f"topic {topic!r}" if isinstance(topic, str) else f"the topics of sink {node_name!r}"
         sink = SinkNode(
@@ -245,6 +250,8 @@ class KStream(
         Source: Kafka Streams' ``KStream.repartition`` (KIP-221).
         """
         prefix = required_name(name, "A repartition", "its topic is named after it", 'name="..."')
+        check_count(partitions, "partitions of a repartition")
+        callbacks.partitioner(partitioner)
         use = f"repartition topic {prefix!r}"
         topic = repartition_topic(self.builder.graph, prefix)
         node = RepartitionLogicalNode(

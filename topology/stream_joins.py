@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from logstate.errors import TopologyError
+from logstate.topology.argument_checks import check_join_windows, check_options
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import Flow, K, V
 from logstate.topology.global_table import GlobalKTable
@@ -349,19 +350,19 @@ class JoinOperators(Flow[K, V]):
     def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:
         options = {name: given for name, given in options.items() if given is not None}
         if isinstance(other, KTable):
-            _only(options, {"grace", "key", "value", "name"}, "a stream-table join")
+            check_options(options, {"grace", "key", "value", "name"}, "a stream-table join")
             self._check_same_builder(other, "join")
             return join_table(self, other, joiner, is_left=kind == "left", **options)
         if isinstance(other, GlobalKTable):
-            _only(options, {"key_mapper", "name"}, "a stream-global-table join")
+            check_options(options, {"key_mapper", "name"}, "a stream-global-table join")
             return join_global_table(self, other, joiner, is_left=kind == "left", **options)
         if not isinstance(other, JoinOperators):
             raise TopologyError(
-                f"A stream cannot be joined with {other!r}: expected a KStream, KTable or"
-                " GlobalKTable.",
+                f"A stream is joined with a KStream, KTable or GlobalKTable, found {other!r}. Read"
+                " it from a topic first, or aggregate it.",
                 declared_at=declaration_site(),
             )
-        _only(
+        check_options(
             options,
             {"windows", "store", "key", "value", "other_value", "name"},
             "a stream-stream join",
@@ -373,16 +374,9 @@ class JoinOperators(Flow[K, V]):
                 " or join with a table.",
                 declared_at=declaration_site(),
             )
+        check_join_windows(options["windows"])
         self._check_same_builder(other, "join")
         from logstate.topology.stream_stream_join import StreamStreamJoin
 
         options["store"] = materialized(options.get("store"))
         return StreamStreamJoin(self, other, joiner, kind=kind, **options).build()
-
-
-def _only(options: dict[str, Any], known: set[str], what: str) -> None:
-    if unknown := sorted(options.keys() - known):
-        raise TopologyError(
-            f"{what} has no option {', '.join(unknown)}; it takes {', '.join(sorted(known))}.",
-            declared_at=declaration_site(),
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.argument_checks import duration_ms
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import Flow
 from logstate.topology.global_table import GlobalKTable
@@ -17,7 +18,6 @@ from logstate.topology.logical import ProcessorLogicalNode
 from logstate.topology.naming import required_name
 from logstate.topology.operators.global_table_join import GlobalTableJoinNode
 from logstate.topology.operators.stream_table_join import StreamTableJoinNode
-from logstate.topology.windows import to_ms
 
 if TYPE_CHECKING:
     from logstate.topology.stream import KStream
@@ -122,7 +122,7 @@ def _grace_ms(grace: timedelta, table: KTable[Any, Any], name: str | None) -> in
     required_name(
         name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
     )
-    grace_ms = to_ms(grace, "grace")
+    grace_ms = duration_ms(grace, "grace of a stream-table join")
     if not table.node.is_versioned():
         raise TopologyError(
             f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
@@ -148,6 +148,6 @@ def _buffer(stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value
         kind="join_buffer",
         key=stream._key_serde(key, f"the buffer of join {name!r}"),
         value=stream._value_serde(value, f"the buffer of join {name!r}"),
-        grace_ms=to_ms(grace, "grace"),
+        grace_ms=duration_ms(grace, "grace"),
         declared_at=declaration_site(),
     )

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Literal
 
 from logstate.errors import TopologyError
+from logstate.topology.argument_checks import check_count, duration_ms
 from logstate.topology.declared import declaration_site
 from logstate.topology.logical import LogicalNode
-from logstate.topology.windows import to_ms
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,13 @@ def until_window_closes(
     Returns:
         The condition for ``KTable.suppress``.
 
+    Raises:
+        TopologyError: a maximum below 1.
+
     Source: Kafka Streams' ``Suppressed.untilWindowCloses`` (KIP-328).
     """
+    check_count(max_records, "max_records of suppress")
+    check_count(max_bytes, "max_bytes of suppress")
     return Suppressed("window_closes", None, max_records, max_bytes, logged)
 
 
@@ -107,12 +112,15 @@ def until_time_limit(
         The condition for ``KTable.suppress``.
 
     Raises:
-        TopologyError: the limit is no timedelta in whole milliseconds.
+        TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
+            below 1.
 
     Source: Kafka Streams' ``Suppressed.untilTimeLimit`` (KIP-328).
     """
+    check_count(max_records, "max_records of suppress")
+    check_count(max_bytes, "max_bytes of suppress")
     return Suppressed(
-        "time_limit", to_ms(limit, "limit of suppress"), max_records, max_bytes, logged
+        "time_limit", duration_ms(limit, "limit of suppress"), max_records, max_bytes, logged
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_kind
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V, optional_serde
 from logstate.topology.graph import TableNode
@@ -238,6 +239,8 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
 
         Source: Kafka Streams' ``KTable.suppress`` (KIP-328).
         """
+        choice = "until_window_closes() or until_time_limit(...)"
+        check_kind(condition, Suppressed, "suppress", choice, "It says what to wait for.")
         buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
         wait_ms = condition.limit_ms
         if wait_ms is None:

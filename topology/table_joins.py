@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_kind, check_options
 from logstate.topology.flow import Flow, K, V
 from logstate.topology.graph import Partitioner
 from logstate.topology.materialized import Materialized
@@ -13,6 +14,8 @@ from logstate.topology.options import TableJoinOptions
 
 if TYPE_CHECKING:
     from logstate.topology.table import KTable
+
+_OPTIONS = set(TableJoinOptions.__annotations__)
 
 V2 = TypeVar("V2")
 R = TypeVar("R")
@@ -109,6 +112,7 @@ class TableJoinOperators(Flow[K, V]):
 
         Source: Kafka Streams' ``KTable.join``; by foreign key: KIP-213, KIP-775, KIP-1104.
         """
+        check_options(dict(options), _OPTIONS, "a table join")
         return self._join("inner", other, joiner, **options)
 
     @overload
@@ -172,6 +176,7 @@ class TableJoinOperators(Flow[K, V]):
 
         Source: Kafka Streams' ``KTable.leftJoin``; by foreign key: KIP-213.
         """
+        check_options(dict(options), _OPTIONS, "a table join")
         return self._join("left", other, joiner, **options)
 
     @overload
@@ -263,7 +268,11 @@ class TableJoinOperators(Flow[K, V]):
         from logstate.topology import table_table_join as build
 
         function = callbacks.joiner(joiner)
+        hint = "Make a stream one by to_table(); a stream can join a table the other way round."
+        check_kind(other, TableJoinOperators, "A table join", "a KTable", hint)
         self._check_same_builder(other, "join")
+        callbacks.partitioner(partitioner)
+        callbacks.partitioner(other_partitioner)
         this: Any = self
         if foreign_key is None:
             return build.join_tables(

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from logstate.errors import TopologyError
 from logstate.records import Windowed
 from logstate.serde import Serde
 from logstate.serdes import WindowedSerde, int64
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.aggregations import as_aggregator, count_one, required_store, value_serde
+from logstate.topology.argument_checks import check_emit
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K, V
 from logstate.topology.graph import TableNode
@@ -26,7 +26,7 @@ from logstate.topology.operators.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.window_aggregate import WindowAggregateNode
 from logstate.topology.options import AggregateOptions
 from logstate.topology.table import KTable
-from logstate.topology.windows import Emit, SlidingWindows, UnlimitedWindows, Windows
+from logstate.topology.windows import Emit, SlidingWindows, Windows
 
 A = TypeVar("A")
 
@@ -265,21 +265,6 @@ class TimeWindowedKStream(Generic[K, V]):
         )
         return grouped._table_of(
             node, spec, key=windowed_key(self.windows, key), grace_ms=self.windows.grace_ms
-        )
-
-
-def check_emit(emit: Emit, windows: object) -> None:
-    """Refuse what does not exist."""
-    if emit not in ("update", "commit", "close"):
-        raise TopologyError(
-            f'emit must be "update", "commit" or "close", found {emit!r}.',
-            declared_at=declaration_site(),
-        )
-    if emit == "close" and isinstance(windows, UnlimitedWindows):
-        raise TopologyError(
-            'emit="close" cannot be used with UnlimitedWindows: they never close. Use "update" or'
-            ' "commit".',
-            declared_at=declaration_site(),
         )
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
+from logstate.topology import callbacks
+from logstate.topology.argument_checks import check_offset_reset
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import required_serde
 from logstate.topology.graph import SourceNode, TimestampExtractor, TopicRef
@@ -15,7 +16,6 @@ from logstate.topology.materialized import Materialized, StoreDefaults, key_valu
 from logstate.topology.naming import check_name
 
 OffsetReset = str | timedelta
-_RESETS = ("earliest", "latest", "none")
 
 
 def source_node(
@@ -28,12 +28,10 @@ def source_node(
 ) -> SourceNode:
     """The source of some topics, checked."""
     listed = ", ".join(map(repr, topics))
-    if isinstance(offset_reset, str) and offset_reset not in _RESETS:
-        raise TopologyError(
-            f"offset_reset must be one of {', '.join(_RESETS)} or a timedelta, found"
-            f" {offset_reset!r}.",
-            declared_at=declaration_site(),
-        )
+    check_offset_reset(offset_reset)
+    if timestamp_extractor is not None:
+        shape = "(key, value, record_timestamp, partition_time)"
+        callbacks.of_shape(timestamp_extractor, "timestamp extractor", shape, 4)
     return SourceNode(
         name,
         tuple(TopicRef(check_name(topic, "a topic")) for topic in dict.fromkeys(topics)),

@@ -12,6 +12,7 @@ from logstate.serdes import SessionWindowedSerde
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.aggregations import required_store
+from logstate.topology.argument_checks import check_emit
 from logstate.topology.cogroup_shape import Aggregator, Groups, build_cogroup
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import K
@@ -22,7 +23,6 @@ from logstate.topology.operators.session_aggregate import SessionAggregateNode
 from logstate.topology.session_windowed_stream import session_store_spec
 from logstate.topology.table import KTable
 from logstate.topology.time_windowed_stream import (
-    check_emit,
     time_window_node,
     time_window_store,
     windowed_key,
@@ -118,7 +118,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
             return self._sessions(first, options, key, start, merger, value, emit, name)
         if merger is not None:
             raise TopologyError(
-                "merger is for session windows: other windows never merge.",
+                f"merger is for session windows, found {self.windows!r}: other windows never merge."
+                " Leave it out.",
                 declared_at=declaration_site(),
             )
         windows = self.windows
@@ -151,7 +152,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
         assert isinstance(windows, SessionWindows)
         if merger is None:
             raise TopologyError(
-                "Sessions can grow together, so their aggregation needs a merger(a, b).",
+                "A session aggregation needs a merger: sessions can grow together, and only you"
+                " know how their aggregates unite. Give merger(a, b) after the initializer.",
                 declared_at=declaration_site(),
             )
         merge = callbacks.merger(merger)

@@ -37,7 +37,7 @@ def to_ms(duration: timedelta, what: str) -> int:
     if duration % _MILLISECOND:
         raise TopologyError(
             f"{what} is {duration}, which is no whole number of milliseconds: event time has"
-            " millisecond resolution.",
+            " millisecond resolution. Round it.",
             declared_at=declaration_site(),
         )
     return duration // _MILLISECOND
@@ -47,7 +47,7 @@ def _checked(duration: timedelta, what: str, *, at_least: int) -> int:
     ms = to_ms(duration, what)
     if ms < at_least:
         raise TopologyError(
-            f"{what} must be at least {at_least} ms, found {ms} ms.",
+            f"{what} must be at least {at_least} ms, found {ms} ms. Give a longer timedelta.",
             declared_at=declaration_site(),
         )
     return ms
@@ -207,7 +207,8 @@ class UnlimitedWindows(Windows):
     def __init__(self, *, start_ms: int = 0) -> None:
         if start_ms < 0:
             raise TopologyError(
-                f"start_ms must not be negative, found {start_ms}.", declared_at=declaration_site()
+                f"start_ms must not be negative, found {start_ms}: event time begins at 0.",
+                declared_at=declaration_site(),
             )
         self.start_ms = start_ms
         self.size_ms = 2**63 - 1
@@ -319,7 +320,7 @@ class JoinWindows:
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 f"before {self.before_ms} ms + after {self.after_ms} ms is negative: no record can"
-                " match.",
+                " match. Give spans whose sum is at least 0.",
                 declared_at=declaration_site(),
             )
 

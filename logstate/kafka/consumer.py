@@ -39,16 +39,20 @@ def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
             return polled
         messages = [first, *consumer.consume(max_records - 1, 0)]
     groups: dict[Any, list[Any]] = {}
+    # Records of a partition come in runs: the group is looked up where one begins.
+    topic: str | None = None
+    partition: int | None = None
+    append: Callable[[Any], None] = messages.append
     for message in messages:
         error = message.error()
-        where: Any = (message.topic(), message.partition())
-        if error is None:
-            group = groups.get(where)
-            if group is None:
-                group = groups[TopicPartition(*where)] = []
-            group.append(message)
-        else:
-            _sort_error(polled, error, where, message.offset())
+        if error is not None:
+            _sort_error(polled, error, (message.topic(), message.partition()), message.offset())
+            continue
+        if message.partition() != partition or message.topic() != topic:
+            topic, partition = message.topic(), message.partition()
+            where = TopicPartition(topic or "", partition or 0)
+            append = groups.setdefault(where, []).append
+        append(message)
     polled.records = groups
     return polled
 

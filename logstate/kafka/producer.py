@@ -40,16 +40,22 @@ class Partitioner:
         self._counts: dict[str, tuple[int, float]] = {}
         self._cache: dict[str, dict[bytes, int]] = {}
 
+    def known(self, topic: str) -> Mapping[bytes, int]:
+        """Partitions of keys of the topic; valid until the next ``partition_for``.
+
+        Looks the partition count up again if it is old, and forgets all where it has changed.
+        """
+        cache = self._cache.setdefault(topic, {})
+        self._count(topic, cache)
+        return cache
+
     def partition_for(self, topic: str, key: bytes) -> int:
-        cache = self._cache.get(topic)
-        if cache is None:
-            cache = self._cache[topic] = {}
-        partition = cache.get(key)
-        if partition is None or self._counts[topic][1] < time.monotonic():
-            partition = murmur2_partition(key, self._count(topic, cache))
-            if len(cache) >= _CACHED_KEYS:
-                cache.clear()
-            cache[key] = partition
+        """The partition of a key that is not known yet."""
+        cache = self._cache.setdefault(topic, {})
+        partition = murmur2_partition(key, self._count(topic, cache))
+        if len(cache) >= _CACHED_KEYS:
+            cache.clear()
+        cache[key] = partition
         return partition
 
     def _count(self, topic: str, cache: dict[bytes, int]) -> int:
@@ -82,23 +88,45 @@ class KafkaPlainProducer:
 
     def produce(self, records: Sequence[ProducedRecord]) -> None:
         produce = self._producer.produce
+        partition_for = self._partitioner.partition_for
         tracked = _last_per_partition(records)
-        on_delivery = self._on_delivery
+        current: str | None = None
+        known: Mapping[bytes, int] = {}
         for i, (topic, partition, key, value, timestamp, headers) in enumerate(records):
             if partition is None:
-                partition = -1 if key is None else self._partitioner.partition_for(topic, key)
-            extra: dict[str, Any] = {} if headers is None else {"headers": headers}
-            if i in tracked:
-                extra["on_delivery"] = on_delivery
-            while True:
+                if key is None:
+                    partition = -1
+                else:
+                    if topic != current:
+                        current, known = topic, self._partitioner.known(topic)
+                    partition = known.get(key)
+                    if partition is None:
+                        partition = partition_for(topic, key)
+            if headers is None and i not in tracked:
                 try:
-                    produce(topic, value, key, partition, timestamp=timestamp, **extra)
-                    break
-                except BufferError:  # the local queue is full: wait for deliveries
-                    self._serve(0.05)
+                    produce(topic, value, key, partition, timestamp=timestamp)
+                except BufferError:  # the local queue is full
+                    self._produce_one(records[i], partition, is_tracked=False)
                 except KafkaException as exc:
                     raise translated(exc, f"producing to {topic!r}") from exc
+            else:
+                self._produce_one(records[i], partition, is_tracked=i in tracked)
         self._serve(0)
+
+    def _produce_one(self, record: ProducedRecord, partition: int, *, is_tracked: bool) -> None:
+        """Produce with all there may be; waits while the queue is full."""
+        topic, _, key, value, timestamp, headers = record
+        extra: dict[str, Any] = {} if headers is None else {"headers": headers}
+        if is_tracked:
+            extra["on_delivery"] = self._on_delivery
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, timestamp=timestamp, **extra)
+                return
+            except BufferError:  # wait for deliveries
+                self._serve(0.05)
+            except KafkaException as exc:
+                raise translated(exc, f"producing to {topic!r}") from exc
 
     def flush(self) -> dict[TopicPartition, int]:
         try:
@@ -151,9 +179,16 @@ class KafkaPlainProducer:
 def _last_per_partition(records: Sequence[ProducedRecord]) -> set[int]:
     """Indices of the last record per EXPLICIT partition: only those need a delivery report."""
     last: dict[tuple[str, int], int] = {}
+    topic: str | None = None
+    partition: int | None = None
     for i, record in enumerate(records):
-        if record[1] is not None:
-            last[record[0], record[1]] = i
+        # Changelog records come in runs: what is noted is the end of each.
+        if record[1] != partition or record[0] != topic:
+            if topic is not None and partition is not None:
+                last[topic, partition] = i - 1
+            topic, partition = record[0], record[1]
+    if topic is not None and partition is not None:
+        last[topic, partition] = len(records) - 1
     return set(last.values())
 
 

@@ -330,10 +330,11 @@ class TopologyTestDriver:
         self._globals = [self._new_global(sub) for sub in self.topology.global_sub_topologies]
         self._global_by_topic = {t: task for task in self._globals for t in task.source_topics}
         for topic, task in self._global_by_topic.items():
-            for offset, (_, _, *content) in enumerate(self._log.inputs.get(topic, ())):
-                task.add_records(
-                    TopicPartition(topic, 0), [StoredRecord(topic, 0, offset, *content)]
+            for offset, one in enumerate(self._log.inputs.get(topic, ())):
+                stored = StoredRecord(
+                    topic, 0, offset, one.key, one.value, one.timestamp, one.headers
                 )
+                task.add_records(TopicPartition(topic, 0), [stored])
                 _follow(task)
 
     def _new_global(self, sub_topology: SubTopology) -> Task:

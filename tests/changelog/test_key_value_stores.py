@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,18 @@ from logstate.stores import StoreKind, StoreSpec, ValueAndTimestamp
 from tests.changelog.store_bench import MEDIA, StoreBench
 
 
-def spec_of(kind: StoreKind = "key_value", **options: Any) -> StoreSpec:
-    return StoreSpec("counts", kind, serdes.string, serdes.int64, **options)
+class Total(msgspec.Struct, frozen=True):
+    count: int
+    sum: float
+
+
+TOTAL = serdes.json_of(Total)
+
+
+def spec_of(
+    kind: StoreKind = "key_value", value: serdes.Serde[Any] = serdes.int64, **options: Any
+) -> StoreSpec:
+    return StoreSpec("counts", kind, serdes.string, value, **options)
 
 
 @pytest.fixture(params=MEDIA)
@@ -227,7 +238,10 @@ class DictModel:
 def run_step(bench: StoreBench, model: DictModel, step: str, *arguments: Any) -> None:
     if bench.spec.kind == "timestamped_key_value" and step.startswith("put"):
         key, value = arguments
-        arguments = (key, None if value is None else ValueAndTimestamp(value, 10 + value))
+        kept: Any = None
+        if value is not None:
+            kept = value if bench.spec.value is serdes.int64 else Total(value, value / 2)
+        arguments = (key, None if value is None else ValueAndTimestamp(kept, 10 + value))
     result = getattr(bench.store, step)(*arguments)
     expected = getattr(model, step)(*arguments)
     assert (list(result) if isinstance(expected, list) else result) == expected
@@ -265,15 +279,26 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
     bench.close()
 
 
-@pytest.mark.parametrize("kind", ["key_value", "timestamped_key_value"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("key_value", serdes.int64),
+        ("timestamped_key_value", serdes.int64),
+        ("timestamped_key_value", TOTAL),
+    ],
+)
 @pytest.mark.parametrize("with_headers", [False, True])
 @pytest.mark.parametrize("medium", MEDIA)
 @settings(max_examples=30, deadline=None)
 @given(steps=STEPS)
 def test_any_steps_leave_what_a_dict_would_hold_and_the_log_restores_it(
-    kind: StoreKind, with_headers: bool, medium: str, steps: list[tuple[Any, ...]]
+    kind: StoreKind,
+    value: serdes.Serde[Any],
+    with_headers: bool,
+    medium: str,
+    steps: list[tuple[Any, ...]],
 ) -> None:
-    spec = spec_of(kind, with_headers=with_headers)
+    spec = spec_of(kind, value, with_headers=with_headers)
     if medium == "memory":
         steps = [step for step in steps if step[0] != "reopen"]
         run_steps(StoreBench(spec), steps)

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,8 @@ from logstate.changelog.backend import StoreBackend
 from logstate.changelog.memory import MemoryBackend, MemorySnapshot
 from logstate.changelog.rocks import RocksBackend
 from logstate.changelog.state import TaskState
-from logstate.changelog.view import CommittedRows, SnapshotLease, StateView
+from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
+from logstate.clock import SystemClock
 from logstate.errors import StoreError, StoreUnavailableError
 from logstate.processing import TaskContext
 from logstate.stores import StoreSpec
@@ -115,6 +117,18 @@ def test_a_reader_that_stays_too_long_gets_an_error_not_a_short_answer(
             held.get(b"a")
 
 
+def test_several_leases_are_waited_for_together_not_one_after_the_other(
+    snapshot: MemorySnapshot,
+) -> None:
+    leases = [SnapshotLease(snapshot) for _ in range(50)]
+    with ExitStack() as readers:
+        for lease in leases:
+            readers.enter_context(lease.read())
+        started = SystemClock().monotonic_ms()
+        close_leases(leases, 0.02)
+        assert SystemClock().monotonic_ms() - started < 500
+
+
 def _until(is_true: Callable[[], bool]) -> None:
     changed = threading.Event()
     for _ in range(2_000):
@@ -179,7 +193,7 @@ def test_a_scan_that_has_begun_goes_on_over_any_number_of_applies(state: TaskSta
 def test_a_scan_ends_with_an_error_where_the_task_was_closed_meanwhile(
     state: TaskState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SnapshotLease.close, "__defaults__", (0.01,))
+    monkeypatch.setattr(close_leases, "__defaults__", (0.01,))
     write(state, 5_000, "old")
     state.apply()
     scan = state.view.rows["a"].scan()

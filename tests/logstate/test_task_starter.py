@@ -137,6 +137,26 @@ def test_offsets_that_are_not_stable_are_asked_for_again(cluster: FakeCluster) -
     assert rig.total("transactions_aborted_total") == 0
 
 
+def test_a_question_that_fails_for_a_moment_is_asked_again_and_disturbs_nobody() -> None:
+    cluster = cluster_of({"in": 2, "out": 1})
+    rig = WorkerRig(cluster, passed()).start()
+    rig.until_running("0_0", "0_1")
+    send(cluster, *"abcd")
+    rig.turn()
+    guest = cluster.group_consumer(group_id="app", instance_id=None)
+    guest.subscribe(["in"], lambda _: None)
+    guest.poll(1, 0)
+    rig.until(lambda: len(rig.stages) == 1)
+    guest.close()
+    for call in ("start_offsets", "end_offsets"):
+        cluster.faults.add(Fault(call, RetriableError("timed out")))
+    rig.until(lambda: len(rig.stages) == 2)
+    rig.until_running("0_0", "0_1")
+    rig.commit()
+    assert rig.total("transactions_aborted_total") == 0
+    assert sorted(outputs(cluster)) == [(key, key) for key in "abcd"]
+
+
 def test_targets_are_read_after_the_committed_offsets(cluster: FakeCluster) -> None:
     """What an earlier owner had in flight when they were read lies below the target then."""
     ran(cluster, "a")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from logstate.errors import StoreError
+from logstate.errors import StoreError, TopologyError
 from logstate.processing import Cancellable, TaskContext
 from logstate.records import Headers, Record, RecordMetadata, TaskId
 from logstate.stores import StoreSpec
 from logstate.topology.blame import labelled
+from logstate.topology.declared import declaration_site
 from logstate.topology.graph import Process, ProcessorNode
 from logstate.topology.processor import Processor
 from logstate.topology.processor_context import PunctuationKind
@@ -29,6 +30,13 @@ class Connections:
 
     def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
         given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
+        for store in given:
+            if not isinstance(store, str | StoreSpec):
+                raise TopologyError(
+                    f"stores= takes names of stores, or declarations such as key_value_store(...),"
+                    f" found {store!r}. Give what the processor asks its context for.",
+                    declared_at=declaration_site(),
+                )
         self.owned = tuple(store for store in given if isinstance(store, StoreSpec))
         self.names = tuple(store.name if isinstance(store, StoreSpec) else store for store in given)
         #: all global stores, known when the plan is made: readable without connecting

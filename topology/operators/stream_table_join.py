@@ -40,6 +40,7 @@ class StreamTableJoinNode(ProcessorNode):
     ) -> Process:
         latest, as_of = self.table.value_getter(task)
         joiner = self.joiner
+        by_value: Callable[[Any, Any], Any] | None = getattr(joiner, "by_value", None)
         is_left = self.is_left
         drop = task.drop
 
@@ -54,7 +55,10 @@ class StreamTableJoinNode(ProcessorNode):
             else:
                 row = as_of(key, timestamp)
             if row is not None:
-                forward(key, joiner(key, value, row.value), timestamp, headers)
+                if by_value is not None:
+                    forward(key, by_value(value, row[0]), timestamp, headers)
+                else:
+                    forward(key, joiner(key, value, row[0]), timestamp, headers)
             elif is_left:
                 forward(key, joiner(key, value, None), timestamp, headers)
 

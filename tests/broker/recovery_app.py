@@ -1,0 +1,50 @@
+"""An application with large rows in a process of its own, for the test of recovery times.
+
+``rows`` (key, "sequence:payload") keeps the last value per key in store ``latest`` and writes the
+sequence numbers to ``seen``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app import Application
+from logstate.topology import StreamsBuilder
+from logstate.topology.plan import Topology
+
+CHECKPOINT = timedelta(seconds=2)
+COMMIT = timedelta(milliseconds=100)
+
+
+def topology(prefix: str) -> Topology:
+    """The topology; every topic carries the prefix of one test."""
+    builder = StreamsBuilder()
+    rows = builder.stream(f"{prefix}-rows", key=str, value=str)
+    latest = rows.group_by_key().reduce(lambda _, new: new, store="latest")
+    latest.to_stream().map_values(lambda row: row.partition(":")[0], value=str).to(f"{prefix}-seen")
+    return builder.build()
+
+
+def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
+    """The instance."""
+    return Application(
+        topology(prefix),
+        application_id=prefix,
+        bootstrap=bootstrap,
+        state_dir=state_dir,
+        commit_interval=COMMIT,
+        checkpoint_interval=CHECKPOINT,
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("prefix")
+    parser.add_argument("state_dir", type=Path)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    application(arguments.bootstrap, arguments.prefix, arguments.state_dir).run()

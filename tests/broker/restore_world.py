@@ -1,0 +1,105 @@
+"""The restore fixtures' world on a real broker: waiting for its housekeeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka.admin import AdminClient
+
+from logstate.kafka.cluster import KafkaCluster
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.seams import Cluster, NewTopic, TransactionalProducer
+
+_CLEANER_LIMIT_S = 60.0
+#: librdkafka settings that make a restore take many polls
+_FEW_RECORDS = {
+    "max.partition.fetch.bytes": 1,
+    "fetch.max.bytes": 1_000_000,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1,
+    "message.max.bytes": 1_000_000,
+}
+
+
+class KafkaWorld:
+    """See :class:`tests.restore_fixtures.world.World`."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.cluster = KafkaCluster(bootstrap)
+        self._rolls = 0
+        # A segment is rolled by the first record that comes after its time; what is rolled is
+        # cleaned within seconds. A tombstone or marker may go at once.
+        self.compacting = {
+            "segment.ms": "200",
+            "min.cleanable.dirty.ratio": "0.001",
+            "delete.retention.ms": "0",
+        }
+
+    def slow_cluster(self) -> Cluster:
+        return KafkaCluster(self._bootstrap, _FEW_RECORDS)
+
+    def compact(self, partition: TopicPartition, records_before: int) -> None:
+        self._roll(partition)
+        self._until(lambda: len(self._offsets(partition)) < records_before)
+
+    def drop_markers(self, partition: TopicPartition) -> None:
+        """Markers cannot be seen; they go in the pass after the one that took their records."""
+        before = len(self._offsets(partition))
+        self._roll(partition)
+        self._until(lambda: len(self._offsets(partition)) < before + 1)
+        self._roll(partition)
+        time.sleep(3.0)  # two more passes of the cleaner
+
+    def recreate(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        seam = self.cluster.admin()
+        count = seam.describe_topics([topic])[topic].partitions
+        admin.delete_topics([topic])[topic].result(30)
+        self._until(lambda: topic not in seam.describe_topics([topic]))
+        seam.create_topics([NewTopic(topic, count, 1, {"cleanup.policy": "compact"})])
+        seam.close()
+
+    def foreign_producer(self, name: str) -> TransactionalProducer:
+        config = {"socket.timeout.ms": 2_000}
+        cluster = KafkaCluster(self._bootstrap, config, transaction_timeout_ms=2_000)
+        producer = cluster.transactional_producer(name)
+        producer.init_transactions()
+        return producer
+
+    def pause(self) -> None:
+        time.sleep(0.02)
+
+    def _roll(self, partition: TopicPartition) -> None:
+        """Close the active segment: with a record that says nothing (an absent key's tombstone)."""
+        producer = self.cluster.plain_producer()
+        for _ in range(2):
+            # Age is told by the records' timestamps, and the fixtures' are of 1970.
+            self._rolls += 1
+            later_ms = int(time.time() * 1000) + self._rolls * 10_000
+            producer.produce([ProducedRecord(*partition, b"roll", None, later_ms)])
+            producer.flush()
+        producer.close()
+
+    def _offsets(self, partition: TopicPartition) -> list[int]:
+        admin = self.cluster.admin()
+        end = admin.end_offsets([partition])[partition]
+        start = admin.start_offsets([partition])[partition]
+        admin.close()
+        consumer = self.cluster.log_consumer()
+        consumer.assign({partition: start})
+        found: list[int] = []
+        while (consumer.position(partition) or 0) < end:
+            for record in consumer.poll(1_000, 0.2).records.get(partition, []):
+                offset = record.offset()
+                assert offset is not None
+                found.append(offset)
+        consumer.close()
+        return found
+
+    def _until(self, is_true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _CLEANER_LIMIT_S
+        while not is_true():
+            assert time.monotonic() < deadline, "the broker has not cleaned up in time"
+            time.sleep(0.2)

@@ -1,0 +1,194 @@
+"""After SIGKILL under steady load: how soon the first new commit comes, and what is replayed.
+
+``LOGSTATE_RECOVERY_MIB=1024`` runs it with a GiB of state instead of a few dozen MiB.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.state import StoredMeta
+from logstate.kafka.cluster import KafkaCluster
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.seams import NewTopic
+from tests.broker.recovery_app import CHECKPOINT, COMMIT, application
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTITIONS = 2
+ROW_BYTES = 1_024
+STATE_MIB = int(os.environ.get("LOGSTATE_RECOVERY_MIB", "32"))
+ROWS = STATE_MIB * 1_024
+PER_SECOND = 500
+#: the promise
+FIRST_COMMIT_LIMIT_S = 10.0
+
+
+class Bench:
+    """One application, its rows and the load on it."""
+
+    def __init__(self, bootstrap: str, prefix: str, path: Path) -> None:
+        self.bootstrap, self.prefix, self.path = bootstrap, prefix, path
+        self.cluster = KafkaCluster(bootstrap)
+        self.admin = self.cluster.admin()
+        self.producer = self.cluster.plain_producer()
+        self.expected: dict[str, str] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+        self._rng = random.Random(11)
+        self._sequence = 0
+        self._stopping = threading.Event()
+        self._load = threading.Thread(target=self._feed, daemon=True)
+        names = [f"{prefix}-rows", f"{prefix}-seen"]
+        self.admin.create_topics([NewTopic(name, PARTITIONS, 1, {}) for name in names])
+        self.seen = [TopicPartition(f"{prefix}-seen", p) for p in range(PARTITIONS)]
+        self.changelogs = [
+            TopicPartition(f"{prefix}-latest-changelog", p) for p in range(PARTITIONS)
+        ]
+
+    # ------------------------------------------------------------------ load
+
+    def send(self, keys: list[int]) -> None:
+        """One new row for each key."""
+        records = []
+        for key in keys:
+            self._sequence += 1
+            payload = self._rng.randbytes(ROW_BYTES // 2).hex()
+            name = f"key-{key}"
+            self.expected[name] = str(self._sequence)
+            value = f"{self._sequence}:{payload}".encode()
+            records.append(ProducedRecord(f"{self.prefix}-rows", None, name.encode(), value, 1))
+        self.producer.produce(records)
+
+    def start_load(self) -> None:
+        self._load.start()
+
+    def stop_load(self) -> None:
+        self._stopping.set()
+        self._load.join(60)
+        self.producer.flush()
+
+    def _feed(self) -> None:
+        while not self._stopping.wait(0.05):
+            self.send([self._rng.randrange(ROWS) for _ in range(PER_SECOND // 20)])
+
+    # ------------------------------------------------------------------ the application
+
+    def start(self, log: Path) -> None:
+        command = [sys.executable, "-m", "tests.broker.recovery_app"]
+        arguments = [self.bootstrap, self.prefix, str(self.path / "state")]
+        with log.open("wb") as file:
+            self.process = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=file)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+        self.process = None
+
+    def wait_for_outputs(
+        self, first: dict[TopicPartition, int], count: int, limit_s: float
+    ) -> float:
+        """Read committed outputs from ``first``; returns the time when ``count`` were there."""
+        reader = self.cluster.log_consumer()
+        reader.assign(first)
+        found, deadline = 0, time.monotonic() + limit_s
+        while found < count:
+            assert time.monotonic() < deadline, f"{found} of {count} outputs after {limit_s} s"
+            found += sum(map(len, reader.poll(10_000, 0.05).records.values()))
+        now = time.monotonic()
+        reader.close()
+        return now
+
+    def stored_positions(self) -> dict[TopicPartition, int]:
+        """Changelog positions in a copy of what the killed process left on its disk."""
+        copy = self.path / "copy"
+        shutil.copytree(self.path / "state", copy)
+        found = {}
+        for changelog in self.changelogs:
+            backend = RocksBackend(copy / self.prefix / f"0_{changelog.partition}")
+            meta = msgspec.msgpack.decode(backend.get(b"\x00meta") or b"", type=StoredMeta)
+            backend.close()
+            found[changelog] = meta.positions["latest"]
+        shutil.rmtree(copy)
+        return found
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+        self.producer.close()
+
+
+@pytest.fixture
+def bench(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(bootstrap, unique("recovery"), tmp_path)
+    yield made
+    made.close()
+
+
+def test_after_a_kill_the_first_commit_comes_soon_and_only_the_tail_is_replayed(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.start(tmp_path / "first.log")
+    bench.send(list(range(ROWS)))
+    bench.wait_for_outputs(dict.fromkeys(bench.seen, 0), ROWS, 60 + STATE_MIB)
+    bench.start_load()
+    time.sleep(3 * CHECKPOINT.total_seconds())  # steady: several applies under load
+
+    for attempt in range(2):
+        bench.kill()
+        stored = bench.stored_positions()
+        before = bench.admin.end_offsets(bench.seen)
+        ends = bench.admin.end_offsets(bench.changelogs)
+        log = tmp_path / f"recovery-{attempt}.log"
+        started = time.monotonic()
+        bench.start(log)
+        took_s = bench.wait_for_outputs(before, 1, 60) - started
+        replayed = sum(int(n) for n in re.findall(r": restored (\d+) records", log.read_text()))
+        tail = sum(ends[tp] - stored[tp] for tp in bench.changelogs)
+        # Each commit adds a marker to each changelog.
+        markers_per_s = PARTITIONS / COMMIT.total_seconds()
+        limit = (PER_SECOND + markers_per_s) * (CHECKPOINT.total_seconds() + 2)
+        print(
+            f"\n{STATE_MIB} MiB of state: first commit {took_s:.2f} s after the process started;"
+            f" changelogs hold {sum(ends.values())} offsets, {tail} of them since the last apply"
+            f" (checkpoint_interval {CHECKPOINT.total_seconds():.0f} s allows {limit:.0f});"
+            f" {replayed} records replayed"
+        )
+        assert took_s < FIRST_COMMIT_LIMIT_S
+        assert replayed <= tail
+        assert tail <= limit
+        assert min(stored.values()) > 0, "no apply survived the kill"
+        time.sleep(2 * CHECKPOINT.total_seconds())
+
+    bench.stop_load()
+    _check_rows(bench)
+
+
+def _check_rows(bench: Bench) -> None:
+    assert bench.process is not None
+    bench.process.terminate()
+    assert bench.process.wait(30) == 0
+    bench.process = None
+    with application(bench.bootstrap, bench.prefix, bench.path / "state") as app:
+        app.wait_until_running()
+        deadline = time.monotonic() + 60
+        while True:
+            rows = {key: row.value.partition(":")[0] for key, row in app.store("latest").all()}
+            if rows == bench.expected:
+                return
+            assert time.monotonic() < deadline, f"{len(rows)} rows differ from what was sent"
+            time.sleep(0.5)

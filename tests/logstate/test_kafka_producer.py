@@ -1,0 +1,68 @@
+"""What the producers decide by themselves: who reports a delivery, which partition a key has."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from logstate.errors import ProductionError
+from logstate.kafka.producer import Partitioner, _last_per_partition, murmur2_partition
+from logstate.records import ProducedRecord
+
+
+def to(topic: str, partition: int | None) -> ProducedRecord:
+    return ProducedRecord(topic, partition, b"key", b"value", 1)
+
+
+def test_the_last_record_of_every_given_partition_reports_its_delivery() -> None:
+    records = [to("log", 0), to("log", 0), to("log", 1), to("log", 0), to("other", 0)]
+
+    assert _last_per_partition(records) == {2, 3, 4}
+
+
+def test_records_whose_partition_is_left_open_report_nothing() -> None:
+    assert _last_per_partition([to("out", None), to("out", None)]) == set()
+    assert _last_per_partition([]) == set()
+
+
+def test_open_partitions_between_given_ones_end_no_run_wrongly() -> None:
+    records = [to("out", 0), to("out", None), to("out", 0), to("out", None)]
+
+    assert _last_per_partition(records) == {2}
+
+
+class Metadata:
+    """A client that knows topics and counts how often it is asked."""
+
+    def __init__(self, **counts: int) -> None:
+        self.counts = counts
+        self.asked = 0
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        self.asked += 1
+        partitions = dict.fromkeys(range(self.counts.get(topic, 0)))
+        error = None if partitions else "unknown topic"
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions, error=error)})
+
+
+def test_a_key_is_placed_by_murmur2_and_remembered() -> None:
+    client = Metadata(out=4)
+    partitioner = Partitioner(client)  # type: ignore[arg-type]
+    known = partitioner.known("out")
+    assert known == {}
+
+    placed = partitioner.partition_for("out", b"ada")
+
+    assert placed == murmur2_partition(b"ada", 4)
+    assert known == {b"ada": placed}
+    assert partitioner.known("out") is known
+    assert client.asked == 1
+
+
+def test_a_topic_without_partitions_is_an_error_that_names_it() -> None:
+    partitioner = Partitioner(Metadata())  # type: ignore[arg-type]
+
+    with pytest.raises(ProductionError, match="'missing' does not exist"):
+        partitioner.known("missing")

@@ -1,0 +1,16 @@
+"""Mutated records stop nothing and change no good output (tests/mutation_campaign has the rest)."""
+
+from __future__ import annotations
+
+from tests.mutation_campaign.run import Tally, run_portion
+
+
+def test_five_thousand_mutated_records_are_sorted_into_good_and_dead() -> None:
+    tally = Tally()
+
+    run_portion(seed=7, records=5_001, tally=tally)
+
+    assert tally.differences == []
+    assert tally.records == 5_001
+    assert tally.good > 1_000  # both kinds are there in numbers
+    assert tally.bad > 1_000
