@@ -4,6 +4,8 @@ Tiers are folders: everything in tests/broker, tests/spark and tests/demo carrie
 same name, whatever its file says; the rest is the fast tier. A run goes through them in the order
 fast, broker, spark, demo, so that the cheap failures come first.
 
+Property tests (marker `hypothesis`) try a few examples; with `--hypothesis-profile=long` 10,000.
+
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
 fails. It is never skipped, because a skipped test reads like a passed one.
@@ -19,6 +21,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from logstate.broker import LocalBroker
@@ -26,6 +29,10 @@ from logstate.broker_probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
+
+hypothesis.settings.register_profile(
+    "long", max_examples=10_000, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,7 @@ folder is missing or holds no vectors.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def main() -> int:
                 only=arguments.case,
                 strict=arguments.strict,
                 varied=arguments.vary,
+                jobs=arguments.jobs,
             ):
                 bad = [verdict for verdict in verdicts if not verdict.passed]
                 passed += len(verdicts) - len(bad)
@@ -74,6 +76,13 @@ def _arguments() -> argparse.Namespace:
         "--strict",
         action="store_true",
         help="also require the orders that are not a rule (see the vectors' README)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes that share the files (default: one per processor, %(default)s here)",
     )
     return parser.parse_args()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from .compare import Difference, graph_differences, run_differences
@@ -30,12 +33,18 @@ class Verdict:
 
 
 def folder_verdicts(
-    folder: Path, *, only: str | None, strict: bool, varied: bool
+    folder: Path, *, only: str | None, strict: bool, varied: bool, jobs: int = 1
 ) -> Iterator[list[Verdict]]:
-    """The verdicts of each file of a folder, file by file."""
-    for path in vector_files(folder):
-        if only is None or case_name(path) == only:
-            yield file_verdicts(path, strict=strict, varied=varied)
+    """The verdicts of each file of a folder, file by file, from so many processes."""
+    paths = [path for path in vector_files(folder) if only is None or case_name(path) == only]
+    verdicts_of = partial(file_verdicts, strict=strict, varied=varied)
+    jobs = min(jobs, len(paths))
+    if jobs <= 1:
+        yield from map(verdicts_of, paths)
+        return
+    context = multiprocessing.get_context("spawn")  # RocksDB does not survive a fork
+    with ProcessPoolExecutor(jobs, mp_context=context) as processes:
+        yield from processes.map(verdicts_of, paths)
 
 
 def file_verdicts(path: Path, *, strict: bool = False, varied: bool = False) -> list[Verdict]:
