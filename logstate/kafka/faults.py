@@ -54,6 +54,8 @@ _PASSING = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
+        # "no leaders found": a broker that restarts, or a topic that is being made
+        KafkaError._NOENT,
         KafkaError._STATE,
     }
 )

@@ -11,6 +11,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from logstate.errors import AbortableError, BrokerError, ProductionError, RetriableError
+from logstate.kafka.bounded_call import CallThread
 from logstate.kafka.faults import translated
 from logstate.records import ProducedRecord, TopicPartition
 
@@ -198,6 +199,9 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config)
         self._is_suspect = False
+        self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
+        #: beyond the time-out of the transaction an answer is of no use
+        self._hang_limit_s = int(config["transaction.timeout.ms"]) / 1000 + 1
 
     def init_transactions(self) -> None:
         self._retried(self._producer.init_transactions, "initialising transactions")
@@ -216,7 +220,13 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             for (t, p), (offset, metadata) in offsets.items()
         ]
         send = self._producer.send_offsets_to_transaction
-        self._retried(lambda timeout: send(native, group_metadata, timeout), "adding offsets")
+        doing = "adding offsets"
+        self._retried(
+            lambda timeout: self._calls.call(
+                lambda: send(native, group_metadata, timeout), self._hang_limit_s, doing
+            ),
+            doing,
+        )
 
     def commit(self) -> None:
         started = time.monotonic()
@@ -227,6 +237,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         self._delivered = {}
 
     def abort(self) -> None:
+        self._calls.refuse_if_hanging("aborting the transaction")
         started = time.monotonic()
         try:
             self._retried(self._producer.abort_transaction, "aborting the transaction")
@@ -237,6 +248,13 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
 
     def is_suspect(self) -> bool:
         return self._is_suspect
+
+    def close(self) -> None:
+        if self._calls.is_hanging:
+            _LOGGER.warning("a producer is left to its thread, which has not returned from a call")
+            return
+        self._calls.close()
+        super().close()
 
     def _note_duration(self, started: float) -> None:
         if time.monotonic() - started >= SUSPECT_AFTER_S:

@@ -1,0 +1,81 @@
+"""Client calls that may never return, made on a thread of their own.
+
+librdkafka ignores the time-out of ``send_offsets_to_transaction``: when the connection over which
+it looks for the group's coordinator is lost at the wrong moment, the call waits until the client
+happens to reconnect to some broker, which may be never (its issue 5456, found in every version
+since 1.4.0). The worker would keep its partitions and do nothing with them.
+
+Invariant: a client whose call hangs is never touched again, not even to be destroyed: the thread in
+the call still uses it. The thread holds the last reference and lets go of it when the call returns.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from logstate.errors import FencedError
+
+
+class CallThread:
+    """Makes one call at a time and waits for it no longer than it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.is_hanging = False
+
+    def call(self, function: Callable[[], Any], limit_s: float, doing: str) -> Any:
+        """The result of the function, or what it raises; FencedError where it does not return.
+
+        A client that hangs is fenced by its successor, hence the error.
+        """
+        self.refuse_if_hanging(doing)
+        if self._thread is None:
+            # A daemon: a call that never returns must not hold up the end of the process.
+            self._thread = threading.Thread(
+                target=_make_calls, args=(self._calls, self._results), name=self._name, daemon=True
+            )
+            self._thread.start()
+        self._calls.put(function)
+        try:
+            result, failure = self._results.get(timeout=limit_s)
+        except queue.Empty:
+            self.is_hanging = True
+            self._calls.put(None)
+            raise FencedError(
+                f"{doing} did not return within {limit_s:.0f} s, though it was given a time-out:"
+                " the client lost a connection and waits for ever (librdkafka issue 5456). The"
+                " client is given up; its successor fences what it left behind"
+            ) from None
+        if failure is not None:
+            raise failure
+        return result
+
+    def refuse_if_hanging(self, doing: str) -> None:
+        """Raise FencedError for a client that must not be touched any more."""
+        if self.is_hanging:
+            raise FencedError(f"{doing} is impossible: an earlier call of this client hangs")
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._thread is not None and not self.is_hanging:
+            self._calls.put(None)
+            self._thread.join()
+            self._thread = None
+
+
+def _make_calls(
+    calls: queue.SimpleQueue[Callable[[], Any] | None],
+    results: queue.SimpleQueue[tuple[Any, BaseException | None]],
+) -> None:
+    while (call := calls.get()) is not None:
+        try:
+            results.put((call(), None))
+        except BaseException as exc:  # noqa: BLE001  raised again where the call was asked for
+            results.put((None, exc))
+        del call  # the last reference to a client that was given up
