@@ -349,6 +349,7 @@ class Application:
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
             error_handlers=self._error_handlers,
+            initialises=False,
         )
 
     def _destroy_state(self, owned: OwnedTask) -> None:

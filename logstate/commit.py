@@ -28,7 +28,7 @@ from logstate.errors import AbortableError
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.seams import GroupConsumer, PlainProducer, Step, Steps
-from logstate.task import TaskCommit
+from logstate.task_commit import TaskCommit
 from logstate.transaction import Transactions
 
 #: event time 0 would be replaced by the current time on its way through the client

@@ -9,6 +9,8 @@ on the hot path.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstate.error_handlers import (
@@ -20,11 +22,21 @@ from logstate.error_handlers import (
 )
 from logstate.errors import ConfigError, RecordError, RegistryError, StoreError
 from logstate.processing import StreamProcess
+from logstate.punctuation import Schedules
 from logstate.record_errors import failed
 from logstate.records import FetchedRecord, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from logstate.task import Task
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What a task was before a record; its stores remember for themselves."""
+
+    outputs: int
+    schedules: Schedules
+    dropped: Counter[str]
 
 
 class RetryLater(Exception):

@@ -18,10 +18,11 @@ Not responsible for: fetching, producing, restoring, deciding when to commit.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from logstate.batch_loop import decode_head, run_queue
@@ -29,46 +30,29 @@ from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
 from logstate.error_handlers import ErrorHandlers
 from logstate.processing import Cancellable, HeldBack, TimeCell
-from logstate.punctuation import Punctuations, Schedules
+from logstate.punctuation import Punctuations
 from logstate.queue_order import QueueOrder
 from logstate.queues import PartitionQueue
-from logstate.record_guard import RecordGuard
+from logstate.record_guard import RecordGuard, Undo
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
+from logstate.task_commit import TaskCommit
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
+
+_LOGGER = logging.getLogger(__name__)
 
 _STREAM_TIME = "task:stream_time"
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
 
 
-@dataclass(frozen=True)
-class TaskCommit:
-    """Everything of one task that one commit covers."""
-
-    task_id: TaskId
-    generation: Generation
-    outputs: Sequence[ProducedRecord]
-    offsets: Mapping[TopicPartition, int]
-    partition_times: Mapping[TopicPartition, int]
-    schedules: Schedules
-
-    @property
-    def is_empty(self) -> bool:
-        """True where committing would change nothing but offsets."""
-        return not self.outputs and not any(self.generation.writes.values())
-
-
-@dataclass(frozen=True)
-class Undo:
-    """What a task was before a record."""
-
-    outputs: int
-    schedules: Schedules
-    dropped: Counter[str]
-
-
 class Task:
-    """A :class:`logstate.processing.TaskContext` with a batch loop."""
+    """A :class:`logstate.processing.TaskContext` with a batch loop.
+
+    Processors may read their stores in ``init``, so operators are compiled when the stores are
+    restored: by ``initialise``, which ``start_at`` calls too. Without ``initialises`` the
+    constructor leaves it to them. ``discard`` closes the processors: what they keep in attributes
+    does not go back with an abort, so the next attempt gets new ones.
+    """
 
     def __init__(
         self,
@@ -83,6 +67,7 @@ class Task:
         partition_counts: Mapping[str, int] | None = None,
         waits_for_empty_partitions: bool = True,
         error_handlers: ErrorHandlers | None = None,
+        initialises: bool = True,
     ) -> None:
         self.task_id = task_id
         self.application_id = application_id
@@ -124,16 +109,21 @@ class Task:
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
         self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
-        self._sources = self._compiled(sub_topologies)
-        self._committed_schedules = self.punctuations.schedules()
+        self._sub_topologies = tuple(sub_topologies)
+        self._sources: Mapping[str, CompiledSource] = {}
         self._internal_topics = self._internal_sources(sub_topologies)
+        if initialises:
+            self.initialise()
 
-    def _compiled(self, sub_topologies: Sequence[SubTopology]) -> dict[str, CompiledSource]:
+    def initialise(self) -> None:
+        """Compile the operators, which makes and initialises processors, unless that is done."""
+        if self._sources:
+            return
         sources: dict[str, CompiledSource] = {}
-        for sub_topology in sub_topologies:
+        for sub_topology in self._sub_topologies:
             sources.update(compile_sub_topology(sub_topology, self))
         guarded = self.guard.guarded
-        return {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+        self._sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
 
     def _internal_sources(self, sub_topologies: Sequence[SubTopology]) -> frozenset[str]:
         refs = [ref for sub_topology in sub_topologies for ref in sub_topology.source_topics]
@@ -209,7 +199,8 @@ class Task:
         return self._sources
 
     def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Begin reading at these offsets; drops what was buffered."""
+        """Begin reading at these offsets; drops what was buffered. The stores are restored."""
+        self.initialise()
         for partition, position in positions.items():
             self.order.forget(partition)
             self.queues[partition] = PartitionQueue(partition, position)
@@ -346,23 +337,30 @@ class Task:
             outputs,
             dict(self.consumed),
             dict(self.partition_times),
-            self.punctuations.schedules(),
         )
 
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
         self.state.committed(commit.generation, positions)
-        self._committed_schedules = commit.schedules
 
     def discard(self) -> None:
-        """Forget everything that is not committed; start_at() must follow before processing."""
+        """Forget everything that is not committed, processors included.
+
+        ``set_clocks`` and ``start_at`` must follow before processing.
+        """
         self.outputs.clear()
         self.wants_commit = False
         self.has_uncommitted_input = False
         for held in self._held_back:
             held.discard()
-        self.punctuations.go_back_to(self._committed_schedules)
         self.state.discard()
+        try:
+            self._close_processors()
+        except Exception as exc:  # noqa: BLE001  user code; the task goes on with new processors
+            _LOGGER.warning("task %s: closing a processor failed: %s", self.task_id, exc)
+        self._held_back.clear()
+        self._sources = {}
+        self.punctuations = Punctuations()
 
     def set_clocks(
         self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]
@@ -381,9 +379,14 @@ class Task:
 
     def close(self) -> None:
         """Close processors and state. Uncommitted work is lost, which is what closing means."""
-        with ExitStack() as closing:  # each of them, though one fails; the last one first
+        with ExitStack() as closing:
             closing.callback(self.state.close)
-            for close in self._closers:
+            closing.callback(self._close_processors)
+
+    def _close_processors(self) -> None:
+        closers, self._closers = self._closers, []
+        with ExitStack() as closing:  # each of them, though one fails; the last one first
+            for close in closers:
                 closing.callback(close)
 
     def _emit_held_back(self) -> None:

@@ -217,7 +217,7 @@ class TopologyTestDriver:
         if loses_disk and self._state_dir is not None:
             shutil.rmtree(self._state_dir, ignore_errors=True)
         self._open_globals()
-        self.task = self._new_task()
+        self.task = self._new_task(initialises=False)
         point.restore(self.task, self.topology, self._log)
         self._since_commit = 0
         self._recovery = replace(point, inputs=[])
@@ -295,7 +295,7 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ construction
 
-    def _new_task(self) -> Task:
+    def _new_task(self, *, initialises: bool = True) -> Task:
         sub_topologies = self.topology.sub_topologies
         partitions = {
             TopicPartition(self._resolved(ref.name, ref.is_internal), 0): None
@@ -323,6 +323,7 @@ class TopologyTestDriver:
             global_stores={name: s for g in self._globals for name, s in g.state.stores.items()},
             waits_for_empty_partitions=False,
             error_handlers=self._error_handlers,
+            initialises=initialises,
         )
 
     def _open_globals(self) -> None:

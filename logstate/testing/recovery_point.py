@@ -11,7 +11,8 @@ from logstate.changelog.writes import LoggedWrite
 from logstate.queues import PartitionQueue
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.restore import readable
-from logstate.task import Task, TaskCommit
+from logstate.task import Task
+from logstate.task_commit import TaskCommit
 from logstate.testing.driver_log import DriverLog, LogMark
 from logstate.topology.plan import Topology
 
@@ -54,6 +55,7 @@ class RecoveryPoint:
                     tail = readable(spec, tail)
                 task.state.restore(name, tail, len(records))
         task.set_clocks(self.clocks, self.partition_times)
+        task.initialise()
         task.consumed.update(self.consumed)
         task.dropped = Counter(self.dropped)
         task.queues.update({tp: queue.copy() for tp, queue in self.queues.items()})

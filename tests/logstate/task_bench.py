@@ -9,7 +9,8 @@ from typing import Any
 from logstate.changelog.state import TaskState
 from logstate.clock import ManualClock
 from logstate.records import ProducedRecord, TaskId, TopicPartition
-from logstate.task import Task, TaskCommit
+from logstate.task import Task
+from logstate.task_commit import TaskCommit
 from logstate.testing.fetched import StoredRecord
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan import Topology

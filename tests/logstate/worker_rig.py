@@ -9,6 +9,7 @@ from logstate.bound_plan import BoundPlan
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.state import TaskState
 from logstate.clock import ManualClock
+from logstate.error_handlers import ErrorHandlers
 from logstate.global_stores import GlobalStores
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId
@@ -57,12 +58,14 @@ class WorkerRig:
         name: str = "one",
         disk: Disk | None = None,
         listener: Callable[[Any], None] | None = None,
+        error_handlers: ErrorHandlers | None = None,
         **config: Any,
     ) -> None:
         assert isinstance(cluster.clock, ManualClock)
         self.cluster = cluster
         self.clock = cluster.clock
         self.disk = disk if disk is not None else Disk()
+        self.error_handlers = error_handlers
         self.process = cluster.process(name)
         self.observer = WorkerObserver(monotonic_ms=self.clock.monotonic_ms)
         self.config = WorkerConfig(APPLICATION, f"{APPLICATION}-{name}", **config)
@@ -198,6 +201,8 @@ class WorkerRig:
             ),
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
+            error_handlers=self.error_handlers,
+            initialises=False,
         )
 
 
