@@ -74,6 +74,10 @@ class ExpiringRows(Protocol):
         """Forget ``[lower, upper)``; the store never reads or writes it again."""
 
 
+class SweptRows(ReadableRows, ExpiringRows, Protocol):
+    """Rows that forget whole ranges and say whether there is anything in one."""
+
+
 class SegmentClock:
     """The time a store has seen, and what that makes of its segments.
 
@@ -107,15 +111,16 @@ class SegmentClock:
         if live > old:
             rows.delete_range(pack_segment(old), pack_segment(live))
 
-    def sweep(self, rows: ExpiringRows) -> None:
+    def sweep(self, rows: SweptRows) -> None:
         """Drop everything that the clock, as it stands, has expired; called before a replay.
 
         A replay begins with the clock of the committed cut, which may be far ahead of the rows on
         disk: what expired in between is neither updated by the replay nor met by ``advance``.
         """
         live = self.first_part() if self.cell.time >= 0 else 0
-        if live > 0:
-            rows.delete_range(pack_segment(0), pack_segment(live))
+        lower, upper = pack_segment(0), pack_segment(live)
+        if live > 0 and next(rows.scan(lower, upper), None) is not None:
+            rows.delete_range(lower, upper)
 
     def scan_parts(
         self, rows: ReadableRows, parts: Iterable[int], *, reverse: bool = False

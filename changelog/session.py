@@ -92,7 +92,6 @@ class SessionStore(SessionReads[K, V]):
     def restore(self, records: Sequence[LoggedWrite]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
         rows, segments = self._rows, self.segments
-        segments.sweep(rows)
         # A tombstone is a removal, which does not move the clock in memory.
         latest = max(
             (times_of(r.key)[0] for r in records if r.value is not None or not self._is_in_memory),

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import msgspec
 
 from logstate.changelog.backend import KeyRange, StoreBackend
-from logstate.changelog.kinds import Store, build_store
+from logstate.changelog.kinds import Expiring, Store, build_store
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rows import Layer, Rows
 from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
+from logstate.changelog.segments import SegmentClock
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
@@ -92,6 +93,7 @@ class TaskState:
         self._rows: dict[str, Rows] = {}
         self._writes: dict[str, ChangelogWrites] = {}
         self._segments: dict[str, SegmentOffsets] = {}
+        self._expiring: dict[str, SegmentClock] = {}
         self._committed_clocks: dict[str, int] = {}
         self._journaled_clocks: dict[str, int] = {}
         self._context = context
@@ -118,7 +120,10 @@ class TaskState:
             self._segments[spec.name] = SegmentOffsets(known)
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
-        self.stores[spec.name] = build_store(spec, rows, writes, self._context)
+        store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
+        if spec.kind in TRIMMED_KINDS:
+            assert isinstance(store, Expiring), spec.kind
+            self._expiring[spec.name] = store.segments
 
     # ------------------------------------------------------------------ clocks
 
@@ -182,6 +187,19 @@ class TaskState:
                 cell.time = self._journaled_clocks.get(name, -1)
 
     # ------------------------------------------------------------------ restore
+
+    def expire(self) -> None:
+        """Drop rows that the clocks have expired; call it with those of the cut, before a replay.
+
+        Not left to the replay: of rows that expired long ago it may find no record any more, and
+        without it they would stay on the disk for ever, unseen.
+        """
+        for name, segments in self._expiring.items():
+            rows = self._rows[name]
+            segments.sweep(rows)
+            layer = rows.freeze()
+            self._note_segments(name, layer)
+            rows.committed(layer)
 
     def restore(self, store: str, records: Sequence[LoggedWrite], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""

@@ -99,7 +99,6 @@ class WindowStore(WindowReads[K, V]):
         if not records:
             return
         rows, segments = self._rows, self.segments
-        segments.sweep(rows)
         latest = max(
             (start_of(r.key) for r in records if r.value is not None or self._counts_none),
             default=-1,

@@ -253,6 +253,7 @@ class TaskStarter:
             cut.clocks if cut is not None else {},
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
         )
+        owned.running.state.expire()
 
     def _reset_of(self, partition: TopicPartition) -> str | timedelta:
         if partition.topic in self._plan.repartition_topics:

@@ -104,15 +104,19 @@ class StoreBench:
         for name, time in self._clocks.items() if rollback else ():
             self.context.cells[name].time = time
 
-    def reopen(self) -> None:
-        """Close and open again over the same directory, replaying what was not applied."""
+    def reopen(self, *, log_start: int = 0) -> None:
+        """Close and open again over the same directory, replaying what was not applied.
+
+        Records below ``log_start`` were trimmed from the changelog meanwhile.
+        """
         self.state.discard()
         clocks = {name: cell.time for name, cell in self.context.cells.items()}
         self.state.close()
         self._open()
-        position = self.state.positions.get(self.spec.name, 0)
-        self.state.restore(self.spec.name, self.log[position:], len(self.log))
         self.state.set_clocks(clocks)
+        self.state.expire()
+        position = max(self.state.positions.get(self.spec.name, 0), log_start)
+        self.state.restore(self.spec.name, self.log[position:], len(self.log))
 
     def rows(self) -> list[tuple[bytes, bytes]]:
         """The store's committed and applied rows as they lie."""

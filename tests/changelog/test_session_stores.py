@@ -103,6 +103,19 @@ def test_removing_moves_the_clock_on_rocksdb_only(medium: str, bench: StoreBench
     assert len(list(bench.store.fetch("a"))) == (1 if medium == "memory" else 0)
 
 
+def test_what_expired_leaves_the_disk_although_no_record_of_it_is_left_to_replay(
+    tmp_path: Path,
+) -> None:
+    bench = StoreBench(spec_of(), tmp_path / "db")
+    bench.store.put(Windowed("a", 100, 100), 1)
+    bench.commit()
+    bench.store.remove(Windowed("a", 10_000, 10_000))
+    bench.commit(applies=False)
+    bench.reopen(log_start=len(bench.log))
+    assert bench.rows() == []
+    bench.close()
+
+
 def test_a_session_store_with_headers_logs_the_records_headers_on_removal(
     medium: str, tmp_path: Path
 ) -> None:

@@ -110,6 +110,20 @@ def test_expired_segments_leave_the_medium_at_the_next_apply(bench: StoreBench) 
     assert starts == list(range(930 // 30 * 30, 1000, 10))
 
 
+def test_what_expired_leaves_the_disk_although_no_record_of_it_is_left_to_replay(
+    tmp_path: Path,
+) -> None:
+    bench = StoreBench(spec_of(), tmp_path / "db")
+    bench.store.put("a", 1, 100)
+    bench.commit()
+    bench.store.put("a", 2, 10_000)
+    bench.store.put("a", None, 10_000)
+    bench.commit(applies=False)
+    bench.reopen(log_start=len(bench.log))
+    assert bench.rows() == []
+    bench.close()
+
+
 def test_expiry_is_undone_with_the_clock(bench: StoreBench) -> None:
     bench.store.put("a", 1, 100)
     bench.commit()
