@@ -19,6 +19,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from logstate.app import Application
 from logstate.kafka.cluster import KafkaCluster
@@ -77,6 +84,7 @@ class Scenario:
         self.cluster.admin().create_topics(
             [NewTopic(topic, PARTITIONS, 1, forever) for topic in topics]
         )
+        _expect_heartbeats_within(bootstrap, prefix, timeout_ms=1500)
         self._reader = self.cluster.log_consumer()
         self._reader.assign(
             {TopicPartition(t, p): 0 for t in self.case.outputs for p in range(PARTITIONS)}
@@ -151,6 +159,19 @@ class Scenario:
         self._reader.close()
         if self.process is not None:
             self.process.kill()
+
+
+def _expect_heartbeats_within(bootstrap: str, group: str, *, timeout_ms: int) -> None:
+    """Let the group give up a killed member soon; most of a test would be waiting for that."""
+    timeout = ConfigEntry(
+        "consumer.session.timeout.ms",
+        str(timeout_ms),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[timeout])
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # a name: collected, it gives up
+    for answer in admin.incremental_alter_configs([resource]).values():
+        answer.result(30)
 
 
 @pytest.fixture
@@ -240,7 +261,7 @@ def test_a_foreign_key_join_ends_with_the_drivers_rows_through_a_kill(
     whole = Expected(scenario, inputs.of_all())
     (topic,) = scenario.case.outputs
     expected = _last_values(whole.outputs[topic])
-    assert len(expected) > COPIES
+    assert len(expected) >= COPIES
 
     def last_values() -> dict[bytes | None, bytes]:
         partitions = [scenario.outputs[TopicPartition(topic, p)] for p in range(PARTITIONS)]
