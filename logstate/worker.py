@@ -246,19 +246,21 @@ class Worker:
             self._assigned(rebalance.partitions)
             return
         is_lost = rebalance.kind == "lost"
+        closing = Closing()  # whatever fails on the way, the partitions are given up
         if not is_lost and rebalance.partitions:
             try:
                 yield from self._commit_all()
             except (AbortableError, FencedError, RetriableError) as exc:
-                yield from self._recover(exc)
+                yield from closing.steps(self._recover(exc))
         stopped = self._live.assignment.lose(rebalance.partitions)
         self._tasks.disown(rebalance.partitions)
         if is_lost and len(self._tasks):
             # Others may own these partitions already: nothing of this transaction may commit.
-            yield from self._recover(FencedError("the partitions were lost"))
+            yield from closing.steps(self._recover(FencedError("the partitions were lost")))
         for task_id in stopped:
             self._close_task(task_id, applies=not is_lost)
         self._observer.tasks_changed(self._tasks.all())
+        closing.finish()
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment

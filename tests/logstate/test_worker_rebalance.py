@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from logstate.errors import AbortableError, BrokerError
+from logstate.errors import AbortableError, BrokerError, RetriableError
 from logstate.owned_task import Stage
 from logstate.records import TaskId, TopicPartition
 from logstate.seams import Polled, Rebalance
@@ -161,6 +161,24 @@ def test_a_commit_that_fails_while_partitions_are_revoked_is_replayed(
     guest.close()
     one.until_running("0_0", "0_1")
     one.commit()
+    assert counts(cluster) == expected("abcdabcda")
+
+
+def test_partitions_are_given_up_although_the_recovery_on_the_way_fails_too(
+    cluster: FakeCluster,
+) -> None:
+    one = WorkerRig(cluster, counted, name="one").start()
+    one.until_running("0_0", "0_1")
+    send(cluster, *"abcdabcda")
+    one.turn()
+    two = WorkerRig(cluster, counted, name="two").start()
+    two.turn()
+    cluster.faults.add(Fault("commit", AbortableError("no")))
+    cluster.faults.add(Fault("init_transactions", RetriableError("no answer")))
+    one.turn()
+    share(one, two)
+    for rig in (one, two):
+        rig.commit()
     assert counts(cluster) == expected("abcdabcda")
 
 
