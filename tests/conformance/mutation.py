@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +24,15 @@ def mutations(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
                 yield where, [*tree[:index], changed, *tree[index + 1 :]]
     else:
         yield path, _other(tree)
+
+
+def one_of_each_kind(tree: Any, chance: random.Random) -> Iterator[tuple[str, Any]]:
+    """One mutation for each path that differs in more than places in lists."""
+    kinds: dict[str, list[tuple[str, Any]]] = {}
+    for where, changed in mutations(tree):
+        kinds.setdefault(re.sub(r"\[\d+\]", "[]", where), []).append((where, changed))
+    for found in kinds.values():
+        yield chance.choice(found)
 
 
 def _other(leaf: Any) -> Any:
