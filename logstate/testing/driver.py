@@ -26,6 +26,8 @@ from logstate.state_factory import open_task_state
 from logstate.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fetched import StoredRecord
+from logstate.testing.input_topic import InputTopic
+from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
 from logstate.topology.plan import SubTopology, Topology
 
@@ -107,6 +109,24 @@ class TopologyTestDriver:
         for key, value, timestamp in records:
             self.pipe(topic, key, value, timestamp=timestamp)
 
+    def input_topic(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        start_ms: int = 0,
+        advance: timedelta = timedelta(0),
+    ) -> InputTopic[Any, Any]:
+        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
+
+        Keys and values are encoded with the source's own serdes unless others are given.
+        """
+        keys, values = self._source_serdes(topic)
+        keys = keys if key is None else serde_of(key, what=f"the key of {topic!r}")
+        values = values if value is None else serde_of(value, what=f"the value of {topic!r}")
+        return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
+
     def pipe_raw(
         self,
         topic: str,
@@ -146,17 +166,19 @@ class TopologyTestDriver:
         self, topic: str, *, key: Any = str, value: Any
     ) -> list[tuple[Any, Any, int]]:
         """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
-        decode_key = serde_of(key, what=f"the key of {topic!r}").deserializer(topic, True)
-        decode_value = serde_of(value, what=f"the value of {topic!r}").deserializer(topic, False)
-        records = self._log.by_topic.pop(topic, [])
-        return [
-            (
-                None if r.key is None else decode_key(r.key),
-                None if r.value is None else decode_value(r.value),
-                r.timestamp,
-            )
-            for r in records
-        ]
+        records = self.output_topic(topic, key=key, value=value).read_all()
+        return [(record.key, record.value, record.timestamp) for record in records]
+
+    def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
+        """What was written to a topic, record by record; key and value: types or serdes."""
+        key_serde = serde_of(key, what=f"the key of {topic!r}")
+        value_serde = serde_of(value, what=f"the value of {topic!r}")
+        return OutputTopic(topic, key_serde, value_serde, self._log)
+
+    @property
+    def produced_topics(self) -> set[str]:
+        """Every topic that was written to, internal ones included."""
+        return self._log.produced_topics
 
     def store(self, name: str) -> Any:
         """A store by name, global stores included (see logstate.stores)."""
@@ -208,7 +230,7 @@ class TopologyTestDriver:
         crash. On a cluster no time ties them to a task: inputs that are processed again may meet
         newer rows there.
 
-        Raises ValueError where outputs were read since the last commit.
+        Raises ValueError where outputs were read that are not committed.
         """
         point = self._recovery
         self._log.rollback(point.log)

@@ -5,7 +5,7 @@ A mark taken at a commit makes it possible to return there, as an aborted transa
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,8 +18,8 @@ class LogMark:
     """How much there was at a commit."""
 
     next_offsets: Mapping[str, int] = field(default_factory=dict)
+    #: those that were taken or read meanwhile count
     outputs: int = 0
-    taken: int = 0
     by_topic: Mapping[str, int] = field(default_factory=dict)
     internal: Mapping[str, int] = field(default_factory=dict)
 
@@ -32,7 +32,9 @@ class DriverLog:
         #: output records over all topics, since the last ``take``
         self.outputs: list[ProducedRecord] = []
         self.taken = 0
+        #: the same by topic, since they were read
         self.by_topic: dict[str, list[ProducedRecord]] = defaultdict(list)
+        self.already_read: Counter[str] = Counter()
         self.internal: dict[str, list[ProducedRecord]] = defaultdict(list)
         #: everything that was ever delivered to a source topic
         self.inputs: dict[str, list[ProducedRecord]] = defaultdict(list)
@@ -42,8 +44,23 @@ class DriverLog:
         """Hand out the outputs and start over."""
         outputs, self.outputs = self.outputs, []
         self.taken += len(outputs)
-        self.by_topic.clear()
+        for topic in list(self.by_topic):
+            self.read(topic)
         return outputs
+
+    def read(self, topic: str, limit: int | None = None) -> list[ProducedRecord]:
+        """Hand out the first records of a topic, or all of them."""
+        waiting = self.by_topic.get(topic, [])
+        records = waiting[:limit]
+        del waiting[:limit]
+        self.already_read[topic] += len(records)
+        return records
+
+    @property
+    def produced_topics(self) -> set[str]:
+        """Every topic that was written, internal ones included."""
+        outputs = {topic for topic, records in self.by_topic.items() if records}
+        return outputs | {t for t, n in self.already_read.items() if n} | set(self.internal)
 
     def add(self, record: ProducedRecord, *, is_internal: bool) -> None:
         """A record that the task sent."""
@@ -65,24 +82,27 @@ class DriverLog:
         """Where things stand now."""
         return LogMark(
             dict(self.next_offsets),
-            len(self.outputs),
-            self.taken,
-            {topic: len(records) for topic, records in self.by_topic.items()},
+            self.taken + len(self.outputs),
+            {topic: self._written(topic) for topic in self.by_topic},
             {topic: len(records) for topic, records in self.internal.items()},
         )
 
     def rollback(self, mark: LogMark) -> None:
         """Forget what came after the mark; outputs handed out since cannot be forgotten."""
-        if self.taken != mark.taken:
+        is_read_beyond = any(n > mark.by_topic.get(t, 0) for t, n in self.already_read.items())
+        if self.taken > mark.outputs or is_read_beyond:
             raise ValueError(
                 "outputs were read since the last commit and would appear twice: read outputs"
                 " after a commit only, or use commit_every=1"
             )
         self.next_offsets = defaultdict(int, mark.next_offsets)
-        del self.outputs[mark.outputs :]
+        del self.outputs[mark.outputs - self.taken :]
         for topic, records in self.by_topic.items():
-            del records[mark.by_topic.get(topic, 0) :]
+            del records[mark.by_topic.get(topic, 0) - self.already_read[topic] :]
         for topic, records in self.internal.items():
             del records[mark.internal.get(topic, 0) :]
         for topic, records in self.inputs.items():
             del records[self.next_offsets.get(topic, 0) :]
+
+    def _written(self, topic: str) -> int:
+        return self.already_read[topic] + len(self.by_topic.get(topic, ()))

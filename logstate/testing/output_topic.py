@@ -1,0 +1,109 @@
+"""OutputTopic: reads what a topology wrote to a topic of the test driver, record by record.
+
+Reading takes records away, here and from ``TopologyTestDriver.read``: there is one queue per topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from logstate.records import ProducedRecord, Record
+from logstate.serde import Serde
+from logstate.testing.driver_log import DriverLog
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class OutputTopic(Generic[K, V]):
+    """One output topic; made by ``TopologyTestDriver.output_topic``.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("clicks", value=str).to("copy")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "home", 1), ("bob", "home", 2), ("ada", "cart", 3)])
+    ...     copy = driver.output_topic("copy", value=str)
+    ...     copy.read()
+    ...     copy.read_value(), len(copy)
+    ...     copy.read_to_dict(), copy.is_empty
+    Record(key='ada', value='home', timestamp=1, headers=None)
+    ('home', 1)
+    ({'ada': 'cart'}, True)
+
+    Source: Kafka Streams' ``TestOutputTopic`` (KIP-470).
+    """
+
+    def __init__(self, topic: str, key: Serde[K], value: Serde[V], log: DriverLog) -> None:
+        self.topic = topic
+        self._log = log
+        self._decode_key = _or_none(key.deserializer(topic, True))
+        self._decode_value = _or_none(value.deserializer(topic, False))
+
+    def __len__(self) -> int:
+        """How many records wait to be read."""
+        return len(self._log.by_topic.get(self.topic, ()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything has been read."""
+        return len(self) == 0
+
+    def read(self) -> Record[K | None, V | None]:
+        """Take the next record; raises LookupError where there is none."""
+        if self.is_empty:
+            written = sorted(topic for topic, waiting in self._log.by_topic.items() if waiting)
+            raise LookupError(
+                f"output topic {self.topic!r} has no more records; records wait in"
+                f" {written or 'no topic'}. Look at is_empty or len() first, or at what was piped."
+            )
+        return self._decoded(self._log.read(self.topic, 1)[0])
+
+    def read_value(self) -> V | None:
+        """The value of the next record."""
+        return self.read().value
+
+    def read_pair(self) -> tuple[K | None, V | None]:
+        """Key and value of the next record."""
+        return self.read()[:2]
+
+    def read_all(self) -> list[Record[K | None, V | None]]:
+        """Take all records that wait."""
+        return [self._decoded(record) for record in self._log.read(self.topic)]
+
+    def read_values(self) -> list[V | None]:
+        """The values of all records that wait."""
+        return [record.value for record in self.read_all()]
+
+    def read_pairs(self) -> list[tuple[K | None, V | None]]:
+        """Keys and values of all records that wait."""
+        return [record[:2] for record in self.read_all()]
+
+    def read_to_dict(self) -> dict[K, V | None]:
+        """The last value of each key, None where that was a tombstone.
+
+        Raises ValueError for a record without a key.
+        """
+        found: dict[K, V | None] = {}
+        for record in self.read_all():
+            if record.key is None:
+                raise ValueError(
+                    f"output topic {self.topic!r} has a record without a key, {record!r}, which has"
+                    " no place in a dict: use read_all()"
+                )
+            found[record.key] = record.value
+        return found
+
+    def _decoded(self, record: ProducedRecord) -> Record[K | None, V | None]:
+        return Record(
+            self._decode_key(record.key),
+            self._decode_value(record.value),
+            record.timestamp,
+            record.headers,
+        )
+
+
+def _or_none(decode: Callable[[bytes], T]) -> Callable[[bytes | None], T | None]:
+    return lambda raw: None if raw is None else decode(raw)

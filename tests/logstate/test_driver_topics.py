@@ -1,0 +1,146 @@
+"""Input and output topics of the test driver."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from logstate.records import Record
+from logstate.testing import TopologyTestDriver
+from logstate.topology import StreamsBuilder
+
+
+def copying(**settings: Any) -> TopologyTestDriver:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).to("out")
+    return TopologyTestDriver(builder.build(), **settings)
+
+
+def ms(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+def test_records_without_a_time_get_the_topics_own_which_moves_on() -> None:
+    with copying() as driver:
+        topic = driver.input_topic("in", start_ms=100, advance=ms(10))
+        topic.pipe("a", 1)
+        topic.pipe("a", 2, timestamp=7)
+        topic.pipe_pairs([("b", 3), ("c", None)])
+        topic.advance_time(ms(1_000))
+        topic.pipe_values([4, 5])
+        out = driver.output_topic("out", value=int)
+        assert [record[:3] for record in out.read_all()] == [
+            ("a", 1, 100),
+            ("a", 2, 7),
+            ("b", 3, 110),
+            ("c", None, 120),
+            (None, 4, 1_130),
+            (None, 5, 1_140),
+        ]
+
+
+def test_headers_go_in_and_come_out() -> None:
+    with copying() as driver:
+        driver.input_topic("in").pipe("a", 1, headers=[("h", b"x"), ("n", None)])
+        record = driver.output_topic("out", value=int).read()
+        assert record == Record("a", 1, 0, [("h", b"x"), ("n", None)])
+
+
+def test_an_input_topic_may_have_serdes_of_its_own() -> None:
+    with copying() as driver:
+        driver.input_topic("in", key=bytes, value=bytes).pipe(b"a", bytes(7) + b"\x0c")
+        assert driver.output_topic("out", value=int).read_pair() == ("a", 12)
+
+
+def test_an_unknown_input_topic_is_refused_with_the_known_ones() -> None:
+    with copying() as driver, pytest.raises(ValueError, match="reads \\['in'\\]"):
+        driver.input_topic("other")
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "advance"), [(-1, ms(0)), (0, ms(-1)), (0, timedelta(microseconds=1))]
+)
+def test_a_time_that_cannot_be_is_refused(start_ms: int, advance: timedelta) -> None:
+    with copying() as driver, pytest.raises(ValueError, match="cannot start"):
+        driver.input_topic("in", start_ms=start_ms, advance=advance)
+
+
+def test_the_time_of_a_topic_does_not_go_back() -> None:
+    with copying() as driver, pytest.raises(ValueError, match="cannot go back"):
+        driver.input_topic("in").advance_time(ms(-1))
+
+
+def test_records_are_read_once_and_in_order() -> None:
+    with copying() as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1), ("a", 3, 2), ("c", 4, 3), ("c", None, 4)])
+        out = driver.output_topic("out", value=int)
+        assert (len(out), out.is_empty) == (5, False)
+        assert (out.read_value(), out.read_pair()) == (1, ("b", 2))
+        assert driver.read("out", value=int) == [("a", 3), ("c", 4), ("c", None)]
+        assert (out.is_empty, out.read_values(), out.read_pairs()) == (True, [], [])
+
+
+def test_reading_what_is_not_there_says_where_records_are() -> None:
+    with copying() as driver:
+        driver.pipe("in", "a", 1)
+        with pytest.raises(LookupError, match="'other' has no more .* wait in \\['out'\\]"):
+            driver.output_topic("other", value=int).read()
+
+
+def test_a_dict_of_outputs_has_the_last_value_per_key() -> None:
+    with copying() as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1), ("a", 3, 2), ("b", None, 3)])
+        assert driver.output_topic("out", value=int).read_to_dict() == {"a": 3, "b": None}
+
+
+def test_a_record_without_key_has_no_place_in_a_dict() -> None:
+    with copying() as driver:
+        driver.pipe("in", None, 1)
+        with pytest.raises(ValueError, match="without a key"):
+            driver.output_topic("out", value=int).read_to_dict()
+
+
+def test_the_topics_that_were_written_are_known_after_they_are_read() -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=int).group_by(lambda v: str(v), name="by", key=str)
+    words.count(store="n").to_stream().to("out")
+    builder.stream("quiet", value=int).to("never")
+    with TopologyTestDriver(builder.build()) as driver:
+        assert driver.produced_topics == set()
+        driver.pipe("in", "a", 1)
+        driver.read("out", value=int)
+        assert driver.produced_topics == {"out", "app-by-repartition"}
+
+
+def test_outputs_that_are_committed_may_be_read_before_a_crash() -> None:
+    with copying() as driver:
+        driver.pipe("in", "a", 1)
+        assert driver.read("out", value=int) == [("a", 1)]
+        driver.crash()
+        driver.pipe("in", "a", 2)
+        driver.crash()
+        assert driver.read("out", value=int) == [("a", 2)]
+
+
+@pytest.mark.parametrize("reads_all", [True, False])
+def test_outputs_that_a_crash_repeats_may_not_have_been_read(reads_all: bool) -> None:
+    with copying(commit_every=2) as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)])
+        if reads_all:
+            driver.take_outputs()
+        else:
+            driver.read("out", value=int)
+        with pytest.raises(ValueError, match="would appear twice"):
+            driver.crash()
+
+
+def test_a_crash_leaves_what_was_committed_and_not_read() -> None:
+    with copying(commit_every=2) as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)])
+        out = driver.output_topic("out", value=int)
+        assert out.read_value() == 1
+        driver.crash()
+        assert out.read_values() == [2, 3]
+        assert [record.timestamp for record in driver.outputs] == [0, 1, 2]
