@@ -14,7 +14,8 @@ The second block is ours::
     t  {topic: topic id}            which incarnation of each topic the offsets belong to
     c  {clock name: ms}             every clock that decides a result
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
-    x  true: only "o" is here; the rest is in the cuts topic (it was over the size limit)
+    w  [transactional id, member id]  who wrote it; absent where nobody said
+    x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
 
 The record in the cuts topic (key ``cut:<task id>``, same transaction) is our block as raw bytes
 with ``i``, {input topic: offset}, in place of ``o``.
@@ -60,6 +61,14 @@ _VERSION = 1
 _PREFIX = bytes((_MARK, _VERSION))
 
 
+class Writer(NamedTuple):
+    """Who committed: if it dies, whoever waits for its transaction knows what to fence."""
+
+    transactional_id: str
+    member_id: str
+    """Its member id in the consumer group."""
+
+
 class Cut(NamedTuple):
     """The state of a task at one committed offset of one of its input partitions."""
 
@@ -73,6 +82,7 @@ class Cut(NamedTuple):
     """Topic to the id of its incarnation, as text."""
     is_in_cuts_topic: bool = False
     """True: this is only a pointer; the content is in the cuts topic."""
+    writer: Writer | None = None
 
 
 class OffsetMetadata(NamedTuple):
@@ -120,6 +130,8 @@ def encode_cut(
     fields: dict[str, Any] = {"o": cut.offset, **_content(cut)}
     if cut.is_in_cuts_topic:
         fields = {"o": cut.offset, "x": True}
+    if cut.writer is not None:
+        fields["w"] = cut.writer
     return base64.b64encode(streams + _encode_block(fields)).decode("ascii")
 
 
@@ -164,6 +176,7 @@ def encode_task_cut(
     clocks: Mapping[str, int],
     topic_ids: Mapping[str, str],
     processor_times: Mapping[str, int] | None = None,
+    writer: Writer | None = None,
 ) -> TaskCut:
     """What a task commits: one string per input topic, and a record if they would be too long.
 
@@ -173,13 +186,16 @@ def encode_task_cut(
     Raises ValueError if even the pointer is too long, which takes absurd ``processor_times``.
     """
     whole = {
-        topic: Cut(offset, positions, clocks, topic_ids) for topic, (offset, _) in inputs.items()
+        topic: Cut(offset, positions, clocks, topic_ids, writer=writer)
+        for topic, (offset, _) in inputs.items()
     }
     times = {topic: time_ms for topic, (_, time_ms) in inputs.items()}
     metadata = _encode_all(whole, times, processor_times)
     if max(map(len, metadata.values()), default=0) <= METADATA_BYTES_MAX:
         return TaskCut(metadata, None)
-    pointers = {topic: Cut(cut.offset, is_in_cuts_topic=True) for topic, cut in whole.items()}
+    pointers = {
+        topic: Cut(cut.offset, is_in_cuts_topic=True, writer=writer) for topic, cut in whole.items()
+    }
     metadata = _encode_all(pointers, times, processor_times)
     longest = max(map(len, metadata.values()))
     if longest > METADATA_BYTES_MAX:
@@ -207,9 +223,10 @@ def _content(cut: Cut) -> dict[str, Any]:
 
 
 def _cut(offset: int, fields: Mapping[str, Any]) -> Cut:
+    writer = Writer(*fields["w"]) if "w" in fields else None
     if fields.get("x"):
-        return Cut(offset, is_in_cuts_topic=True)
-    return Cut(offset, fields["p"], fields["c"], fields["t"])
+        return Cut(offset, is_in_cuts_topic=True, writer=writer)
+    return Cut(offset, fields["p"], fields["c"], fields["t"], writer=writer)
 
 
 def _encode_streams_block(partition_time_ms: int, processor_times: Mapping[str, int]) -> bytes:

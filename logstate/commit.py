@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from logstate.bound_plan import BoundPlan
-from logstate.changelog.cut import cut_key, cuts_topic, encode_task_cut
+from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
 from logstate.errors import AbortableError
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import ProducedRecord, TopicPartition
@@ -189,6 +189,7 @@ class Committer:
     ) -> Steps[dict[TopicPartition, tuple[int, str]]]:
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         overflow: list[ProducedRecord] = []
+        writer = Writer(self._transactions.transactional_id, self._member_id)
         for owned, commit, position in zip(tasks, commits, positions, strict=True):
             cut = encode_task_cut(
                 {
@@ -198,6 +199,7 @@ class Committer:
                 positions=self._named({**owned.running.state.positions, **position}),
                 clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
+                writer=writer,
             )
             for tp, offset in commit.offsets.items():
                 offsets[tp] = (offset, cut.metadata[tp.topic])

@@ -206,6 +206,14 @@ class Admin(Protocol):
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Purge what lies before the offsets."""
 
+    def committed_so_far(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        """Committed offsets although an open transaction could still change them."""
+
+    def group_members(self, group_id: str) -> frozenset[str] | None:
+        """Ids of the living members; None where the cluster does not tell."""
+
     def close(self) -> None: ...
 
 

@@ -40,6 +40,7 @@ from logstate.manifest import manifest_record
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
 from logstate.restore import RestoreListener, Restorer
+from logstate.restore_wait import RestoreWait
 from logstate.seams import Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
 from logstate.task import Task
 from logstate.task_starter import TaskStarter
@@ -157,6 +158,7 @@ class Worker:
                 lambda owned: self._new_task(plan, owned, globals_),
                 self._destroy_state,
             ),
+            RestoreWait(config, self._cluster, admin, self._clock),
             Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
         )
         yield Step("subscribe", consumer.subscribe, (plan.subscription, self._rebalanced))
@@ -307,6 +309,7 @@ class Worker:
                 owned.is_new = False
         for owned in starting:
             yield from starter.start(owned)
+        yield from self._live.restore_wait.look(self._tasks.all().values())
         self._observer.tasks_changed(self._tasks.all())
 
     # ------------------------------------------------------------------ processing
@@ -380,12 +383,10 @@ class Worker:
             self._restorer.remove(owned)
             if owned.task is not None:
                 owned.task.discard()
-            yield Step("pause", self._live.consumer.pause, (self._still_owned(owned),))
+            still_owned = [tp for tp in owned.partitions if tp in self._live.assignment.owned]
+            yield Step("pause", self._live.consumer.pause, (still_owned,))
             owned.move_to(Stage.ASSIGNED)
         self._last_commit_ms = now
-
-    def _still_owned(self, owned: OwnedTask) -> list[TopicPartition]:
-        return [tp for tp in owned.partitions if tp in self._live.assignment.owned]
 
     def _close(self, closing: Closing) -> Steps[None]:
         for task_id in list(self._tasks.all()):

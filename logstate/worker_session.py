@@ -9,6 +9,7 @@ from logstate.bound_plan import BoundPlan
 from logstate.closing import Closing
 from logstate.commit import Committer
 from logstate.global_stores import GlobalStores
+from logstate.restore_wait import RestoreWait
 from logstate.seams import Admin, GroupConsumer, PlainProducer, Step, Steps
 from logstate.task_starter import TaskStarter
 
@@ -25,6 +26,7 @@ class Session:
     outputs: PlainProducer | None
     committer: Committer
     starter: TaskStarter
+    restore_wait: RestoreWait
     assignment: Assignment
 
     def close(self, closing: Closing) -> Steps[None]:

@@ -9,7 +9,13 @@ from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -21,7 +27,7 @@ from confluent_kafka.admin import NewTopic as NativeNewTopic
 from logstate.errors import BrokerError, RetriableError
 from logstate.kafka.faults import native_error, translated
 from logstate.records import TopicPartition
-from logstate.seams import NewTopic, TopicDescription
+from logstate.seams import Committed, NewTopic, TopicDescription
 
 #: how long a start may wait for a broker before it gives up with an error
 REACH_LIMIT_S = 20.0
@@ -97,6 +103,35 @@ class KafkaAdmin:
             "purging repartition records",
         )
 
+    def committed_so_far(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        request = [
+            ConsumerGroupTopicPartitions(
+                group_id, [confluent_kafka.TopicPartition(t, p) for t, p in partitions]
+            )
+        ]
+        (found,) = self._asked(
+            lambda: self._admin.list_consumer_group_offsets(
+                request, require_stable=False, request_timeout=_REQUEST_S
+            ),
+            "reading committed offsets",
+        ).values()
+        return {
+            TopicPartition(tp.topic, tp.partition): Committed(
+                tp.offset if tp.offset >= 0 else None, tp.metadata or ""
+            )
+            for tp in found.topic_partitions
+        }
+
+    def group_members(self, group_id: str) -> frozenset[str] | None:
+        (found,) = self._asked(
+            lambda: self._admin.describe_consumer_groups([group_id], request_timeout=_REQUEST_S),
+            "describing the consumer group",
+            absent=KafkaError.GROUP_ID_NOT_FOUND,
+        ).values()
+        return None if found is None else frozenset(m.member_id for m in found.members)
+
     def close(self) -> None:
         """The client has nothing to release; it ends with its last reference."""
 
@@ -147,7 +182,7 @@ class KafkaAdmin:
                 return {name: _answer(f, doing, absent) for name, f in ask().items()}
             except RetriableError as exc:
                 if time.monotonic() > deadline:
-                    raise BrokerError(
+                    raise RetriableError(
                         f"no answer from the brokers at {self._bootstrap} within"
                         f" {REACH_LIMIT_S:.0f} s while {doing}: {exc}. Check that the brokers run,"
                         " that bootstrap names their address as seen from here, and the security"

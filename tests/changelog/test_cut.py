@@ -13,6 +13,7 @@ from logstate.changelog.cut import (
     METADATA_BYTES_MAX,
     Cut,
     OffsetMetadata,
+    Writer,
     cut_key,
     cuts_topic,
     decode_cut,
@@ -30,6 +31,7 @@ CUT = Cut(
     clocks={"stream": 1_700_000_000_000},
     topic_ids={"clicks": "Uj5fn9F1TrGcM4Zcxr3xhg"},
 )
+WRITER = Writer("app-transactions-0", "member-7")
 
 names = st.text(min_size=1, max_size=20)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -40,6 +42,7 @@ cuts = st.builds(
     st.dictionaries(names, longs),
     st.dictionaries(names, names),
     st.just(False),
+    st.none() | st.builds(Writer, names, names),
 )
 
 
@@ -159,12 +162,16 @@ def test_a_cut_over_the_limit_moves_to_the_cuts_topic() -> None:
     clocks = {f"clock-{n}": n for n in range(1_000)}
 
     task_cut = encode_task_cut(
-        {"clicks": (42, 5), "users": (3, 6)}, positions={}, clocks=clocks, topic_ids={}
+        {"clicks": (42, 5), "users": (3, 6)},
+        positions={},
+        clocks=clocks,
+        topic_ids={},
+        writer=WRITER,
     )
 
     assert max(map(len, task_cut.metadata.values())) <= METADATA_BYTES_MAX
     pointer = decode_cut(task_cut.metadata["users"], committed_offset=3)
-    assert pointer == OffsetMetadata(6, {}, Cut(3, is_in_cuts_topic=True))
+    assert pointer == OffsetMetadata(6, {}, Cut(3, is_in_cuts_topic=True, writer=WRITER))
     assert task_cut.record is not None
     found = decode_cut_record(task_cut.record, topic="users", committed_offset=3)
     assert found == Cut(3, {}, clocks, {})

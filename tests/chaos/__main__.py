@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.campaign import Campaign
+from tests.chaos.schedule import WEIGHTS
 
 
 def main() -> int:
@@ -21,6 +22,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--per-second", type=int, default=300, help="orders per second")
     parser.add_argument("--protocol", choices=("consumer", "classic"), default="consumer")
+    parser.add_argument(
+        "--only", nargs="+", choices=WEIGHTS, default=tuple(WEIGHTS), help="kinds of faults"
+    )
     parser.add_argument("--keep", type=Path, help="keep the workers' logs in this new directory")
     arguments = parser.parse_args()
     logging.getLogger("logstate.kafka").setLevel(logging.CRITICAL)
@@ -31,6 +35,7 @@ def main() -> int:
             workers=arguments.workers,
             per_second=arguments.per_second,
             protocol=arguments.protocol,
+            only=arguments.only,
             path=arguments.keep or Path(temporary),
             report=lambda line: print(line, flush=True),
         )

@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.chaos.flow import INPUTS, OUTPUTS, PARTITIONS, application
 from tests.chaos.logs import Counting, read_topic
 from tests.chaos.oracle import Expected, Verdict, expected, judge
 from tests.chaos.proxy import Proxy
-from tests.chaos.schedule import Event, events
+from tests.chaos.schedule import WEIGHTS, Event, events
 from tests.chaos.workers import Workers
 
 #: after the last fault everything must have been processed within this time
@@ -75,10 +75,11 @@ class Campaign:
         workers: int = 3,
         per_second: int = 300,
         protocol: str = "consumer",
+        only: Sequence[str] = tuple(WEIGHTS),
         path: Path,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._events = events(seed, kills, workers)
+        self._events = events(seed, kills, workers, only)
         self._rng = random.Random(seed)
         self._prefix = f"chaos-{seed}"
         self._report = report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: share of each kind of fault
@@ -32,12 +33,14 @@ class Event(NamedTuple):
     lasts_s: float
 
 
-def events(seed: int, count: int, workers: int) -> list[Event]:
+def events(
+    seed: int, count: int, workers: int, only: Sequence[str] = tuple(WEIGHTS)
+) -> list[Event]:
     """The faults of a seed; each kind occurs once before the dice decide."""
     rng = random.Random(seed)
-    kinds = list(WEIGHTS)
+    kinds = list(only)
     rng.shuffle(kinds)
-    kinds += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=max(0, count - len(kinds)))
+    kinds += rng.choices(only, [WEIGHTS[kind] for kind in only], k=max(0, count - len(kinds)))
     return [_event(kind, rng, workers) for kind in kinds[:count]]
 
 

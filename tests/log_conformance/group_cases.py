@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from logstate.errors import RetriableError
 from logstate.records import TopicPartition
+from logstate.seams import Committed
 from tests.log_conformance.rig import GroupMember, Rig, together
 
 
@@ -37,6 +41,36 @@ def a_member_that_leaves_hands_everything_over(rig: Rig) -> None:
     first, second = _two_members(rig, [topic])
     first.consumer.close()
     rig.eventually(lambda: second.poll() and len(second.owned) == 2)
+
+
+def the_members_of_a_group_are_known_while_they_are_in_it(rig: Rig) -> None:
+    group = rig.name("group")
+    assert not rig.admin.group_members(group)
+    member = rig.member(group, [rig.topic()])
+    rig.eventually(lambda: member.poll() and member.owned)
+    assert rig.admin.group_members(group) == {member.consumer.member_id()}
+    member.consumer.close()
+    rig.eventually(lambda: not rig.admin.group_members(group))
+
+
+def offsets_can_be_looked_at_although_they_are_not_stable(rig: Rig) -> None:
+    topic, group = rig.topic(partitions=2), rig.name("group")
+    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    member = rig.member(group, [topic])
+    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
+    producer = rig.producer()
+    for offset, text in ((0, "old"), (1, "new")):
+        producer.begin()
+        producer.send_offsets({one: (offset, text)}, member.consumer.group_metadata())
+        if text == "old":
+            producer.commit()
+    assert rig.admin.committed_so_far(group, [one, other]) == {
+        one: Committed(0, "old"),
+        other: Committed(None, ""),
+    }
+    with pytest.raises(RetriableError):
+        member.consumer.committed([one], 0.5)
+    producer.abort()
 
 
 def nothing_is_read_before_the_start(rig: Rig) -> None:
@@ -115,6 +149,8 @@ CASES = [
     two_members_share_and_numbers_stay_together,
     the_first_member_is_asked_before_it_loses_partitions,
     a_member_that_leaves_hands_everything_over,
+    the_members_of_a_group_are_known_while_they_are_in_it,
+    offsets_can_be_looked_at_although_they_are_not_stable,
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
     a_paused_partition_brings_nothing_until_it_is_resumed,

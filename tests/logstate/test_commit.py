@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logstate.changelog.cut import Cut, decode_cut_record
+from logstate.changelog.cut import Cut, Writer, decode_cut_record
 from logstate.errors import AbortableError
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
@@ -211,6 +211,7 @@ def test_a_cut_holds_positions_clocks_times_and_topic_ids_of_the_same_moment(
         positions={CHANGELOG.topic: 2},
         clocks={"task:stream_time": 9},
         topic_ids={"in": "id-of-in", "other": "id-of-other"},
+        writer=Writer("tx", "app-member-0001"),
     )
     assert rig.metadata(IN).partition_time_ms == 9
     assert rig.metadata(OTHER).partition_time_ms == 6

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from logstate.errors import BrokerError
 from logstate.records import TopicPartition
-from logstate.seams import NewTopic, TopicDescription
+from logstate.seams import Committed, NewTopic, TopicDescription
 from logstate.testing.fake.client import FakeClient, client_call
 
 
@@ -55,6 +55,17 @@ class FakeAdmin(FakeClient):
                     " compact only (POLICY_VIOLATION)"
                 )
             self._cluster.log(partition).delete_before(offset)
+
+    @client_call
+    def committed_so_far(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        committed = self._cluster.group(group_id).offsets.committed
+        return {tp: committed.get(tp, Committed(None, "")) for tp in partitions}
+
+    @client_call
+    def group_members(self, group_id: str) -> frozenset[str] | None:
+        return frozenset(self._cluster.group(group_id).members)
 
     @client_call
     def close(self) -> None:

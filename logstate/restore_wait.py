@@ -1,0 +1,183 @@
+"""Tasks that wait for somebody's open transaction: says so, and ends one that nobody else will.
+
+A worker that dies leaves its transaction open. Until the broker times it out, the offsets of its
+partitions are not stable and its changelogs cannot be read to their ends, so whoever takes over
+waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``). If that
+member is no longer in the group, nobody can be using its transactional id for these partitions any
+more, and initialising a producer under it ends the transaction at once. Doing so is always safe:
+the id's owner, should it come back, is fenced and replays.
+
+Invariants:
+1. a worker whose member is still in the group is never fenced: it is alive, or the group's session
+   time-out will tell;
+2. nothing here is needed for a right result, only for an early one: every failure is logged and
+   left to the broker's time-out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from logstate.changelog.cut import Writer, decode_cut
+from logstate.clock import Clock
+from logstate.errors import BrokerError, RestoreError
+from logstate.owned_task import OwnedTask, Stage
+from logstate.records import TaskId
+from logstate.seams import Admin, Cluster, Step, Steps
+from logstate.worker_config import WorkerConfig
+
+_LOGGER = logging.getLogger(__name__)
+
+#: a restore that stands still for so long waits for a transaction
+_PATIENCE_MS = 2_000
+#: then it is looked into this often, and told this often
+_LOOK_INTERVAL_MS = 1_000
+_TELL_INTERVAL_MS = 10_000
+#: longer than any transaction lives by default: then the broker has lost sight of it
+_HANGING_MS = 60_000
+
+
+@dataclass
+class _Wait:
+    """How far a task had come, and since when it has come no further."""
+
+    progress: tuple[Stage, int]
+    since_ms: float
+    look_at_ms: float
+    tell_at_ms: float
+
+
+class RestoreWait:
+    """What the tasks of one worker wait for."""
+
+    def __init__(self, config: WorkerConfig, cluster: Cluster, admin: Admin, clock: Clock) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._admin = admin
+        self._clock = clock
+        self._waits: dict[TaskId, _Wait] = {}
+        #: fenced ones; what they left behind needs no second attempt
+        self._fenced: set[Writer] = set()
+
+    def look(self, tasks: Iterable[OwnedTask]) -> Steps[None]:
+        """Look after tasks that are on their way to running; costs nothing while they get on."""
+        now = self._clock.monotonic_ms()
+        waiting = [owned for owned in tasks if owned.stage in (Stage.ASSIGNED, Stage.RESTORING)]
+        self._note(waiting, now)
+        due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
+        if not due:
+            return
+        for owned in due:
+            self._waits[owned.task_id].look_at_ms = now + _LOOK_INTERVAL_MS
+        try:
+            writers = yield from self._writers(due)
+            members = yield Step(
+                "group_members", self._admin.group_members, (self._config.application_id,)
+            )
+        except (BrokerError, RestoreError) as exc:
+            _LOGGER.warning("it cannot be found out what restores wait for: %s", exc)
+            return
+        for owned in due:
+            self._tell(owned, writers[owned.task_id], members, now)
+        if members is not None:
+            gone = {w for found in writers.values() for w in found if w.member_id not in members}
+            for writer in sorted(gone - self._fenced):
+                yield from self._fence(writer)
+
+    def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
+        known, self._waits = self._waits, {}
+        for owned in waiting:
+            progress = (owned.stage, _position(owned))
+            wait = known.get(owned.task_id)
+            if wait is None or wait.progress != progress:
+                wait = _Wait(progress, now, now + _PATIENCE_MS, now + _TELL_INTERVAL_MS)
+            self._waits[owned.task_id] = wait
+
+    def _writers(self, tasks: Sequence[OwnedTask]) -> Steps[Mapping[TaskId, set[Writer]]]:
+        """Who committed the tasks' partitions last, this worker aside."""
+        partitions = [tp for owned in tasks for tp in owned.partitions]
+        group = self._config.application_id
+        found = yield Step("committed_so_far", self._admin.committed_so_far, (group, partitions))
+        writers = {}
+        for owned in tasks:
+            cuts = [
+                decode_cut(found[tp].metadata, committed_offset=found[tp].offset).cut
+                for tp in owned.partitions
+                if found[tp].offset is not None
+            ]
+            writers[owned.task_id] = {
+                cut.writer
+                for cut in cuts
+                if cut is not None
+                and cut.writer is not None
+                and cut.writer.transactional_id != self._config.transactional_id
+            }
+        return writers
+
+    def _tell(
+        self,
+        owned: OwnedTask,
+        writers: Iterable[Writer],
+        members: frozenset[str] | None,
+        now: float,
+    ) -> None:
+        wait = self._waits[owned.task_id]
+        if now < wait.tell_at_ms:
+            return
+        wait.tell_at_ms = now + _TELL_INTERVAL_MS
+        who = [
+            f"{w.transactional_id!r} (member {w.member_id!r} "
+            + ("is in the group)" if members is None or w.member_id in members else "is gone)")
+            for w in sorted(writers)
+        ]
+        waited_ms = now - wait.since_ms
+        _LOGGER.warning(
+            "task %s has waited %.0f s for an open transaction: %s. Its partitions were last"
+            " committed by %s.%s",
+            owned.task_id,
+            waited_ms / 1000,
+            _story(owned),
+            ", ".join(who) or "this worker, or by nobody who left a name",
+            _HINT if waited_ms > _HANGING_MS else " It ends with that worker, or times out",
+        )
+
+    def _fence(self, writer: Writer) -> Steps[None]:
+        """End what a dead worker left open."""
+        name = writer.transactional_id
+        _LOGGER.info("restores wait for %s, whose member has left the group: it is fenced", name)
+        try:
+            producer = yield Step("fence", self._cluster.transactional_producer, (name,))
+            try:
+                yield Step("init_transactions", producer.init_transactions)
+            finally:
+                yield Step("close_producer", producer.close)
+        except BrokerError as exc:
+            _LOGGER.warning("%s could not be fenced and is left to its time-out: %s", name, exc)
+        else:
+            self._fenced.add(writer)
+
+
+#: the broker no longer knows the transaction that it waits for (KIP-664)
+_HINT = (
+    " No transaction should live so long: the broker may have lost sight of it. Look with"
+    " `kafka-transactions.sh find-hanging`, and end it with `kafka-transactions.sh abort`"
+)
+
+
+def _position(owned: OwnedTask) -> int:
+    if owned.task is None or owned.stage is not Stage.RESTORING:
+        return -1
+    return sum(owned.task.state.positions.get(t.store, 0) for t in owned.targets)
+
+
+def _story(owned: OwnedTask) -> str:
+    if owned.stage is Stage.ASSIGNED:
+        return f"the committed offsets of {[str(tp) for tp in owned.partitions]} are not stable"
+    state = owned.running.state
+    return ", ".join(
+        f"{t.changelog} can be read to {state.positions.get(t.store, 0)} of {t.target}"
+        for t in owned.targets
+        if not t.is_done
+    )
