@@ -84,6 +84,8 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             if due is not None and due <= stream_time:
                 task.punctuate("stream_time")
                 task.topic, task.partition = partition
+                if task.blocked_until_ms > 0:
+                    limit = 0  # no record overtakes a schedule that is to be tried again
             consumed = offset + 1  # type: ignore[operator]
             # With the offset: an extractor must see the same time again when a head that was
             # decoded but not processed is read anew.

@@ -8,7 +8,8 @@
     ├── SerdeError              no serde, or a value that its serde cannot encode
     │   └── DeserializationError   bytes that do not decode; names topic, partition, offset
     ├── ProcessingError         a user's function raised; names node and record
-    ├── ProductionError         a record could not be delivered
+    ├── ProductionError         a record could not be encoded or delivered
+    │   └── RefusedError           the broker or the client refuses what was sent, for good
     ├── TopicError              a topic is missing or has the wrong shape
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
@@ -89,7 +90,14 @@ class ProcessingError(RecordError):
 
 
 class ProductionError(RecordError):
-    """A record could not be delivered, for example because it is too large."""
+    """A record could not be encoded or delivered, for example because it is too large."""
+
+
+class RefusedError(ProductionError):
+    """Something in the open transaction is refused for good; no retry will deliver it.
+
+    Which record caused it is found by a replay, where a handler may pass over it.
+    """
 
 
 class TopicError(LogstateError):

@@ -89,6 +89,9 @@ class TaskContext(Protocol):
     def send(self, record: ProducedRecord) -> None:
         """Collect an output or repartition record; partition None = by key, murmur2."""
 
+    def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
+        """``part`` of a result does not encode; returns where the result is to be left out."""
+
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         """``name`` itself, or ``<application id>-<name>`` for internal topics."""
 

@@ -97,14 +97,16 @@ class Punctuations:
             key=lambda s: s.next_time,
         )
         count = 0
-        for schedule in due:
-            if schedule.is_cancelled:
-                continue  # by a callback that ran just before
-            schedule.callback(now)
-            schedule.move_past(now)
-            count += 1
-        self._by_kind[kind] = [s for s in schedules if not s.is_cancelled]
-        self._refresh()
+        try:
+            for schedule in due:
+                if schedule.is_cancelled:
+                    continue  # by a callback that ran just before
+                schedule.callback(now)
+                schedule.move_past(now)
+                count += 1
+        finally:  # one that is to be tried again later raises, and stays due
+            self._by_kind[kind] = [s for s in schedules if not s.is_cancelled]
+            self._refresh()
         return count
 
     def next_times(self) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logstate.errors import DeserializationError, ProcessingError
-from logstate.records import FetchedRecord, TaskId, TopicPartition
+from logstate.errors import DeserializationError, ProcessingError, ProductionError
+from logstate.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
 from logstate.topology.blame import blame
 
 
@@ -56,4 +56,55 @@ def failed(
         task=str(task_id),
         node=found.node,
         function=found.function,
+    )
+
+
+def punctuation_failed(
+    schedule: str, now_ms: int, task_id: TaskId, cause: Exception
+) -> ProcessingError:
+    """A scheduled callback raised."""
+    found = blame(cause)
+    return ProcessingError(
+        f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
+        f" node {found.node!r}, in {found.function}: {type(cause).__name__}: {cause}. What it did"
+        " is not committed; correct the function and start again",
+        task=str(task_id),
+        node=found.node,
+        function=found.function,
+    )
+
+
+def not_encoded(
+    part: str,
+    sink: str,
+    topic: str,
+    task_id: TaskId,
+    source: RecordMetadata | None,
+    cause: Exception,
+) -> ProductionError:
+    """``part`` ("key" or "value") of a result does not fit the serde of its sink."""
+    of = "a scheduled callback" if source is None else f"the record at {source.topic!r}"
+    at = "" if source is None else f", partition {source.partition}, offset {source.offset}"
+    return ProductionError(
+        f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}: {cause}."
+        f" It came of {of}{at}, task {task_id}. The declared type does not fit what the operators"
+        " make: correct one of them, or give ErrorHandlers(production=...)",
+        topic=None if source is None else source.topic,
+        partition=None if source is None else source.partition,
+        offset=None if source is None else source.offset,
+        task=str(task_id),
+        node=sink,
+    )
+
+
+def refused(source: RecordMetadata, task_id: TaskId, cause: Exception) -> ProductionError:
+    """What came of a record cannot be delivered, and no handler passes over it."""
+    return ProductionError(
+        f"what came of the record at {source.topic!r}, partition {source.partition}, offset"
+        f" {source.offset}, task {task_id}, is refused: {cause}. Nothing past this record was"
+        " committed",
+        topic=source.topic,
+        partition=source.partition,
+        offset=source.offset,
+        task=str(task_id),
     )

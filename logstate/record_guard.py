@@ -1,33 +1,43 @@
 """Undoing one record: the part of a task that answers failed records with a handler's decision.
 
-How it works. With a processing handler other than ``fail`` each record runs under a journal:
-stores, clocks, held back results and schedules remember what they were, outputs remember their
-length. A record that goes through drops the journal; one that fails is rolled back and then
+How it works. With a handler other than ``fail`` each record, and each scheduled callback, runs
+under a journal: stores, clocks, held back results and schedules remember what they were, outputs
+remember their length. What goes through drops the journal; what fails is rolled back and then
 skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
 on the hot path.
+
+Results that the broker refuses are not known before the commit. The worker finds the record that
+they came of (:mod:`logstate.isolation`) and asks about it by ``refused``; what was decided is
+remembered here, and done when the replay reaches that record.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstate.error_handlers import (
-    Action,
-    Decision,
-    ErrorHandlers,
-    FailedRecord,
-    dead_letter_record,
+from logstate.decisions import Decisions
+from logstate.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
+from logstate.errors import (
+    ConfigError,
+    ProductionError,
+    RecordError,
+    RefusedError,
+    RegistryError,
+    StoreError,
 )
-from logstate.errors import ConfigError, RecordError, RegistryError, StoreError
 from logstate.processing import StreamProcess
 from logstate.punctuation import Schedules
-from logstate.record_errors import failed
+from logstate.record_errors import failed, not_encoded, punctuation_failed, refused
 from logstate.records import FetchedRecord, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from logstate.task import Task
+
+#: raised through user code as they are: not the fault of a record, or decided already
+_FINAL = (RegistryError, StoreError, ProductionError)
 
 
 @dataclass(frozen=True)
@@ -47,125 +57,262 @@ class RetryLater(Exception):
         self.at_ms = at_ms
 
 
+class PassOver(BaseException):
+    """The record at hand is passed over because of one of its results.
+
+    Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
+    """
+
+    def __init__(self, decision: Decision, failed: FailedRecord) -> None:
+        super().__init__(decision.action.value)
+        self.decision = decision
+        self.failed = failed
+
+
 class RecordGuard:
     """Applies the handlers to the records of one task."""
 
     def __init__(self, task: Task, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
-        #: (partition, offset) being retried and its failures so far
-        self._retried: tuple[TopicPartition, int] | None = None
+        self._decisions = Decisions(task, handlers)
+        #: what is being retried, and its failures so far
+        self._retried: Hashable = None
         self._attempts = 0
+        #: while a record or a callback is processed under a journal
+        self._undo: Undo | None = None
+        #: records whose results were refused, and what is to become of them
+        self._refused: dict[RecordMetadata, tuple[Decision, ProductionError]] = {}
+
+    # ------------------------------------------------------------------ records
 
     def guarded(self, process: StreamProcess) -> StreamProcess:
         """``process`` under a journal; the process itself where no handler needs one."""
         if not self._handlers.guards_processing:
             return process
-        task = self._task
 
         def guarded_process(key: object, value: object, timestamp: int, headers: object) -> None:
-            task.begin_record()
+            if self._refused and self._passes_over_refused():
+                return
+            self._begin()
+            outputs = len(self._task.outputs)
             try:
                 process(key, value, timestamp, headers)  # type: ignore[arg-type]
-            except (RegistryError, StoreError):
-                task.end_record(rollback=True)
+            except _FINAL:
+                self._end(rollback=True)
                 raise
+            except PassOver as over:
+                self._end(rollback=True)
+                self._decisions.carry_out(over.decision, over.failed)
             except Exception as exc:  # noqa: BLE001  whatever the user's function raises
                 self._processing_failed(exc)
             else:
-                task.end_record(rollback=False)
+                self._end(rollback=False)
                 self._retried = None
+                if self._refused:
+                    self._leave_out_refused(outputs)
 
         return guarded_process
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""
-        decision = self._decide(record, error, "deserialization", node)
+        told = self._decisions.described(record, error, "deserialization", node)
+        decision = self._decisions.ask(told)
         if decision.action is Action.RETRY:
             raise ConfigError(
                 "a deserialization handler answered RETRY; the bytes of a record do not change:"
                 " answer FAIL, SKIP or DEAD_LETTER"
             )
-        return self._carry_out(decision, record, error, "deserialization", node)
+        return self._decisions.carry_out(decision, told)
 
     def _processing_failed(self, exc: Exception) -> None:
         task = self._task
-        keeps = self._handlers.on_skip == "keep"
         record = task.fetched
         assert record is not None
-        partition = TopicPartition(record.topic() or "", record.partition() or 0)
-        offset = record.offset() or 0
+        where = _where(record)
+        partition = TopicPartition(where.topic, where.partition)
         error = (
             exc
             if isinstance(exc, RecordError) and exc.topic is not None
-            else failed(partition, offset, task.task_id, exc)
+            else failed(partition, where.offset, task.task_id, exc)
         )
         error.__cause__ = exc.__cause__ if error is exc else exc
-        node = getattr(error, "node", None)
-        self._count_attempt(partition, offset)
+        self._answer(error, "processing", record, where)
+
+    def _answer(
+        self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Hashable
+    ) -> None:
+        """Ask about what failed just now, undo it, and do what the handler says."""
+        task = self._task
+        told = self._decisions.described(
+            record, error, stage, error.node, attempt=self._attempt(retried)
+        )
         try:
-            decision = self._decide(record, error, "processing", node)
+            decision = self._decisions.ask(told)
         except Exception:
-            task.end_record(rollback=True)
+            self._end(rollback=True)
             raise
-        rolls_back = not (keeps and decision.action in (Action.SKIP, Action.DEAD_LETTER))
-        task.end_record(rollback=rolls_back)
+        keeps = self._handlers.on_skip == "keep"
+        self._end(
+            rollback=not (keeps and decision.action in (Action.SKIP, Action.DEAD_LETTER)),
+        )
         if decision.action is Action.RETRY:
             delay_ms = decision.delay.total_seconds() * 1000
             raise RetryLater(task.monotonic_ms() + delay_ms)
         self._retried = None
-        if not self._carry_out(decision, record, error, "processing", node):
-            raise error from exc
+        if not self._decisions.carry_out(decision, told):
+            raise error from error.__cause__
 
-    def _count_attempt(self, partition: TopicPartition, offset: int) -> None:
-        if self._retried != (partition, offset):
-            self._retried, self._attempts = (partition, offset), 0
+    def _attempt(self, retried: Hashable) -> int:
+        if self._retried != retried:
+            self._retried, self._attempts = retried, 0
         self._attempts += 1
+        return self._attempts
 
-    def _decide(
-        self, record: FetchedRecord, error: Exception, stage: str, node: str | None
-    ) -> Decision:
-        handlers = self._handlers
-        handler = handlers.deserialization if stage == "deserialization" else handlers.processing
-        return handler(self._described(record, error, stage, node))
-
-    def _described(
-        self, record: FetchedRecord, error: Exception, stage: str, node: str | None
-    ) -> FailedRecord:
-        return FailedRecord(
-            RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0),
-            record.key(),
-            record.value(),
-            record.timestamp()[1],
-            record.headers(),
-            stage,
-            str(self._task.task_id),
-            node,
-            self._attempts if stage == "processing" else 1,
-            error,
-        )
-
-    def _carry_out(
-        self,
-        decision: Decision,
-        record: FetchedRecord,
-        error: Exception,
-        stage: str,
-        node: str | None,
-    ) -> bool:
-        """Skip or dead-letter; False for FAIL."""
+    def _begin(self) -> None:
+        """Remember everything that what comes now may change."""
         task = self._task
-        if decision.action is Action.SKIP:
-            task.skipped_total += 1
-            return True
-        if decision.action is Action.DEAD_LETTER:
-            topic = self._handlers.dead_letter_topic
-            if topic is None:
-                raise ConfigError(
-                    "a handler answered DEAD_LETTER and no dead letter topic is configured; give"
-                    " ErrorHandlers(dead_letter_topic=...)"
-                ) from error
-            task.send(dead_letter_record(topic, self._described(record, error, stage, node)))
-            task.dead_letters_total += 1
-            return True
-        return False
+        task.state.begin_journal()
+        for held in task.held_back:
+            held.begin_journal()
+        self._undo = Undo(len(task.outputs), task.punctuations.schedules(), task.dropped.copy())
+
+    def _end(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo what was done since ``_begin``."""
+        task, undo = self._task, self._undo
+        assert undo is not None, "_begin() comes first"
+        self._undo = None
+        task.state.end_journal(rollback=rollback)
+        for held in task.held_back:
+            held.end_journal(rollback=rollback)
+        if rollback:
+            del task.outputs[undo.outputs :]
+            task.punctuations.go_back_to(undo.schedules)
+            task.dropped = undo.dropped
+
+    # ------------------------------------------------------------------ schedules
+
+    def guarded_callback(
+        self, schedule: str, callback: Callable[[int], None]
+    ) -> Callable[..., None]:
+        """A scheduled callback whose failures are told, and answered as those of records are."""
+        guards = self._handlers.guards_processing
+
+        def punctuate(now: int) -> None:
+            if guards:
+                self._begin()
+            try:
+                callback(now)
+            except _FINAL:
+                if guards:
+                    self._end(rollback=True)
+                raise
+            except PassOver as over:
+                self._end(rollback=True)
+                self._decisions.carry_out(over.decision, over.failed)
+            except Exception as exc:
+                error = punctuation_failed(schedule, now, self._task.task_id, exc)
+                error.__cause__ = exc
+                if not guards:
+                    raise error from exc
+                self._answer(error, "punctuation", None, schedule)
+            else:
+                if guards:
+                    self._end(rollback=False)
+                    self._retried = None
+
+        return punctuate
+
+    # ------------------------------------------------------------------ results
+
+    def not_encoded(self, part: str, sink: str, topic: str, exc: Exception) -> None:
+        """A result does not encode; returns where it is to be left out, raises otherwise."""
+        task = self._task
+        is_of_record = task.topic is not None and task.fetched is not None
+        record = task.fetched if is_of_record else None
+        source = None if record is None else _where(record)
+        error = not_encoded(part, sink, topic, task.task_id, source, exc)
+        error.__cause__ = exc
+        if self._handlers.production is fail:
+            raise error from exc
+        if self._undo is None:  # a result held back for the commit: of which record is not known
+            raise RefusedError(str(error), task=str(task.task_id), node=sink) from exc
+        told = self._decisions.described(record, error, "production", sink, sent_to=topic)
+        decision = self._decisions.ask(told)
+        if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
+            raise error from exc  # RETRY too, as in Kafka Streams: the value does not change
+        if self._handlers.on_skip == "rollback":
+            raise PassOver(decision, told)
+        self._decisions.carry_out(decision, told)
+
+    def refused(self, source: RecordMetadata, error: ProductionError) -> None:
+        """The results of this record, alone in its transaction, were refused.
+
+        Returns where the replay is to pass over it; raises ProductionError otherwise.
+        """
+        task = self._task
+        record = task.fetched
+        final = refused(source, task.task_id, error)
+        final.__cause__ = error
+        if source in self._refused or record is None or _where(record) != source:
+            # A dead letter: that of this record, or of one that does not decode.
+            raise final from error
+        told = self._decisions.described(
+            record,
+            error,
+            "production",
+            error.node,
+            attempt=self._attempt(source),
+            sent_to=error.topic,
+        )
+        decision = self._decisions.ask(told)
+        if decision.action is Action.RETRY:
+            delay_ms = decision.delay.total_seconds() * 1000
+            task.blocked_until_ms = task.monotonic_ms() + delay_ms
+        elif decision.action is Action.FAIL:
+            raise final from error
+        else:
+            self._refused[source] = decision, error
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What lies before these offsets will not come again."""
+        if self._refused:
+            self._refused = {
+                source: what
+                for source, what in self._refused.items()
+                if offsets.get(TopicPartition(source.topic, source.partition), 0) <= source.offset
+            }
+
+    def _passes_over_refused(self) -> bool:
+        """Whether the record at hand was refused before, and is passed over as a whole."""
+        record = self._task.fetched
+        assert record is not None
+        found = self._refused.get(_where(record))
+        if found is None or self._handlers.on_skip == "keep":
+            return False
+        self._carry_out_refused(record, *found)
+        return True
+
+    def _leave_out_refused(self, outputs: int) -> None:
+        """Keep the state that a refused record at hand wrote, and leave out what it sent.
+
+        ``outputs``: how many there were before it.
+        """
+        record = self._task.fetched
+        assert record is not None
+        found = self._refused.get(_where(record))
+        if found is not None:
+            del self._task.outputs[outputs:]
+            self._carry_out_refused(record, *found)
+
+    def _carry_out_refused(
+        self, record: FetchedRecord, decision: Decision, error: ProductionError
+    ) -> None:
+        told = self._decisions.described(
+            record, error, "production", error.node, sent_to=error.topic
+        )
+        self._decisions.carry_out(decision, told)
+
+
+def _where(record: FetchedRecord) -> RecordMetadata:
+    return RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0)

@@ -33,7 +33,7 @@ from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import Punctuations
 from logstate.queue_order import QueueOrder
 from logstate.queues import PartitionQueue
-from logstate.record_guard import RecordGuard, Undo
+from logstate.record_guard import RecordGuard, RetryLater
 from logstate.records import FetchedRecord, Headers, ProducedRecord, TaskId, TopicPartition
 from logstate.task_commit import TaskCommit
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
@@ -90,14 +90,14 @@ class Task:
         self.fetched: FetchedRecord | None = None
         #: monotonic time before which nothing is processed: a record waits for its retry
         self.blocked_until_ms = 0.0
-        self._undo: Undo | None = None
         self.wants_commit = False
         self.has_uncommitted_input = False
         self._clock = clock
         self._global_stores = global_stores or {}
         self._partition_counts = partition_counts or {}
         self._waits = waits_for_empty_partitions
-        self._held_back: list[HeldBack] = []
+        #: results that wait for the commit, children first
+        self.held_back: list[HeldBack] = []
         self._closers: list[Callable[[], None]] = []
         self.punctuations = Punctuations()
         self.send = self.outputs.append
@@ -152,6 +152,9 @@ class Task:
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
 
+    def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
+        self.guard.not_encoded(part, sink, topic, error)
+
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return f"{self.application_id}-{name}" if is_internal else name
 
@@ -171,7 +174,7 @@ class Task:
         return self.punctuations.add(
             "stream_time" if kind == "stream_time" else "wall_clock",
             interval_ms,
-            callback,
+            self.guard.guarded_callback(name or kind, callback),
             now=self.wall_clock_ms(),
             start_ms=start_ms,
             name=name,
@@ -181,7 +184,7 @@ class Task:
         self.wants_commit = True
 
     def before_commit(self, held: HeldBack) -> None:
-        self._held_back.append(held)
+        self.held_back.append(held)
 
     def on_close(self, close: Callable[[], None]) -> None:
         self._closers.append(close)
@@ -238,6 +241,9 @@ class Task:
             if self._clock.monotonic_ms() < self.blocked_until_ms:
                 return 0
             self.blocked_until_ms = 0.0
+            due = self.punctuations.next_stream_time
+            if due is not None and due <= self.stream_time:
+                self.punctuate("stream_time")  # what was to be tried again may be a schedule
         while count < limit and self.blocked_until_ms == 0:
             chosen, before = self._next_queue()
             if chosen is None:
@@ -252,12 +258,26 @@ class Task:
         return count
 
     def punctuate(self, kind: str) -> int:
-        """Run due punctuations of one kind; returns how many ran."""
+        """Run due punctuations of one kind; returns how many ran.
+
+        Raises ProcessingError; a schedule that is to be tried again later blocks the task.
+        """
+        if self.blocked_until_ms > 0 and self._clock.monotonic_ms() < self.blocked_until_ms:
+            return 0
         now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
         assert kind in ("stream_time", "wall_clock"), kind
-        return self.punctuations.fire("stream_time" if kind == "stream_time" else "wall_clock", now)
+        try:
+            count = self.punctuations.fire(
+                "stream_time" if kind == "stream_time" else "wall_clock", now
+            )
+        except RetryLater as later:
+            self.blocked_until_ms = later.at_ms
+            return 1
+        if count:
+            self.has_uncommitted_input = True  # what it wrote must not wait for a record
+        return count
 
     def is_internal(self, topic: str) -> bool:
         """True for a repartition or foreign-key topic that this task reads."""
@@ -289,31 +309,6 @@ class Task:
         assert head is not None, "only partitions with a decoded head are ordered"
         return head[0]
 
-    # ------------------------------------------------------------------ one record's rollback
-
-    def begin_record(self) -> None:
-        """Remember everything that the next record may change."""
-        self.state.begin_journal()
-        for held in self._held_back:
-            held.begin_journal()
-        self._undo = Undo(
-            len(self.outputs),
-            self.punctuations.schedules(),
-            self.dropped.copy(),
-        )
-
-    def end_record(self, *, rollback: bool) -> None:
-        """Stop remembering; with ``rollback`` undo what the record did."""
-        undo, self._undo = self._undo, None
-        assert undo is not None, "begin_record() comes first"
-        self.state.end_journal(rollback=rollback)
-        for held in self._held_back:
-            held.end_journal(rollback=rollback)
-        if rollback:
-            del self.outputs[undo.outputs :]
-            self.punctuations.go_back_to(undo.schedules)
-            self.dropped = undo.dropped
-
     # ------------------------------------------------------------------ commit
 
     def freeze(self) -> TaskCommit:
@@ -342,6 +337,7 @@ class Task:
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
         self.state.committed(commit.generation, positions)
+        self.guard.committed(commit.offsets)
 
     def discard(self) -> None:
         """Forget everything that is not committed, processors included.
@@ -351,14 +347,14 @@ class Task:
         self.outputs.clear()
         self.wants_commit = False
         self.has_uncommitted_input = False
-        for held in self._held_back:
+        for held in self.held_back:
             held.discard()
         self.state.discard()
         try:
             self._close_processors()
         except Exception as exc:  # noqa: BLE001  user code; the task goes on with new processors
             _LOGGER.warning("task %s: closing a processor failed: %s", self.task_id, exc)
-        self._held_back.clear()
+        self.held_back.clear()
         self._sources = {}
         self.punctuations = Punctuations()
 
@@ -390,5 +386,5 @@ class Task:
                 closing.callback(close)
 
     def _emit_held_back(self) -> None:
-        while any(held.emit() for held in reversed(self._held_back)):
+        while any(held.emit() for held in reversed(self.held_back)):
             pass

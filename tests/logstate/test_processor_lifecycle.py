@@ -10,7 +10,7 @@ from logstate.errors import AbortableError
 from logstate.records import Record
 from logstate.testing import Fault, TopologyTestDriver
 from logstate.topology import Processor, StreamsBuilder, key_value_store
-from logstate.topology.processor import ProcessorContext
+from logstate.topology.processor_context import ProcessorContext
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
 

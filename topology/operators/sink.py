@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.errors import RegistryError
 from logstate.partitioner import partition_of
 from logstate.processing import TaskContext
 from logstate.records import Headers, ProducedRecord, RecordMetadata
@@ -45,24 +46,20 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
         return _placed_writer(sink, task, topic, placement)
     serialize_key = sink.key.serializer(topic, True)
     serialize_value = sink.serialize_value(topic)
-    send = task.send
+    send, name = task.send, sink.name
     # Without ProducedRecord's own __new__, which costs more than the rest of the closure.
     new_tuple = tuple.__new__
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        send(
-            new_tuple(
-                ProducedRecord,
-                (
-                    topic,
-                    None,
-                    None if key is None else serialize_key(key),
-                    None if value is None else serialize_value(value),
-                    timestamp,
-                    headers,
-                ),
-            )
-        )
+        part = "key"
+        try:
+            key_bytes = None if key is None else serialize_key(key)
+            part = "value"
+            value_bytes = None if value is None else serialize_value(value)
+        except Exception as exc:  # noqa: BLE001  serdes raise anything
+            _not_encoded(task, part, name, topic, exc)
+            return
+        send(new_tuple(ProducedRecord, (topic, None, key_bytes, value_bytes, timestamp, headers)))
 
     return write
 
@@ -74,14 +71,23 @@ def _placed_writer(
     serialize_value = sink.serialize_value(topic)
     send = task.send
     drop = task.drop
+    name = sink.name
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        key_bytes = None if key is None else serialize_key(key)
+        try:
+            key_bytes = None if key is None else serialize_key(key)
+        except Exception as exc:  # noqa: BLE001  serdes raise anything
+            _not_encoded(task, "key", name, topic, exc)
+            return
         partitions = placement(topic, key, value, key_bytes)
         if not partitions:
             drop("partitioner")
             return
-        value_bytes = None if value is None else serialize_value(value)
+        try:
+            value_bytes = None if value is None else serialize_value(value)
+        except Exception as exc:  # noqa: BLE001
+            _not_encoded(task, "value", name, topic, exc)
+            return
         for partition in partitions:
             send(ProducedRecord(topic, partition, key_bytes, value_bytes, timestamp, headers))
 
@@ -111,6 +117,13 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
         writer(key, value, timestamp, headers)
 
     return write
+
+
+def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exception) -> None:
+    """Returns where the result is to be left out."""
+    if isinstance(error, RegistryError):
+        raise error  # an unreachable registry is no record's fault
+    task.not_encoded(part, sink, topic, error)
 
 
 def _placement(

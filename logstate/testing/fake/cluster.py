@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from logstate.clock import Clock, SystemClock
-from logstate.errors import ProductionError, TopicError
+from logstate.errors import RefusedError, TopicError
 from logstate.partitioner import partition_of
 from logstate.records import Headers, ProducedRecord, TopicPartition
 from logstate.testing.fake.admin import FakeAdmin
@@ -249,13 +249,13 @@ class FakeCluster:
         return min(max_records, self._fetch_records_max or max_records)
 
     def check_size(self, record: ProducedRecord) -> None:
-        """Raises ProductionError for a record the topic does not take."""
+        """Raises RefusedError for a record the topic does not take."""
         topic = self.topics.get(record.topic)
         if topic is None:
-            raise ProductionError(f"output topic {record.topic!r} does not exist: create it first")
+            raise RefusedError(f"output topic {record.topic!r} does not exist: create it first")
         size = _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         if size > topic.bytes_max:
-            raise ProductionError(
+            raise RefusedError(
                 f"a record of {size} bytes for {record.topic!r} is over max.message.bytes ="
                 f" {topic.bytes_max} (MSG_SIZE_TOO_LARGE)"
             )
