@@ -21,6 +21,7 @@ from tests.chaos.logs import Counting, read_topic
 from tests.chaos.oracle import Expected, Verdict, expected, judge
 from tests.chaos.proxy import Proxy
 from tests.chaos.schedule import WEIGHTS, Event, events
+from tests.chaos.surroundings import brokers_that_start_fast, open_transactions
 from tests.chaos.workers import Workers
 
 #: after the last fault everything must have been processed within this time
@@ -87,6 +88,7 @@ class Campaign:
         self._path = path
         self._without_progress = 0
         self._closing = ExitStack()
+        self._closing.enter_context(brokers_that_start_fast())
         self.proxy = Proxy()
         self._closing.callback(self.proxy.close)
         self._broker = LocalBroker.start(
@@ -232,7 +234,8 @@ class Campaign:
             if time.monotonic() - started > CALM_LIMIT_S:
                 self._workers.complaints.append(
                     f"not everything was processed within {CALM_LIMIT_S:.0f} s:"
-                    f" {counting.counts} of {need}"
+                    f" {counting.counts} of {need}; open transactions:"
+                    f" {open_transactions(self._broker.bootstrap)}"
                 )
                 for number in self._workers.processes:
                     self._workers.send(number, signal.SIGUSR1)

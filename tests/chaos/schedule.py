@@ -47,16 +47,16 @@ def events(
 def _event(kind: str, rng: random.Random, workers: int) -> Event:
     lasts_s = {
         # the session time-out is 2 s: sometimes others take over first
-        "sigkill": rng.uniform(0.0, 3.0),
-        "sigkill_two": rng.uniform(0.0, 3.0),
-        "sigkill_disk_lost": rng.uniform(0.0, 3.0),
-        "zombie": rng.uniform(2.5, 4.5),
-        "sigterm": rng.uniform(0.0, 1.0),
-        "broker_kill": rng.uniform(0.0, 1.0),
-        "network_refused": rng.uniform(0.3, 3.0),
-        "network_stalled": rng.uniform(0.3, 3.5),
+        "sigkill": rng.uniform(0.0, 2.5),
+        "sigkill_two": rng.uniform(0.0, 2.5),
+        "sigkill_disk_lost": rng.uniform(0.0, 2.5),
+        "zombie": rng.uniform(2.4, 3.6),
+        "sigterm": rng.uniform(0.0, 0.8),
+        "broker_kill": rng.uniform(0.0, 0.5),
+        "network_refused": rng.uniform(0.3, 2.8),
+        "network_stalled": rng.uniform(0.3, 2.8),
         "network_partly_reset": 0.1,
-        "disk_full": rng.uniform(1.0, 2.0),
+        "disk_full": rng.uniform(0.8, 1.6),
     }[kind]
     victims = rng.sample(range(workers), 2 if kind == "sigkill_two" else 1)
-    return Event(kind, tuple(victims), rng.uniform(0.2, 1.5), lasts_s)
+    return Event(kind, tuple(victims), rng.uniform(0.1, 0.8), lasts_s)
