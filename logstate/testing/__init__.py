@@ -2,11 +2,24 @@
 
 :class:`logstate.testing.driver.TopologyTestDriver` runs a topology synchronously on test records.
 :class:`logstate.testing.fake.cluster.FakeCluster` is an in-memory cluster for whole applications.
+:class:`logstate.testing.mock_processor_context.MockProcessorContext` is for one processor alone.
 """
 
 from logstate.testing.driver import TopologyTestDriver
 from logstate.testing.fake.cluster import FakeCluster
 from logstate.testing.fake.faults import Fault
 from logstate.testing.fake.process import FakeProcess, ProcessKilled
+from logstate.testing.input_topic import InputTopic
+from logstate.testing.mock_processor_context import MockProcessorContext
+from logstate.testing.output_topic import OutputTopic
 
-__all__ = ["FakeCluster", "FakeProcess", "Fault", "ProcessKilled", "TopologyTestDriver"]
+__all__ = [
+    "FakeCluster",
+    "FakeProcess",
+    "Fault",
+    "InputTopic",
+    "MockProcessorContext",
+    "OutputTopic",
+    "ProcessKilled",
+    "TopologyTestDriver",
+]

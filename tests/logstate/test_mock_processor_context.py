@@ -1,0 +1,118 @@
+"""A processor on its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from logstate.errors import StoreError
+from logstate.records import Record, RecordMetadata, TaskId
+from logstate.testing import MockProcessorContext
+from logstate.topology import (
+    Processor,
+    ProcessorContext,
+    key_value_store,
+    session_store,
+    timestamped_key_value_store,
+    versioned_store,
+    window_store,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+class Ticking(Processor[str, int, str, int]):
+    """Counts, tells the counts each second, and asks for a commit for every tenth value."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.counts = context.store("counts")
+        self.schedule = context.schedule(SECOND, "wall_clock", self.tell, start=3)
+
+    def process(self, record: Record[str, int]) -> None:
+        self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+        if record.value % 10 == 0:
+            self.context.commit()
+            self.schedule.cancel()
+
+    def tell(self, timestamp: int) -> None:
+        for key, count in self.counts.all():
+            self.context.forward(Record(key, count, timestamp), "counts")
+
+
+def ticking() -> tuple[Ticking, MockProcessorContext]:
+    context = MockProcessorContext(stores=[key_value_store("counts", str, int)])
+    processor = Ticking()
+    processor.init(context)
+    return processor, context
+
+
+def test_forwarded_records_and_their_child_are_written_down() -> None:
+    processor, context = ticking()
+    for key in "aba":
+        processor.process(Record(key, 1, 0))
+    assert context.forwarded == []
+    (schedule,) = context.schedules
+    schedule.callback(1_000)
+    expected = [(Record("a", 2, 1_000), "counts"), (Record("b", 1, 1_000), "counts")]
+    assert context.take_forwarded() == expected
+    assert context.forwarded == []
+
+
+def test_schedules_and_commits_are_written_down() -> None:
+    processor, context = ticking()
+    (schedule,) = context.schedules
+    assert (schedule.interval, schedule.kind, schedule.start) == (SECOND, "wall_clock", 3)
+    processor.process(Record("a", 5, 0))
+    assert (context.commit_requests, schedule.is_cancelled) == (0, False)
+    processor.process(Record("a", 10, 0))
+    assert (context.commit_requests, schedule.is_cancelled) == (1, True)
+
+
+def test_clocks_and_the_place_of_the_record_are_what_the_test_says() -> None:
+    context = MockProcessorContext(task_id=TaskId(1, 2), application_id="shop", wall_clock_ms=7)
+    assert (context.application_id, context.task_id, context.partition) == ("shop", TaskId(1, 2), 2)
+    assert (context.current_stream_time_ms(), context.current_system_time_ms()) == (-1, 7)
+    assert context.record_metadata() is None
+    context.stream_time_ms, context.metadata = 50, RecordMetadata("in", 2, 9)
+    assert context.current_stream_time_ms() == 50
+    assert context.record_metadata() == ("in", 2, 9)
+
+
+def test_stores_of_every_kind_are_real() -> None:
+    context = MockProcessorContext(
+        stores=[
+            key_value_store("plain", str, int),
+            timestamped_key_value_store("rows", str, int),
+            window_store("windows", str, int, size=SECOND, retention=SECOND),
+            session_store("sessions", str, int, retention=SECOND),
+            versioned_store("versions", str, int, history=SECOND),
+        ]
+    )
+    context.store("windows").put("a", 1, 5_000)
+    context.store("windows").put("a", 2, 100)  # expired
+    assert list(context.store("windows").fetch_range("a", 0, 9_000)) == [(5_000, 1)]
+    context.store("versions").put("a", 1, 10)
+    assert context.store("versions").get("a").value == 1
+    assert [context.store(name).get("a") for name in ("plain", "rows")] == [None, None]
+    assert list(context.store("sessions").find_sessions("a", 0, 9)) == []
+
+
+def test_a_store_that_was_not_given_is_named() -> None:
+    with pytest.raises(StoreError, match="'counts'; the context was made with: none"):
+        MockProcessorContext().store("counts")
+
+
+def test_a_negative_timestamp_is_refused_as_in_a_task() -> None:
+    record: Record[Any, Any] = Record("a", 1, -1)
+    with pytest.raises(ValueError, match="timestamp -1"):
+        MockProcessorContext().forward(record)
+
+
+def test_it_is_a_processor_context() -> None:
+    def takes(context: ProcessorContext) -> str:
+        return context.application_id
+
+    assert takes(MockProcessorContext()) == "app"
