@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 from logstate.changelog.join_buffer import JoinBuffer
 from logstate.changelog.key_value import KeyValueStore
+from logstate.changelog.lru import LruStore
 from logstate.changelog.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.rows import Rows
-from logstate.changelog.segments import SegmentClock
 from logstate.changelog.session import SessionStore
 from logstate.changelog.subscription import SubscriptionStore
 from logstate.changelog.suppress_buffer import SuppressBuffer
@@ -31,17 +31,11 @@ class Store(Protocol):
         """Take changelog records over, in order, logging nothing; learns the store's clock."""
 
 
-@runtime_checkable
-class Expiring(Protocol):
-    """A kind whose rows expire by segment."""
-
-    segments: SegmentClock
-
-
 StoreClass: TypeAlias = "Callable[[StoreSpec, Rows, ChangelogWrites, TaskContext], Store]"
 
 STORE_CLASSES: dict[str, StoreClass] = {
     "key_value": KeyValueStore,
+    "key_value_lru": LruStore,
     "timestamped_key_value": TimestampedKeyValueStore,
     "window": WindowStore,
     "timestamped_window": WindowStore,

@@ -23,6 +23,7 @@ V_co = TypeVar("V_co", covariant=True)
 
 StoreKind: TypeAlias = Literal[
     "key_value",
+    "key_value_lru",  # in memory, and at most so many keys
     "timestamped_key_value",
     "window",
     "timestamped_window",
@@ -51,6 +52,7 @@ class StoreSpec:
     retain_duplicates: bool = False  # window stores of stream joins: every put is a row
     history_ms: int | None = None  # versioned stores
     grace_ms: int | None = None  # buffers
+    capacity: int | None = None  # LRU stores: the most keys they hold
     with_headers: bool = False  # rows keep record headers (KIP-1271)
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # of results on window close, read at T - retention too

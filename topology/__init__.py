@@ -19,6 +19,7 @@ from logstate.topology.processor import Processor
 from logstate.topology.processor_context import ProcessorContext
 from logstate.topology.processor_stores import (
     key_value_store,
+    lru_store,
     session_store,
     timestamped_key_value_store,
     versioned_store,
@@ -72,6 +73,7 @@ __all__ = [
     "WindowedCogroupedKStream",
     "Windows",
     "key_value_store",
+    "lru_store",
     "session_store",
     "timestamped_key_value_store",
     "until_time_limit",

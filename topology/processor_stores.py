@@ -7,7 +7,7 @@ from typing import Any
 
 from logstate.errors import TopologyError
 from logstate.stores import StoreKind, StoreSpec
-from logstate.topology.argument_checks import duration_ms
+from logstate.topology.argument_checks import check_count, duration_ms
 from logstate.topology.declared import declaration_site
 from logstate.topology.flow import required_serde
 from logstate.topology.naming import check_name
@@ -50,6 +50,48 @@ def key_value_store(
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
     return _processor_store(name, "key_value", key, value, in_memory=in_memory, is_logged=logged)
+
+
+def lru_store(name: str, key: Any, value: Any, *, capacity: int, logged: bool = True) -> StoreSpec:
+    """A store of values per key that keeps the keys used last, for processors: a cache.
+
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+    >>> from logstate.topology import lru_store
+    >>> class Remember(Processor):
+    ...     def process(self, record):
+    ...         self.context.store("recent").put(record.key, record.value)
+    >>> builder = StreamsBuilder()
+    >>> recent = lru_store("recent", str, int, capacity=2)
+    >>> _ = builder.stream("in", value=int).process(Remember, stores=recent)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", 3, 0), ("bob", 4, 1), ("cleo", 1, 2)])
+    ...     list(driver.store("recent").all())
+    [('bob', 4), ('cleo', 1)]
+
+    Semantics: as :func:`key_value_store`, in memory. A put of a new key beyond the capacity removes
+    the key that was put or read least recently, and logs a tombstone for it. Scans and queries are
+    no use. Reads are not logged: after a crash or a move the order is that of the last puts.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        capacity: the most keys it holds, in each task.
+        logged: whether there is a changelog.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, a serde is none, or the capacity
+            is below one.
+
+    Source: Kafka Streams' ``Stores.lruMap``.
+    """
+    check_count(capacity, f"the capacity of store {name!r}")
+    return _processor_store(
+        name, "key_value_lru", key, value, in_memory=True, is_logged=logged, capacity=capacity
+    )
 
 
 def timestamped_key_value_store(
