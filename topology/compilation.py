@@ -66,6 +66,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
 def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[CompiledSource]:
     compiled = []
     for ref in node.topics:
+        assert not ref.is_pattern, f"the topics of {node.name} are not known yet"
         topic = task.topic_name(ref.name, is_internal=ref.is_internal)
         compiled.append(
             CompiledSource(

@@ -24,23 +24,32 @@ _ABOVE = "\n      <-- "
 
 @dataclass(frozen=True)
 class NodeDescription:
-    """One node. ``topics`` of a source; ``topic`` of a sink, or the name of its ``chooser``."""
+    """One node. ``topics`` of a source; ``topic`` of a sink, or the name of its ``chooser``.
+
+    ``pattern`` instead of topics where a source reads what matches a regular expression.
+    """
 
     name: str
     kind: Kind
     topics: tuple[str, ...] = ()
+    pattern: str | None = None
     topic: str | None = None
     chooser: str | None = None
     stores: tuple[str, ...] = ()
     successors: tuple[str, ...] = ()
     predecessors: tuple[str, ...] = ()
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What a source reads: topics, or a pattern of them."""
+        return (self.pattern,) if self.pattern is not None else self.topics
+
     def __str__(self) -> str:
         below = ", ".join(self.successors) or "none"
         above = ", ".join(self.predecessors) or "none"
         if self.kind == "source":
-            topics = ", ".join(self.topics)
-            return f"Source: {self.name} (topics: [{topics}]){_BELOW}{below}"
+            topics = self.pattern or f"[{', '.join(self.topics)}]"
+            return f"Source: {self.name} (topics: {topics}){_BELOW}{below}"
         if self.kind == "processor":
             stores = ", ".join(self.stores)
             return f"Processor: {self.name} (stores: [{stores}]){_BELOW}{below}{_ABOVE}{above}"
@@ -146,8 +155,10 @@ def _kind(plan: PlanBuilder, name: str) -> Kind:
 def _finish(plan: PlanBuilder, draft: _Draft) -> NodeDescription:
     node = plan.nodes[draft.name]
     topics: tuple[str, ...] = ()
-    topic = chooser = None
-    if isinstance(node, SourceNode):
+    topic = chooser = pattern = None
+    if isinstance(node, SourceNode) and node.topics[0].is_pattern:
+        pattern = node.topics[0].name
+    elif isinstance(node, SourceNode):
         topics = tuple(hash_order([ref.name for ref in node.topics], copied=True))
     elif isinstance(node, SinkNode) and isinstance(node.topic, TopicRef):
         topic = node.topic.name
@@ -157,6 +168,7 @@ def _finish(plan: PlanBuilder, draft: _Draft) -> NodeDescription:
         name=draft.name,
         kind=draft.kind,
         topics=topics,
+        pattern=pattern,
         topic=topic,
         chooser=chooser,
         stores=tuple(hash_order(plan.connections.get(draft.name, ()), copied=True)),

@@ -54,10 +54,14 @@ __all__ = [
 
 
 class TopicRef(NamedTuple):
-    """A topic in the plan. Internal ones get ``<application id>-`` in front at run time."""
+    """A topic in the plan. Internal ones get ``<application id>-`` in front at run time.
+
+    With ``is_pattern`` the name is a regular expression: all topics that it matches as a whole.
+    """
 
     name: str
     is_internal: bool = False
+    is_pattern: bool = False
 
 
 class ValueGetter(NamedTuple):

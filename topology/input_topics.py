@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from logstate.errors import TopologyError
@@ -27,9 +28,6 @@ from logstate.topology.table import KTable
 from logstate.topology.topic_declarations import OffsetReset, global_spec, source_node, table_store
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from logstate.topology.builder import StreamsBuilder
 
 K = TypeVar("K")
@@ -49,7 +47,7 @@ class InputTopics:
     @overload
     def stream(
         self,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         value: type[V] | Serde[V],
         name: str | None = ...,
         timestamp_extractor: TimestampExtractor | None = ...,
@@ -58,7 +56,7 @@ class InputTopics:
     @overload
     def stream(
         self,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
         name: str | None = ...,
@@ -68,7 +66,7 @@ class InputTopics:
     @overload
     def stream(
         self,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key: Any = ...,
         value: Any = ...,
         name: str | None = ...,
@@ -77,7 +75,7 @@ class InputTopics:
     ) -> KStream[Any, Any]: ...
     def stream(
         self,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key: Any = str,
         value: Any = None,
         name: str | None = None,
@@ -111,7 +109,9 @@ class InputTopics:
                 consumes a topic once.
 
         Args:
-            topics: their names.
+            topics: their names; or one ``re.compile("orders-.*")``, for all topics whose whole name
+                it matches when the application starts. Topics that are made later are read after a
+                restart of all instances.
             key: type or serde of the keys, str if not given.
             value: type or serde of the values; required.
             name: the source's name; generated if not given.
@@ -124,14 +124,21 @@ class InputTopics:
             The stream.
 
         Raises:
-            TopologyError: no topic, no value serde, or an unknown ``offset_reset``; at ``build()``:
-                a topic is read twice in ways that cannot share a source.
+            TopologyError: no topic, a pattern beside other topics, no value serde, or an unknown
+                ``offset_reset``; at ``build()``: a topic is read twice in ways that cannot share a
+                source; at start: a pattern matches nothing.
 
         Source: Kafka Streams' ``StreamsBuilder.stream``; reset by duration: KIP-1106.
         """
         if not topics:
             raise TopologyError(
                 "stream() needs a topic: there is nothing to read. Give one or several names.",
+                declared_at=declaration_site(),
+            )
+        if len(topics) > 1 and any(isinstance(topic, re.Pattern) for topic in topics):
+            raise TopologyError(
+                f"stream() takes names of topics or one pattern, found {topics!r}. Write all of"
+                " them into one pattern, or merge() two streams.",
                 declared_at=declaration_site(),
             )
         node_name = self.graph.names.named(name, "KSTREAM-SOURCE-")

@@ -52,7 +52,7 @@ def _framed(part: Part, names: dict[tuple[str, str], str]) -> Iterator[str]:
 def _arrows(part: Part, names: dict[tuple[str, str], str], topics: dict[str, str]) -> Iterator[str]:
     for node in nodes_of(part):
         name = names["node", node.name]
-        for topic in node.topics:
+        for topic in node.reads:
             yield f"{topics[topic]} --> {name}"
         for below in node.successors:
             yield f"{name} --> {names['node', below]}"

@@ -46,7 +46,7 @@ def topics_of(parts: Sequence[Part]) -> list[str]:
     seen: dict[str, None] = {}
     for part in parts:
         for node in nodes_of(part):
-            seen |= dict.fromkeys(node.topics)
+            seen |= dict.fromkeys(node.reads)
             if (written := topic_written(node)) is not None:
                 seen[written] = None
     return list(seen)

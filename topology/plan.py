@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from logstate.errors import TopologyError
@@ -34,12 +35,12 @@ class SubTopology:
     stores: tuple[StoreSpec, ...]
     is_global: bool = False
 
-    @property
+    @cached_property
     def sources(self) -> tuple[SourceNode, ...]:
         """Its source nodes."""
         return tuple(node for node in self.nodes if isinstance(node, SourceNode))
 
-    @property
+    @cached_property
     def source_topics(self) -> tuple[TopicRef, ...]:
         """Topics its tasks read."""
         return tuple(topic for source in self.sources for topic in source.topics)
@@ -181,6 +182,7 @@ def make_topology(plan: PlanBuilder) -> Topology:
         if isinstance(connections, Connections):
             connections.global_names = frozenset(plan.global_stores)
     refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
+    refs |= {pattern: TopicRef(pattern, is_pattern=True) for pattern in plan.patterns}
     return Topology(
         sub_topologies=tuple(tasks),
         global_sub_topologies=tuple(globals_),

@@ -7,6 +7,7 @@ written, because a join may be written before the table whose store it reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -51,11 +52,16 @@ class PlanBuilder:
     copartitioned: list[set[str]] = field(default_factory=list)
     #: source topic -> source name
     readers: dict[str, str] = field(default_factory=dict)
+    #: the same for patterns of topics
+    patterns: dict[str, str] = field(default_factory=dict)
 
     def add_source(self, source: SourceNode) -> None:
         """A source. A topic has one source node at most."""
         for topic in source.topics:
-            reader = self.readers.setdefault(topic.name, source.name)
+            known = self.patterns if topic.is_pattern else self.readers
+            reader = known.setdefault(topic.name, source.name)
+            if reader == source.name:
+                reader = self._reader_by_pattern(topic) or reader
             if reader != source.name:
                 raise TopologyError(
                     f"Topic {topic.name!r} is read twice, by {reader!r} and {source.name!r}. Both"
@@ -64,6 +70,12 @@ class PlanBuilder:
                     declared_at=source.declared_at,
                 )
         self._add(source, ())
+
+    def _reader_by_pattern(self, topic: TopicRef) -> str | None:
+        """The other source that reads a topic by a pattern, or one that this pattern matches."""
+        if topic.is_pattern:
+            return next((r for t, r in self.readers.items() if re.fullmatch(topic.name, t)), None)
+        return next((r for p, r in self.patterns.items() if re.fullmatch(p, topic.name)), None)
 
     def add_processor(self, node: ProcessorNode, parents: Sequence[str]) -> None:
         """An operator with the stores it owns and those it only uses."""

@@ -137,7 +137,7 @@ def _flows(frames: dict[str, _Frame]) -> list[_Flow]:
             offset = frame.inside(node.name, (0.0, 0.0))[0] - frame.width / 2
             flows += [
                 _Flow(Edge(f"topic {topic}", name, end_offset=offset), node.name)
-                for topic in node.topics
+                for topic in node.reads
             ]
             if (written := topic_written(node)) is not None:
                 edge = Edge(name, f"topic {written}", start_offset=offset)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from logstate.errors import TopologyError
 from logstate.stores import StoreSpec
 from logstate.topology import callbacks
 from logstate.topology.argument_checks import check_offset_reset
@@ -20,7 +23,7 @@ OffsetReset = str | timedelta
 
 def source_node(
     name: str,
-    topics: tuple[str, ...],
+    topics: Sequence[str | re.Pattern[str]],
     key: Any,
     value: Any,
     timestamp_extractor: TimestampExtractor | None,
@@ -34,13 +37,25 @@ def source_node(
         callbacks.of_shape(timestamp_extractor, "timestamp extractor", shape, 4)
     return SourceNode(
         name,
-        tuple(TopicRef(check_name(topic, "a topic")) for topic in dict.fromkeys(topics)),
+        tuple(_topic_ref(topic) for topic in dict.fromkeys(topics)),
         required_serde(key, None, f"the key of topic {listed}", "key="),
         required_serde(value, None, f"the value of topic {listed}", "value="),
         timestamp_extractor=timestamp_extractor,
         offset_reset=offset_reset,
         declared_at=declaration_site(),
     )
+
+
+def _topic_ref(topic: str | re.Pattern[str]) -> TopicRef:
+    if isinstance(topic, re.Pattern):
+        if topic.flags != re.UNICODE:  # also of bytes
+            raise TopologyError(
+                f"A pattern of topics is a str without flags, found {topic!r}: names of topics are"
+                " text, and describe() shows the pattern alone. Write flags as (?i) into it.",
+                declared_at=declaration_site(),
+            )
+        return TopicRef(topic.pattern, is_pattern=True)
+    return TopicRef(check_name(topic, "a topic"))
 
 
 def table_store(options: Materialized, source: SourceNode, defaults: StoreDefaults) -> StoreSpec:

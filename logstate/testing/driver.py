@@ -29,6 +29,7 @@ from logstate.testing.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
+from logstate.topology.pattern_topics import with_matching_topics
 from logstate.topology.plan import SubTopology, Topology
 
 
@@ -43,6 +44,7 @@ class TopologyTestDriver:
         state_dir: keep persistent stores in RocksDB below this directory; None: in memory.
         error_handlers: as of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
+        topics: what exists, for streams that are read by a pattern.
 
     Raises what the topology raises; a failed driver should be closed.
 
@@ -67,8 +69,9 @@ class TopologyTestDriver:
         commit_every: int = 1,
         apply_every: int = 1,
         error_handlers: ErrorHandlers | None = None,
+        topics: Iterable[str] = (),
     ) -> None:
-        self.topology = topology
+        self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
         self._application_id = application_id
         self._changelog_writes = changelog_writes
