@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cache
 from heapq import merge
 from itertools import chain, groupby
 from typing import Protocol
@@ -54,6 +55,7 @@ def segment_interval_ms(spec: StoreSpec) -> int:
     return max((spec.retention_ms or 0) // 2, LEAST_INTERVAL_MS)
 
 
+@cache
 def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
     """How much time one number in front of a row stands for; the interval is a multiple of it.
 

@@ -21,16 +21,19 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from logstate.changelog.backend import KeyRange, StoreBackend
-from logstate.changelog.kinds import Expiring, Store, build_store
+from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rows import Layer, Rows
 from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
 from logstate.changelog.segments import SegmentClock
+from logstate.changelog.session import SessionStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
+from logstate.changelog.window import WindowStore
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
 from logstate.stores import StoreSpec
@@ -83,6 +86,8 @@ class TaskState:
     ) -> None:
         self._memory = MemoryBackend()
         self._persistent: StoreBackend = backend if backend is not None else self._memory
+        #: the directory of the persistent stores, which tells damage of this task from others'
+        self.path: Path | None = getattr(backend, "path", None)
         raw = self._persistent.get(_META)
         self.meta = msgspec.msgpack.decode(raw, type=StoredMeta) if raw else StoredMeta()
         self.specs = {spec.name: spec for spec in specs}
@@ -121,8 +126,7 @@ class TaskState:
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
-        if spec.kind in TRIMMED_KINDS:
-            assert isinstance(store, Expiring), spec.kind
+        if isinstance(store, WindowStore | SessionStore):
             self._expiring[spec.name] = store.segments
 
     # ------------------------------------------------------------------ clocks

@@ -8,7 +8,7 @@ and the interpreter specialises every operator's code for the types it sees.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from logstate.topology.declared import is_library_file, short_path
@@ -16,6 +16,9 @@ from logstate.topology.declared import is_library_file, short_path
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _MARK = "operator "
+#: (id of a closure's code, operator) -> the code, which keeps the id taken, and its marked copy: all
+#: tasks of an operator run the same copy, which is made, and specialised, once
+_MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
 class Blame(NamedTuple):
@@ -28,8 +31,13 @@ class Blame(NamedTuple):
 def labelled(function: F, name: str) -> F:
     """Mark a closure with its operator's name; a closure that already has one keeps it."""
     if isinstance(function, FunctionType) and not function.__code__.co_name.startswith(_MARK):
-        label = f"{_MARK}{name!r}"
-        function.__code__ = function.__code__.replace(co_name=label, co_qualname=label)
+        plain = function.__code__
+        kept = _MARKED.get((id(plain), name))
+        if kept is None:
+            label = f"{_MARK}{name!r}"
+            kept = plain, plain.replace(co_name=label, co_qualname=label)
+            _MARKED[id(plain), name] = kept
+        function.__code__ = kept[1]
     return function
 
 
