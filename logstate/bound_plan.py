@@ -54,7 +54,9 @@ class BoundPlan:
 
     def task_count(self, sub_topology: SubTopology) -> int:
         """Tasks of a sub-topology: the largest partition count of its sources."""
-        return max((self.partition_counts[t] for t in self.source_topics(sub_topology)), default=0)
+        # By its number: the caller's may have patterns where this plan has topics.
+        topics = self.source_topics(self.sub_topology(TaskId(sub_topology.id, 0)))
+        return max((self.partition_counts[topic] for topic in topics), default=0)
 
     def input_partitions(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
         """All partitions a task reads."""

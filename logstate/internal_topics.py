@@ -14,6 +14,7 @@ from logstate.changelog.cut import cuts_topic
 from logstate.errors import TopicError
 from logstate.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.stores import StoreSpec
+from logstate.topology.pattern_topics import patterns_of, with_matching_topics
 from logstate.topology.plan import Topology
 
 #: Kafka Streams' windowstore.changelog.additional.retention.ms
@@ -101,6 +102,13 @@ def mismatches(
     return problems
 
 
+def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
+    """Every topic that the application makes for itself; a pattern of sources never means one."""
+    names = [topic.topic.name for topic in topology.internal_topics]
+    names += [f"{store}-changelog" for store in topology.stores]
+    return frozenset(f"{application_id}-{name}" for name in (*names, "cuts"))
+
+
 def prepare(
     admin: Admin,
     topology: Topology,
@@ -110,6 +118,10 @@ def prepare(
     overrides: Mapping[str, str],
 ) -> Steps[BoundPlan]:
     """Check the source topics, create what is missing, return the bound plan."""
+    if patterns_of(topology):
+        found = yield Step("topic_names", admin.topic_names, ())
+        own = own_topics(topology, application_id)
+        topology = with_matching_topics(topology, [name for name in found if name not in own])
     external = external_topics(topology)
     existing = yield Step("describe_topics", admin.describe_topics, (external,))
     plan = bind(topology, application_id, existing)

@@ -186,6 +186,9 @@ class Admin(Protocol):
     def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Existing topics only; absent ones are left out."""
 
+    def topic_names(self) -> list[str]:
+        """Every topic, but those that Kafka keeps for itself."""
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create; a topic that another instance made meanwhile is fine."""
 

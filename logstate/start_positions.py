@@ -7,7 +7,7 @@ count everything again, so the application stops and names ``logstate reset``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -63,6 +63,16 @@ def start_position(
     if isinstance(reset, timedelta):
         return log.end if offset_at_reset is None else offset_at_reset
     return log.start
+
+
+def was_read(topic: str, metadata: Iterable[OffsetMetadata]) -> bool:
+    """Whether the task's last commit knew the topic; True where no cut tells.
+
+    A topic that a pattern matches, or that was added to a stream, since then has no committed
+    offset and belongs to no state yet.
+    """
+    known = [one.cut.topic_ids for one in metadata if one.cut is not None]
+    return not any(known) or any(topic in topic_ids for topic_ids in known)
 
 
 def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> None:

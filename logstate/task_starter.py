@@ -28,7 +28,7 @@ from logstate.records import TopicPartition
 from logstate.restore import read_all
 from logstate.restore_plan import LogRange, check_cut, first_offset
 from logstate.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
-from logstate.start_positions import InputRange, check_topic_ids, start_position
+from logstate.start_positions import InputRange, check_topic_ids, start_position, was_read
 from logstate.stores import StoreSpec
 from logstate.task import Task
 from logstate.worker_config import WorkerConfig
@@ -158,7 +158,7 @@ class TaskStarter:
                 InputRange(starts[tp], ends[tp]),
                 reset=reset,
                 offset_at_reset=at_reset,
-                has_state=has_state,
+                has_state=has_state and was_read(tp.topic, owned.metadata.values()),
             )
             owned.start_positions[tp] = position
             owned.is_new |= position != committed.offset

@@ -56,6 +56,13 @@ class KafkaAdmin:
                 found[topic] = TopicDescription(str(future.topic_id), len(future.partitions))
         return found
 
+    def topic_names(self) -> list[str]:
+        try:
+            topics = self._admin.list_topics(timeout=_REQUEST_S).topics
+        except KafkaException as exc:
+            raise translated(exc, "listing topics") from exc
+        return [name for name in topics if not name.startswith("__")]
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         if not topics:
             return

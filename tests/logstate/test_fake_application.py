@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -65,3 +66,36 @@ def test_two_instances_share_the_work_and_one_takes_over(tmp_path: Path) -> None
     assert found == Counter(
         (word, str(n + 1).encode()) for word, count in wanted.items() for n in range(count)
     )
+
+
+def test_a_pattern_is_resolved_at_start_and_new_topics_are_read_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    builder = StreamsBuilder()
+    words = builder.stream(re.compile(r"lines-.*"), key=str, value=str)
+    counts = words.group_by(lambda word: word, name="words", key=str).count(store="counts")
+    counts.to_stream().map_values(str, value=str).to("totals", key=str, value=str)
+    keyed = words.group_by_key().count(store="per-key")
+    topology = builder.build()
+    assert keyed.name
+    cluster = FakeCluster({"lines-a": 2, "other": 1, "totals": 2})
+
+    def run_until(records: int) -> None:
+        with Application(
+            topology,
+            application_id="lines-",  # the pattern would match its internal topics too
+            bootstrap="fake:9092",
+            state_dir=tmp_path,
+            commit_interval=SHORT,
+            cluster=cluster,
+        ) as app:
+            cluster.wait_for_records("totals", records)
+            assert app.store("per-key").get("k") is not None
+
+    cluster.produce("lines-a", b"k", b"x", timestamp=1)
+    cluster.produce("other", b"k", b"x", timestamp=1)
+    run_until(1)
+    cluster.create_topic("lines-b", 2)
+    cluster.produce("lines-b", b"k", b"x", timestamp=2)
+    run_until(2)
+    assert [r.value() for r in cluster.records("totals")] == [b"1", b"2"]

@@ -10,7 +10,7 @@ from logstate.changelog.cut import Cut, OffsetMetadata
 from logstate.errors import RestoreError
 from logstate.records import TopicPartition
 from logstate.seams import Committed
-from logstate.start_positions import InputRange, check_topic_ids, start_position
+from logstate.start_positions import InputRange, check_topic_ids, start_position, was_read
 
 IN = TopicPartition("in", 2)
 LOG = InputRange(10, 50)
@@ -110,3 +110,14 @@ def test_a_topic_that_was_deleted_and_created_again_is_refused() -> None:
 def test_topics_whose_ids_are_not_known_are_not_judged() -> None:
     check_topic_ids(metadata("id-1"), {})
     check_topic_ids(OffsetMetadata(), {"in": "id-2"})
+
+
+def test_a_topic_that_the_last_cut_did_not_name_is_new_and_has_no_state() -> None:
+    cuts = [metadata("id-1"), OffsetMetadata()]
+    assert was_read("in", cuts)
+    assert not was_read("added", cuts)
+
+
+def test_where_no_cut_tells_a_topic_counts_as_read() -> None:
+    assert was_read("in", [])
+    assert was_read("in", [OffsetMetadata(), OffsetMetadata(cut=Cut(7))])

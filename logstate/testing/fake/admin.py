@@ -23,6 +23,10 @@ class FakeAdmin(FakeClient):
         }
 
     @client_call
+    def topic_names(self) -> list[str]:
+        return list(self._cluster.topics)
+
+    @client_call
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         for topic in topics:
             if topic.name not in self._cluster.topics:
