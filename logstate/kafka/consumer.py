@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
 
 from logstate.errors import FencedError
 from logstate.kafka.faults import translated
@@ -91,14 +91,22 @@ class KafkaLogConsumer:
 class KafkaGroupConsumer:
     """A group member (see :class:`logstate.seams.GroupConsumer`).
 
-    New partitions are assigned at offset 0 and paused at once, before the client could fetch: the
-    position they start at is the engine's decision, made outside the callback.
+    New partitions are assigned at their end and paused at once: the position they start at is the
+    engine's decision, made outside the callback. At their end, because the client may fetch once
+    before it is told to pause, and an offset that is no longer in the log would be an error.
+
+    After such an error the client fetches the partition never again, and refuses to seek in it
+    (_STATE). So a partition that was out of range is taken out of the assignment and put back.
     """
 
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
         self._consumer = Consumer(dict(config))
         self._is_incremental = is_incremental
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
+        self._out_of_range: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+        #: where partitions were started: their position until something comes from them
+        self._started: dict[TopicPartition, int] = {}
 
     def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
         self._on_rebalance = on_rebalance
@@ -111,9 +119,11 @@ class KafkaGroupConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
-            return _fetch(self._consumer, max_records, timeout_s)
+            polled = _fetch(self._consumer, max_records, timeout_s)
         except KafkaException as exc:
             raise translated(exc, "polling the group's partitions") from exc
+        self._out_of_range.update(polled.out_of_range)
+        return polled
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
@@ -131,17 +141,46 @@ class KafkaGroupConsumer:
         return result
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        broken = self._out_of_range & positions.keys()
         try:
-            for native in _native_at(positions):
+            if broken:
+                self._assign_again({tp: positions[tp] for tp in broken})
+            for native in _native_at({tp: positions[tp] for tp in positions.keys() - broken}):
                 self._consumer.seek(native)
             self._consumer.resume(_native(positions))
         except KafkaException as exc:
             raise translated(exc, f"seeking to {dict(positions)}") from exc
 
+        self._out_of_range -= broken
+        self._paused.difference_update(positions)
+        self._started.update(positions)
+
+    def _assign_again(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Make the client forget what it knew of partitions; the group does not notice.
+
+        The eager protocol has no calls for some partitions only: all others stay where they are.
+        """
+        consumer = self._consumer
+        if self._is_incremental:
+            consumer.incremental_unassign(_native(positions))
+            consumer.incremental_assign(_native_at(positions))
+            return
+        all_positions = {}
+        for tp in consumer.position(consumer.assignment()):
+            where = TopicPartition(tp.topic, tp.partition)
+            started = self._started.get(where, OFFSET_END)
+            all_positions[where] = tp.offset if tp.offset >= 0 else started
+        consumer.assign(_native_at({**all_positions, **positions}))
+        consumer.pause(_native(self._paused))
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = set(partitions)
+        self._paused |= partitions
         self._consumer.pause(_native(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = set(partitions)
+        self._paused -= partitions
         self._consumer.resume(_native(partitions))
 
     def group_metadata(self) -> object:
@@ -160,11 +199,11 @@ class KafkaGroupConsumer:
     ) -> None:
         new = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
         if self._is_incremental:
-            consumer.incremental_assign(_native(new))
+            consumer.incremental_assign(_native(new, OFFSET_END))
         else:
-            consumer.assign(_native(new))
+            consumer.assign(_native(new, OFFSET_END))
         if new:
-            consumer.pause(_native(new))
+            self.pause(new)
         self._on_rebalance(Rebalance("assigned", new))
 
     def _revoked(
@@ -180,6 +219,10 @@ class KafkaGroupConsumer:
         self._give_up(consumer, gone)
 
     def _give_up(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._out_of_range.difference_update(partitions)
+        self._paused.difference_update(partitions)
+        for partition in partitions:
+            self._started.pop(partition, None)
         if self._is_incremental:
             consumer.incremental_unassign(_native(partitions))
         else:
