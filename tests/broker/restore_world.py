@@ -42,15 +42,19 @@ class KafkaWorld:
 
     def compact(self, partition: TopicPartition, records_before: int) -> None:
         self._roll(partition)
-        self._until(lambda: len(self._offsets(partition)) < records_before)
+        self._until(lambda: len(self._keys(partition)) < records_before)
 
     def drop_markers(self, partition: TopicPartition) -> None:
-        """Markers cannot be seen; they go in the pass after the one that took their records."""
-        before = len(self._offsets(partition))
-        self._roll(partition)
-        self._until(lambda: len(self._offsets(partition)) < before + 1)
-        self._roll(partition)
-        time.sleep(3.0)  # two more passes of the cleaner
+        """Markers cannot be seen, but tombstones can, and both go by the same rule.
+
+        A pass of the cleaner takes superseded records; the next one notes that a marker has none
+        left; the one after it takes the marker. A pass has been made when the tombstone that the
+        pass before has noted is gone, and there is a next pass only if there is something new.
+        """
+        rolled = self._roll(partition)
+        for _ in range(3):
+            noted, rolled = rolled, self._roll(partition)
+            self._until(lambda gone=noted: gone not in self._keys(partition))
 
     def recreate(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
@@ -71,30 +75,34 @@ class KafkaWorld:
     def pause(self) -> None:
         time.sleep(0.02)
 
-    def _roll(self, partition: TopicPartition) -> None:
-        """Close the active segment: with a record that says nothing (an absent key's tombstone)."""
+    def _roll(self, partition: TopicPartition) -> bytes:
+        """Close the active segment: with records that say nothing (tombstones of absent keys).
+
+        Returns the key of the first one, which lies in a segment of its own.
+        """
         producer = self.cluster.plain_producer()
         for _ in range(2):
             # Age is told by the records' timestamps, and the fixtures' are of 1970.
             self._rolls += 1
             later_ms = int(time.time() * 1000) + self._rolls * 10_000
-            producer.produce([ProducedRecord(*partition, b"roll", None, later_ms)])
+            key = f"roll-{self._rolls}".encode()
+            producer.produce([ProducedRecord(*partition, key, None, later_ms)])
             producer.flush()
         producer.close()
+        return f"roll-{self._rolls - 1}".encode()
 
-    def _offsets(self, partition: TopicPartition) -> list[int]:
+    def _keys(self, partition: TopicPartition) -> list[bytes | None]:
+        """Of every committed record, in order."""
         admin = self.cluster.admin()
         end = admin.end_offsets([partition])[partition]
         start = admin.start_offsets([partition])[partition]
         admin.close()
         consumer = self.cluster.log_consumer()
         consumer.assign({partition: start})
-        found: list[int] = []
+        found: list[bytes | None] = []
         while (consumer.position(partition) or 0) < end:
-            for record in consumer.poll(1_000, 0.2).records.get(partition, []):
-                offset = record.offset()
-                assert offset is not None
-                found.append(offset)
+            records = consumer.poll(1_000, 0.1).records.get(partition, [])
+            found += [record.key() for record in records]
         consumer.close()
         return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from logstate.kafka.cluster import KafkaCluster
+from tests.log_conformance import group_cases
 from tests.log_conformance.rig import Rig
 from tests.log_conformance.test_fake_cluster import CASES
 
@@ -16,5 +17,13 @@ def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
     rig = Rig(KafkaCluster(bootstrap, transaction_timeout_ms=60_000))
     try:
         case(rig)
+    finally:
+        rig.close()
+
+
+def test_without_incremental_calls_partitions_are_mended_too(bootstrap: str) -> None:
+    rig = Rig(KafkaCluster(bootstrap, group_protocol="classic"))
+    try:
+        group_cases.a_start_outside_the_log_is_told_and_can_be_mended(rig)
     finally:
         rig.close()

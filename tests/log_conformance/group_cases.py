@@ -99,6 +99,26 @@ def a_start_goes_back_too(rig: Rig) -> None:
     assert [r.offset() for r in member.records] == [0, 1, 0, 1]
 
 
+def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
+    """A partition whose position retention overtook is no worse afterwards than any other."""
+    topic = rig.topic(partitions=2)
+    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    rig.write(one, *(b"%d" % n for n in range(10)))
+    rig.write(other, b"x", b"y")
+    rig.admin.delete_records({one: 5})
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
+    member.consumer.start({other: 0})
+    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    member.consumer.start({one: 1})
+    rig.eventually(lambda: one in member.poll().out_of_range)
+    member.consumer.start({one: 7})
+    rig.write(other, b"z")
+    rig.eventually(lambda: member.poll() and len(member.records) == 6)
+    found = sorted((r.partition(), r.offset()) for r in member.records)
+    assert found == [(0, 7), (0, 8), (0, 9), (1, 0), (1, 1), (1, 2)]
+
+
 def a_paused_partition_brings_nothing_until_it_is_resumed(rig: Rig) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
@@ -153,6 +173,7 @@ CASES = [
     offsets_can_be_looked_at_although_they_are_not_stable,
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
+    a_start_outside_the_log_is_told_and_can_be_mended,
     a_paused_partition_brings_nothing_until_it_is_resumed,
     members_see_committed_records_only,
 ]
