@@ -49,6 +49,10 @@ class Layer:
         self.rows: dict[bytes, bytes | None] = {}
         self.ranges: list[KeyRange] = []
 
+    def data_bytes(self) -> int:
+        """Keys and values together."""
+        return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))
+
 
 class RowMirror(Protocol):
     """What a store keeps besides its rows, in a form that it can use at once."""

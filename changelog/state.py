@@ -96,6 +96,7 @@ class TaskState:
         self.cells: dict[str, TimeCell] = {}
         self.stores: dict[str, Store] = {}
         self._rows: dict[str, Rows] = {}
+        self._unapplied_bytes = 0
         self._writes: dict[str, ChangelogWrites] = {}
         self._segments: dict[str, SegmentOffsets] = {}
         self._expiring: dict[str, SegmentClock] = {}
@@ -161,6 +162,7 @@ class TaskState:
         for name, layer in generation.layers.items():
             self._note_segments(name, layer)
             self._rows[name].committed(layer)
+            self._unapplied_bytes += layer.data_bytes()
         self._advance(positions)
         self._committed_clocks = dict(generation.clocks)
         self._publish_view()
@@ -213,6 +215,7 @@ class TaskState:
             layer = rows.freeze()
             self._note_segments(store, layer)
             rows.committed(layer)
+            self._unapplied_bytes += layer.data_bytes()
         self._advance({store: position})
 
     def restored(self) -> None:
@@ -241,6 +244,11 @@ class TaskState:
         return sum(len(la.rows) for rows in self._rows.values() for la in rows.unapplied())
 
     @property
+    def unapplied_bytes(self) -> int:
+        """Keys and values of these rows, each as often as it was committed: what a crash costs."""
+        return self._unapplied_bytes
+
+    @property
     def applies_always(self) -> bool:
         """True where rows have no other durable copy, or one that ends at the commit.
 
@@ -255,6 +263,7 @@ class TaskState:
         """Write all committed layers and the positions in one backend write; returns the rows."""
         if caught_up_at_ms is not None:
             self.meta.caught_up_at_ms = caught_up_at_ms
+        self._unapplied_bytes = 0
         count = self._apply_to(self._memory, is_memory=True)
         if self._persistent is self._memory:
             self._renew_snapshots()

@@ -34,7 +34,12 @@ from logstate.state_factory import open_task_state
 from logstate.task import Task
 from logstate.topology.plan import Topology
 from logstate.worker import Worker
-from logstate.worker_config import ChangelogWrites, Guarantee, WorkerConfig
+from logstate.worker_config import (
+    CHECKPOINT_BYTES,
+    ChangelogWrites,
+    Guarantee,
+    WorkerConfig,
+)
 from logstate.worker_observer import WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,8 +67,9 @@ class Application:
             committed: ``"earliest"``, ``"latest"``, ``"none"`` or a timedelta back from now.
         replication_factor: of internal topics; -1 is the brokers' default.
         topic_config: further configuration of internal topics.
-        checkpoint_interval: how long committed rows may wait before RocksDB takes them over; bounds
-            what a restart replays.
+        checkpoint_interval: how long committed rows may wait before RocksDB takes them over.
+        checkpoint_bytes: how many bytes of committed rows (keys and values, every commit counted)
+            may wait per task. Both bound what a restart replays after a crash.
         changelog_writes: ``"commit"`` logs a row once per commit, ``"update"`` every write.
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
         static_membership: keep partitions over a restart within the session time-out (KIP-345).
@@ -96,6 +102,7 @@ class Application:
         replication_factor: int = -1,
         topic_config: Mapping[str, str] | None = None,
         checkpoint_interval: timedelta = timedelta(seconds=10),
+        checkpoint_bytes: int = CHECKPOINT_BYTES,
         changelog_writes: ChangelogWrites = "commit",
         group_protocol: Literal["consumer", "classic"] = "consumer",
         static_membership: bool = False,
@@ -112,6 +119,7 @@ class Application:
             guarantee=guarantee,
             commit_interval=commit_interval,
             checkpoint_interval=checkpoint_interval,
+            checkpoint_bytes=checkpoint_bytes,
             offset_reset=offset_reset,
             changelog_writes=changelog_writes,
             group_protocol=group_protocol,
@@ -134,6 +142,7 @@ class Application:
             changelog_writes=changelog_writes,
             commit_interval_ms=commit_interval // _MS,
             checkpoint_interval_ms=checkpoint_interval // _MS,
+            checkpoint_bytes=checkpoint_bytes,
             replication_factor=replication_factor,
             topic_config=dict(topic_config or {}),
             offset_reset=offset_reset,

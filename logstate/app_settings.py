@@ -18,6 +18,7 @@ def check_settings(
     guarantee: str,
     commit_interval: timedelta,
     checkpoint_interval: timedelta,
+    checkpoint_bytes: int,
     offset_reset: object,
     changelog_writes: str,
     group_protocol: str,
@@ -49,6 +50,8 @@ def check_settings(
         problems.append(f"commit_interval must be at least 1 ms; got {commit_interval}")
     if checkpoint_interval < timedelta(0):
         problems.append(f"checkpoint_interval must not be negative; got {checkpoint_interval}")
+    if checkpoint_bytes < 1:
+        problems.append(f"checkpoint_bytes must be at least 1; got {checkpoint_bytes}")
     try:
         check_user_config(kafka)
     except ConfigError as exc:

@@ -41,6 +41,7 @@ class Housekeeping:
             if (
                 (is_time and rows)
                 or rows >= config.checkpoint_rows_max
+                or state.unapplied_bytes >= config.checkpoint_bytes
                 or state.applies_always
                 or is_stale
             ):

@@ -23,6 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 _BATCH = 10_000
 #: committed rows held in memory before they are written to the backend
 _APPLY_ROWS = 200_000
+_APPLY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Restorer:
         owned.restored_records += len(records)
         target.restored_records += len(records)
         self.restored_total += len(records)
-        if state.unapplied_rows() >= _APPLY_ROWS:
+        if state.unapplied_rows() >= _APPLY_ROWS or state.unapplied_bytes >= _APPLY_BYTES:
             state.apply()
 
     def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:

@@ -11,6 +11,10 @@ Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
 
 
+#: replayed in about a second
+CHECKPOINT_BYTES = 64 << 20
+
+
 @dataclass(frozen=True)
 class WorkerConfig:
     """One worker's settings; times in milliseconds."""
@@ -27,7 +31,9 @@ class WorkerConfig:
     idle_commit_interval_ms: int = 600_000
     #: how long committed rows wait in memory before RocksDB takes them over; a crash replays them
     checkpoint_interval_ms: int = 10_000
-    #: ... and how many may wait
+    #: ... and how much may wait per task, in bytes of keys and values
+    checkpoint_bytes: int = CHECKPOINT_BYTES
+    #: ... and in rows, which cost memory however small they are
     checkpoint_rows_max: int = 200_000
     #: clean rows held in memory per task before they are dropped
     cached_rows_max: int = 500_000

@@ -28,6 +28,7 @@ CONFIG = WorkerConfig(
     "tx",
     checkpoint_interval_ms=10_000,
     checkpoint_rows_max=5,
+    checkpoint_bytes=1_000,
     cached_rows_max=50,
     purge_interval_ms=30_000,
     idle_commit_interval_ms=600_000,
@@ -111,6 +112,19 @@ def test_too_many_waiting_rows_do_not_wait(keeper: Keeper) -> None:
     keeper.put("e")
     keeper.after_commit()
     assert keeper.stored() == 5
+
+
+def test_too_many_waiting_bytes_do_not_wait_however_few_rows_they_are(keeper: Keeper) -> None:
+    keeper.put("x" * 400)
+    keeper.after_commit()
+    assert keeper.stored() == 0
+    keeper.put("x" * 400)  # the same row, but a restart would replay it twice
+    keeper.after_commit()
+    assert keeper.stored() == 0
+    keeper.put("y" * 400)
+    keeper.after_commit()
+    assert keeper.stored() == 2
+    assert keeper.state.unapplied_bytes == 0
 
 
 def test_rows_without_another_durable_copy_never_wait() -> None:
