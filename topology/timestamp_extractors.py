@@ -43,8 +43,10 @@ def record_time_or_partition_time(_key: Any, _value: Any, record_ms: int, partit
     1700000000000
 
     Returns:
-        Event time in ms; -1, which skips the record, where nothing is known yet. (Kafka Streams
-            stops there.)
+        Event time in ms.
+
+    Raises:
+        ValueError: no record of the partition had a time so far.
 
     Source: Kafka Streams' ``UsePartitionTimeOnInvalidTimestamp``.
     """
