@@ -1,6 +1,6 @@
 """Results do not depend on commits, on the disk, or on crashes.
 
-A sample; ``python -m tests.conformance --vary DIR`` takes every run through every variation.
+Samples; ``python -m tests.conformance --vary DIR`` takes every run through every variation.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from .suite import varied_verdicts
-from .vary import Variation
-from .vectors import Case, read_vector
+from .vary import VARIATIONS, Variation
+from .vectors import MURMUR2, Case, case_name, read_vector, vector_files
 
 FOLDER = Path(__file__).parent / "vectors"
 #: one of each family
@@ -45,6 +45,19 @@ def one_run(name: str) -> Case:
 def test_nothing_shows_of_commits_disks_and_crashes(name: str) -> None:
     verdicts = varied_verdicts(one_run(name), SOME)
     assert len(verdicts) == len(SOME)
+    assert [verdict for verdict in verdicts if not verdict.passed] == []
+
+
+EVERY_CASE = [name for path in vector_files(FOLDER) if (name := case_name(path)) != MURMUR2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "name"), list(enumerate(EVERY_CASE)), ids=EVERY_CASE)
+def test_nothing_shows_in_any_case(number: int, name: str) -> None:
+    """Two variations per case, others for each, so that every one has its turn ten times."""
+    count = len(VARIATIONS)
+    chosen = [VARIATIONS[7 * number % count], VARIATIONS[(7 * number + 11) % count]]
+    verdicts = varied_verdicts(one_run(name), chosen)
     assert [verdict for verdict in verdicts if not verdict.passed] == []
 
 
