@@ -53,7 +53,9 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
     if "Corruption" in text or "does not exist (create_if_missing is false)" in text:
         return StoreCorruptedError(
             f"Could not {action} {path}: its files are damaged ({text}). Likely a disk fault or a"
-            " file changed by hand. It is rebuilt from the changelog; copy it first to examine it."
+            " file changed by hand. It is rebuilt from the changelog, and kept in the quarantine"
+            " directory.",
+            path,
         )
     if "No space left" in text:
         return StoreError(

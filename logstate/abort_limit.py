@@ -14,9 +14,10 @@ class AbortLimit:
     no replay will mend, and hiding it would look like a silent stop.
     """
 
-    def __init__(self, aborts_max: int, window_ms: int) -> None:
+    def __init__(self, aborts_max: int, window_ms: int, *, what: str = "transactions") -> None:
         self._aborts_max = aborts_max
         self._window_ms = window_ms
+        self._what = what
         self._times: deque[float] = deque()
 
     def note(self, now_ms: float, cause: LogstateError) -> None:
@@ -26,7 +27,7 @@ class AbortLimit:
             self._times.popleft()
         if len(self._times) > self._aborts_max:
             raise BrokerError(
-                f"{len(self._times)} transactions failed within {self._window_ms // 60_000}"
+                f"{len(self._times)} {self._what} failed within {self._window_ms // 60_000}"
                 f" minutes; the last one because: {cause}. The brokers are unstable or another"
                 " process uses this transactional id; look at their logs, then start again"
             ) from cause

@@ -13,6 +13,7 @@
     ├── TopicError              a topic is missing or has the wrong shape
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
+    │   │   └── LostMemberError    this group member is unusable: another joins (retried inside)
     │   ├── AbortableError      this transaction must be aborted and replayed (retried inside)
     │   └── RetriableError      a passing fault: the same call may succeed (retried inside)
     ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
@@ -28,6 +29,7 @@ Messages say what happened; what was found; the likely cause; what to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class LogstateError(Exception):
@@ -112,6 +114,10 @@ class FencedError(BrokerError):
     """Another member owns the partitions or the transactional id now: drop the tasks, rejoin."""
 
 
+class LostMemberError(FencedError):
+    """The consumer of the group can never be used again: a new one joins in its place."""
+
+
 class AbortableError(BrokerError):
     """The open transaction must be aborted; its records are read and processed again."""
 
@@ -137,7 +143,14 @@ class StoreError(LogstateError):
 
 
 class StoreCorruptedError(StoreError):
-    """The local copy of a store is unusable; it is rebuilt from the changelog."""
+    """The local copy of a store is unusable; it is rebuilt from the changelog.
+
+    ``path`` is the directory, where the damage was found in its files.
+    """
+
+    def __init__(self, message: str, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class StoreUnavailableError(StoreError):

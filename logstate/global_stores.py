@@ -10,7 +10,7 @@ Not synchronised in time with the streams that look them up, as in Kafka Streams
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from logstate.bound_plan import BoundPlan
@@ -54,8 +54,14 @@ class GlobalStores:
             self.stores.update(task.state.stores)
             self._tasks.update(dict.fromkeys(partitions, task))
 
-    def bootstrap(self, admin: Admin) -> Steps[None]:
-        """Read everything there is, before any task runs."""
+    def bootstrap(
+        self, admin: Admin, is_stopping: Callable[[], bool] = lambda: False
+    ) -> Steps[None]:
+        """Read everything committed that there is, before any task runs.
+
+        What belongs to a transaction that is still open is left for ``poll``, as in Kafka Streams:
+        nobody knows how long that takes. ``is_stopping`` ends it early.
+        """
         if not self._tasks:
             return
         self._admin = admin
@@ -67,8 +73,9 @@ class GlobalStores:
             self._tasks[partition].start_at({partition: start})
         yield Step("global_assign", self._consumer.assign, (starts,))
         waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
-        while waiting:
-            yield from self._read(0.1)
+        while waiting and not is_stopping():
+            ended = yield from self._read(0.1)
+            waiting.difference_update(ended)
             for partition in list(waiting):
                 position = yield Step("global_position", self._consumer.position, (partition,))
                 if position is not None and position >= ends[partition]:
@@ -87,12 +94,14 @@ class GlobalStores:
         for task in set(self._tasks.values()):
             task.close()
 
-    def _read(self, timeout_s: float) -> Steps[None]:
+    def _read(self, timeout_s: float) -> Steps[list[TopicPartition]]:
+        """Take what is there; returns the partitions that have no more for now."""
         assert self._consumer is not None
         polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
         self._take(polled)
         if polled.out_of_range:
             yield from self._skip_deleted(polled.out_of_range)
+        return [partition for partition, _ in polled.ends]
 
     def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Retention overtook the reading: go on where these logs begin now."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from logstate.records import FetchedRecord, ProducedRecord, TopicPartition
+from logstate.records import FetchedRecord, ProducedFields, TopicPartition
 
 T = TypeVar("T")
 
@@ -113,6 +113,9 @@ class GroupConsumer(Protocol):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch again."""
 
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ends of the logs as told by the last fetch; without a question to the brokers."""
+
     def group_metadata(self) -> object:
         """The member's credentials for a transaction, fresh."""
 
@@ -132,7 +135,7 @@ class TransactionalProducer(Protocol):
     def begin(self) -> None:
         """Open a transaction."""
 
-    def produce(self, records: Sequence[ProducedRecord]) -> None:
+    def produce(self, records: Sequence[ProducedFields]) -> None:
         """Hand records over; they travel in the background."""
 
     def flush(self) -> dict[TopicPartition, int]:
@@ -159,7 +162,7 @@ class TransactionalProducer(Protocol):
 class PlainProducer(Protocol):
     """Idempotent, without transactions: outputs of ``at_least_once``."""
 
-    def produce(self, records: Sequence[ProducedRecord]) -> None: ...
+    def produce(self, records: Sequence[ProducedFields]) -> None: ...
     def flush(self) -> dict[TopicPartition, int]: ...
     def close(self) -> None: ...
 

@@ -22,6 +22,7 @@ from logstate.changelog.cut import (
 )
 from logstate.changelog.segment_offsets import TRIMMED_KINDS
 from logstate.clock import Clock
+from logstate.closing import Closing
 from logstate.errors import RestoreError, RetriableError, StoreCorruptedError
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import TopicPartition
@@ -177,13 +178,35 @@ class TaskStarter:
                 owned.task = self._new_task(owned)
             self._set_targets(owned, ranges)
         except StoreCorruptedError as exc:
-            _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, exc)
-            if owned.task is not None:
-                owned.task.close()
-                owned.task = None
-            self._destroy_state(owned)
+            self._give_up(owned, exc)
             owned.task = self._new_task(owned)
             self._set_targets(owned, ranges)
+
+    def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
+        """Give up the local state of a task if it is the one that was found damaged."""
+        task = owned.task
+        if task is not None and damage.path is not None and task.state.path == damage.path:
+            self._give_up(owned, damage)
+
+    def _give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
+        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, cause)
+        if owned.task is not None:
+            unlogged = [
+                spec.name
+                for spec in owned.task.state.specs.values()
+                if not spec.is_logged and not spec.in_memory
+            ]
+            if unlogged:
+                _LOGGER.error(
+                    "task %s: stores %s have no changelog: they are empty now; their files are in"
+                    " the quarantine directory",
+                    owned.task_id,
+                    unlogged,
+                )
+            closing = Closing(cause)  # what is damaged may not even close
+            closing.call(owned.task.close)
+            owned.task = None
+        self._destroy_state(owned)
 
     def _set_targets(self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]) -> None:
         state = owned.running.state

@@ -24,7 +24,7 @@ from logstate.errors import (
     LogstateError,
     RetriableError,
 )
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.records import ProducedFields, TopicPartition
 from logstate.seams import Cluster, Step, Steps, TransactionalProducer
 
 _LOGGER = logging.getLogger(__name__)
@@ -48,11 +48,25 @@ class Transactions:
         producer = yield Step(
             "new_producer", self._cluster.transactional_producer, (self.transactional_id,)
         )
-        self._producer = producer
         self.is_open = False
-        yield Step("init_transactions", producer.init_transactions)
+        try:
+            yield Step("init_transactions", producer.init_transactions)
+        except Exception:
+            yield Step("close_producer", producer.close)
+            raise
+        self._producer = producer
 
-    def produce(self, records: Sequence[ProducedRecord]) -> Steps[None]:
+    def is_ready(self) -> Steps[bool]:
+        """Whether there is a producer; tries again where the last one could not be replaced."""
+        if self._producer is None:
+            try:
+                yield from self.initialise()
+            except RetriableError as exc:
+                _LOGGER.warning("there is no producer yet, and nothing runs without: %s", exc)
+                return False
+        return True
+
+    def produce(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Hand records over, opening the transaction if need be."""
         if records:
             yield from self.begin()
@@ -76,16 +90,27 @@ class Transactions:
         yield Step("send_offsets", self._live.send_offsets, (offsets, group_metadata))
         yield from self._end()
 
-    def commit_alone(self, records: Sequence[ProducedRecord]) -> Steps[None]:
+    def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Records that belong to no task (the manifest), in a transaction of their own.
 
-        Written again after a failure; the last of a few failures is raised.
+        Written again after a failure; the last of a few failures is raised. Who is fenced twice has
+        a living rival: they would fence each other for ever.
         """
+        fenced = 0
         for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
             try:
                 yield from self.produce(records)
                 yield from self._end()
-            except (AbortableError, FencedError, RetriableError):
+            except FencedError as exc:
+                fenced += 1
+                if fenced > 1:
+                    raise FencedError(
+                        f"another process uses the transactional id {self.transactional_id!r} right"
+                        f" now ({exc}). Two instances were probably given copies of one state"
+                        " directory: give each its own"
+                    ) from exc
+                yield from self.abandon()
+            except (AbortableError, RetriableError):
                 if attempt == _ALONE_ATTEMPTS_MAX:
                     raise
                 yield from self.abandon()
@@ -105,10 +130,12 @@ class Transactions:
     def abandon(self) -> Steps[None]:
         """Leave the transaction uncommitted, if its commit had not been decided already."""
         self.aborted_total += 1
-        producer = self._live
+        if self._producer is None:
+            yield from self.initialise()
+            return
         if self.is_open:
             try:
-                yield Step("abort", producer.abort)
+                yield Step("abort", self._producer.abort)
             except LogstateError as exc:
                 _LOGGER.warning("aborting failed, the new producer will fence it: %s", exc)
         yield from self._replace()

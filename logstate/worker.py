@@ -26,41 +26,52 @@ from functools import partial
 from operator import itemgetter
 
 from logstate.abort_limit import AbortLimit
-from logstate.assignment import Assignment
 from logstate.backpressure import balance
 from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
 from logstate.closing import Closing
-from logstate.commit import Committer
-from logstate.errors import AbortableError, FencedError, LogstateError, RetriableError
+from logstate.commit_timer import CommitTimer
+from logstate.errors import (
+    AbortableError,
+    FencedError,
+    LogstateError,
+    LostMemberError,
+    RefusedError,
+    RetriableError,
+    StoreCorruptedError,
+)
 from logstate.global_stores import GlobalStores
 from logstate.housekeeping import Housekeeping
-from logstate.internal_topics import prepare
-from logstate.manifest import manifest_record
+from logstate.isolation import Isolation
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
 from logstate.restore import RestoreListener, Restorer
-from logstate.restore_wait import RestoreWait
-from logstate.seams import Cluster, GroupConsumer, PlainProducer, Rebalance, Step, Steps
+from logstate.seams import Cluster, Rebalance, Step, Steps
 from logstate.task import Task
-from logstate.task_starter import TaskStarter
 from logstate.task_table import TaskTable
 from logstate.topology.plan import SubTopology, Topology
 from logstate.transaction import Transactions
 from logstate.worker_config import WorkerConfig
 from logstate.worker_observer import WorkerObserver
 from logstate.worker_session import Session
+from logstate.worker_start import WorkerStart
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the longest wait for records while nothing is due
-_IDLE_POLL_S = 0.1
 #: the wait for restored records while nothing else runs
 _RESTORE_POLL_S = 0.05
 #: records processed between two looks at clock and broker
 _PROCESS_RECORDS = 2_000
 #: the topic of a produced record, by number: a name costs more, and this runs for every output
 _topic_of = itemgetter(0)
+
+
+class _PartitionsLost(FencedError):
+    """Not a fault of a transaction, however often it happens."""
+
+
+#: after these the records of the open transaction are processed again
+_REPLAYED = (AbortableError, FencedError, RetriableError, RefusedError, StoreCorruptedError)
 
 
 class Worker:
@@ -93,8 +104,12 @@ class Worker:
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
         self._abort_limit = AbortLimit(config.aborts_max, config.aborts_window_ms)
+        self._rejoin_limit = AbortLimit(
+            config.rejoins_max, config.aborts_window_ms, what="memberships"
+        )
+        self._isolation = Isolation(is_on=config.passes_over_refused)
         self._housekeeping = Housekeeping(config, clock)
-        self._last_commit_ms = 0.0
+        self._timer = CommitTimer(config, clock, self._transactions, self._tasks)
         self._had_work = False
         self._is_stopping = False
 
@@ -124,51 +139,23 @@ class Worker:
             yield from self._close(Closing(failure))
 
     def _start(self) -> Steps[None]:
-        config = self._config
-        admin = yield Step("admin", self._cluster.admin)
-        plan = yield from prepare(
-            admin,
+        start = WorkerStart(
             self._topology,
-            config.application_id,
-            replication_factor=config.replication_factor,
-            overrides=config.topic_config,
+            self._config,
+            self._cluster,
+            self._clock,
+            self._transactions,
+            self._new_task,
+            self._destroy_state,
+            lambda: self._is_stopping,
         )
-        globals_ = GlobalStores(plan, self._cluster, self._clock)
-        yield from globals_.bootstrap(admin)
-        yield from self._transactions.initialise()
-        yield from self._transactions.commit_alone([manifest_record(plan)])
-        outputs: PlainProducer | None = None
-        if config.guarantee == "at_least_once":
-            outputs = yield Step("plain_producer", self._cluster.plain_producer)
-        consumer = yield Step("group_consumer", self._new_consumer)
-        self._session = Session(
-            plan,
-            admin,
-            globals_,
-            consumer,
-            outputs,
-            Committer(plan, consumer, self._transactions, outputs),
-            TaskStarter(
-                plan,
-                config,
-                self._cluster,
-                consumer,
-                admin,
-                self._clock,
-                lambda owned: self._new_task(plan, owned, globals_),
-                self._destroy_state,
-            ),
-            RestoreWait(config, self._cluster, admin, self._clock),
-            Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
-        )
-        yield Step("subscribe", consumer.subscribe, (plan.subscription, self._rebalanced))
-        self._last_commit_ms = self._clock.monotonic_ms()
+        self._session = session = yield from start.open()
+        if session is None:
+            return
+        subscription = session.plan.subscription
+        yield Step("subscribe", session.consumer.subscribe, (subscription, self._rebalanced))
+        self._timer.start()
         self._observer.started()
-
-    def _new_consumer(self) -> GroupConsumer:
-        return self._cluster.group_consumer(
-            group_id=self._config.application_id, instance_id=self._config.instance_id
-        )
 
     @property
     def _live(self) -> Session:
@@ -178,27 +165,30 @@ class Worker:
     def _turn_with_recovery(self) -> Steps[None]:
         try:
             yield from self._turn()
-        except (AbortableError, FencedError, RetriableError) as exc:
+        except _REPLAYED as exc:
             yield from self._recover(exc)
 
     def _turn(self) -> Steps[None]:
         yield from self._poll()
+        if not (yield from self._transactions.is_ready()):
+            return  # the brokers do not answer; being polled keeps the membership
         if len(self._tasks.running()) < len(self._tasks):
             yield from self._start_tasks()
         yield from self._live.globals.poll()
         yield from self._process()
-        now = self._clock.monotonic_ms()
-        if self._commit_is_due(now):
+        if self._timer.is_due():
             yield from self._commit_all()
             yield from self._housekeeping.purge(
-                self._live.admin, self._live.plan, self._tasks.running(), now
+                self._live.admin, self._live.plan, self._tasks.running(), self._clock.monotonic_ms()
             )
-        self._observer.turn(self._tasks.all())
+        self._observer.turn(self._tasks.all(), self._live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
     def _poll(self) -> Steps[None]:
-        timeout_s = 0.0 if self._had_work or not self._restorer.is_idle else self._idle_timeout_s()
+        timeout_s = (
+            0.0 if self._had_work or not self._restorer.is_idle else self._timer.idle_timeout_s()
+        )
         polled = yield Step(
             "poll", self._live.consumer.poll, (self._config.poll_records_max, timeout_s)
         )
@@ -224,14 +214,6 @@ class Worker:
             self._live.consumer, self._tasks.running(), self._config.buffered_records_max
         )
 
-    def _idle_timeout_s(self) -> float:
-        until_commit = (
-            self._last_commit_ms + self._config.commit_interval_ms - self._clock.monotonic_ms()
-        )
-        if not self._transactions.is_open and not self._has_uncommitted():
-            return _IDLE_POLL_S
-        return min(_IDLE_POLL_S, max(0.0, until_commit / 1000))
-
     # ------------------------------------------------------------------ assignment
 
     def _rebalanced(self, rebalance: Rebalance) -> None:
@@ -252,15 +234,15 @@ class Worker:
         if not is_lost and rebalance.partitions:
             try:
                 yield from self._commit_all()
-            except (AbortableError, FencedError, RetriableError) as exc:
+            except _REPLAYED as exc:
                 yield from closing.steps(self._recover(exc))
         stopped = self._live.assignment.lose(rebalance.partitions)
         self._tasks.disown(rebalance.partitions)
         if is_lost and len(self._tasks):
             # Others may own these partitions already: nothing of this transaction may commit.
-            yield from closing.steps(self._recover(FencedError("the partitions were lost")))
+            yield from closing.steps(self._recover(_PartitionsLost("the partitions were lost")))
         for task_id in stopped:
-            self._close_task(task_id, applies=not is_lost)
+            closing.call(partial(self._close_task, task_id, applies=not is_lost))
         self._observer.tasks_changed(self._tasks.all())
         closing.finish()
 
@@ -317,6 +299,9 @@ class Worker:
     def _process(self) -> Steps[None]:
         self._had_work = False
         for owned in self._tasks.running():
+            if self._isolation.holds(owned):
+                yield from self._process_alone(owned)
+                continue
             task = owned.running
             processed = task.process(_PROCESS_RECORDS)
             fired = task.punctuate("wall_clock")
@@ -328,36 +313,26 @@ class Worker:
                 self._observer.produced(owned, Counter(map(_topic_of, outputs)))
                 yield from self._live.committer.send_outputs(outputs)
 
-    def _has_uncommitted(self) -> bool:
-        return any(
-            o.running.has_uncommitted_input or o.running.outputs for o in self._tasks.running()
-        )
+    def _process_alone(self, owned: OwnedTask) -> Steps[None]:
+        """One of these records is refused by the brokers: which, is found by commits of parts."""
+        yield from self._commit_all()
+        if self._isolation.process(owned):
+            self._had_work = True
+            yield from self._commit_all()
+            self._isolation.passed()
 
     # ------------------------------------------------------------------ committing
 
-    def _commit_is_due(self, now: float) -> bool:
-        return self._must_commit(now) and (
-            now - self._last_commit_ms >= self._config.commit_interval_ms
-            or any(owned.running.wants_commit for owned in self._tasks.running())
-        )
-
-    def _must_commit(self, now: float) -> bool:
-        return (
-            self._transactions.is_open
-            or self._has_uncommitted()
-            or now - self._last_commit_ms >= self._config.idle_commit_interval_ms
-        )
-
     def _commit_all(self) -> Steps[None]:
         running = self._tasks.running()
-        if running and self._must_commit(self._clock.monotonic_ms()):
+        if running and self._timer.has_reason():
             yield from self._commit(running)
 
     def _commit_last(self) -> Steps[None]:
         """The commit before the end; where it fails, its records are simply processed again."""
         try:
             yield from self._commit_all()
-        except (AbortableError, FencedError, RetriableError) as exc:
+        except _REPLAYED as exc:
             _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
 
     def _commit(self, tasks: list[OwnedTask]) -> Steps[None]:
@@ -365,7 +340,7 @@ class Worker:
         report = yield from self._live.committer.commit(tasks, self._tasks.epochs)
         now = self._clock.monotonic_ms()
         self._observer.committed(report, now - started)
-        self._last_commit_ms = now
+        self._timer.start()
         self._housekeeping.apply_if_due(self._tasks.running(), now)
 
     # ------------------------------------------------------------------ failure and end
@@ -373,20 +348,42 @@ class Worker:
     def _recover(self, cause: LogstateError) -> Steps[None]:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
-        self._abort_limit.note(now, cause)
+        if isinstance(cause, RefusedError):
+            self._isolation.refused(cause, self._tasks.running())
+        elif isinstance(cause, LostMemberError):
+            self._rejoin_limit.note(now, cause)
+        elif not isinstance(cause, _PartitionsLost):
+            self._abort_limit.note(now, cause)
         _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
         self._observer.aborted()
-        yield from self._transactions.abandon()
+        try:
+            yield from self._transactions.abandon()
+        except RetriableError as exc:
+            _LOGGER.warning("a new producer is tried again later, nothing runs till then: %s", exc)
         for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue
             self._restorer.remove(owned)
             if owned.task is not None:
                 owned.task.discard()
+            if isinstance(cause, StoreCorruptedError):
+                self._live.starter.rebuild(owned, cause)
             still_owned = [tp for tp in owned.partitions if tp in self._live.assignment.owned]
-            yield Step("pause", self._live.consumer.pause, (still_owned,))
+            if not isinstance(cause, LostMemberError):
+                yield Step("pause", self._live.consumer.pause, (still_owned,))
             owned.move_to(Stage.ASSIGNED)
-        self._last_commit_ms = now
+        self._timer.start()
+        if isinstance(cause, LostMemberError):
+            yield from self._rejoin()
+
+    def _rejoin(self) -> Steps[None]:
+        """Give up all that the unusable member owned, and join as another."""
+        lost = tuple(self._live.assignment.owned)
+        self._tasks.disown(lost)
+        for task_id in self._live.assignment.lose(lost):
+            self._close_task(task_id, applies=False)
+        self._observer.tasks_changed(self._tasks.all())
+        yield from self._live.consumer.renew()
 
     def _close(self, closing: Closing) -> Steps[None]:
         for task_id in list(self._tasks.all()):
@@ -395,6 +392,6 @@ class Worker:
         yield from closing.steps(self._transactions.close())
         yield from closing.steps(self._restorer.close())
         if self._session is not None:
-            yield from self._session.close(closing)
+            yield from self._session.clients.close(closing)
             self._session = None
         closing.finish()

@@ -6,16 +6,19 @@ The worker calls it at batch and commit boundaries only, never per record.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 import logstate.metric_catalogue as catalogue
 from logstate.commit import CommitReport
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TaskId
+from logstate.records import TaskId, TopicPartition
 
 _LATE = frozenset({"late", "expired"})
 _REFRESH_MS = 200.0
+
+KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
 
 
 class WorkerObserver:
@@ -77,13 +80,20 @@ class WorkerObserver:
         if kind == "lost":
             self.metrics.counter(catalogue.PARTITIONS_LOST, worker="0").add(partitions)
 
-    def turn(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
-        """A turn of the loop ended; figures are refreshed a few times a second."""
+    def turn(self, tasks: Mapping[TaskId, OwnedTask], known_ends: KnownEnds | None = None) -> None:
+        """A turn of the loop ended; figures are refreshed a few times a second.
+
+        ``known_ends`` tells where the logs end, which is needed most while a task lags behind.
+        """
         if self._monotonic_ms is not None:
             now = self._monotonic_ms()
             if now - self._refreshed_ms < _REFRESH_MS:
                 return
             self._refreshed_ms = now
+        if known_ends is not None:
+            for owned in tasks.values():
+                if owned.stage is Stage.RUNNING:
+                    owned.ends.update(known_ends(owned.partitions))
         self.refresh(tasks)
 
     def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
@@ -104,7 +114,6 @@ class WorkerObserver:
         task, name = owned.running, str(task_id)
         late = sum(n for reason, n in task.dropped.items() if reason in _LATE)
         totals = {
-            catalogue.RECORDS_CONSUMED.name: float(task.processed_total),
             catalogue.DROPPED_RECORDS.name: float(sum(task.dropped.values())),
             catalogue.LATE_RECORDS.name: float(late),
             catalogue.SKIPPED_RECORDS.name: float(task.skipped_total),
@@ -120,19 +129,21 @@ class WorkerObserver:
         ):
             grown = totals[metric.name] - seen.get(metric.name, 0.0)
             self.metrics.counter(metric, task=name).add(max(0.0, grown))
-        consumed = totals[catalogue.RECORDS_CONSUMED.name]
-        grown = consumed - seen.get(catalogue.RECORDS_CONSUMED.name, 0.0)
-        topics = ",".join(sorted({tp.topic for tp in owned.partitions}))
-        self.metrics.counter(catalogue.RECORDS_CONSUMED, task=name, topic=topics).add(
-            max(0.0, grown)
-        )
+        for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
+            processed = task.processed[topic]
+            key = f"consumed:{topic}"
+            grown = processed - seen.get(key, 0.0)
+            seen[key] = float(processed)
+            self.metrics.counter(catalogue.RECORDS_CONSUMED, task=name, topic=topic).add(
+                max(0.0, grown)
+            )
         self._restored(name, owned, seen)
         seen.update(totals)
         self.metrics.gauge(catalogue.STREAM_TIME, task=name).set(task.stream_time)
         for tp in owned.partitions:
             end = owned.ends.get(tp)
             if end is not None:
-                lag = max(0, end - task.consumed.get(tp, end))
+                lag = max(0, end - task.position(tp))
                 self.metrics.gauge(catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition).set(
                     lag
                 )

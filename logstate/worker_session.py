@@ -9,9 +9,32 @@ from logstate.bound_plan import BoundPlan
 from logstate.closing import Closing
 from logstate.commit import Committer
 from logstate.global_stores import GlobalStores
+from logstate.membership import Membership
 from logstate.restore_wait import RestoreWait
-from logstate.seams import Admin, GroupConsumer, PlainProducer, Step, Steps
+from logstate.seams import Admin, PlainProducer, Step, Steps
 from logstate.task_starter import TaskStarter
+
+
+@dataclass
+class Clients:
+    """Clients as they are made, one after the other; whatever there is can be closed."""
+
+    admin: Admin | None = None
+    globals: GlobalStores | None = None
+    #: of at-least-once outputs
+    outputs: PlainProducer | None = None
+    consumer: Membership | None = None
+
+    def close(self, closing: Closing) -> Steps[None]:
+        """Leave the group and let go of every client."""
+        if self.globals is not None:
+            yield from closing.steps(self.globals.close())
+        if self.consumer is not None:
+            yield from closing.steps(_close("close_consumer", self.consumer))
+        if self.outputs is not None:
+            yield from closing.steps(_close("close_plain_producer", self.outputs))
+        if self.admin is not None:
+            yield from closing.steps(_close("close_admin", self.admin))
 
 
 @dataclass(frozen=True)
@@ -19,24 +42,15 @@ class Session:
     """Clients and helpers of a worker that has started."""
 
     plan: BoundPlan
+    clients: Clients
     admin: Admin
     globals: GlobalStores
-    consumer: GroupConsumer
-    #: of at-least-once outputs
-    outputs: PlainProducer | None
+    consumer: Membership
     committer: Committer
     starter: TaskStarter
     restore_wait: RestoreWait
     assignment: Assignment
 
-    def close(self, closing: Closing) -> Steps[None]:
-        """Leave the group and let go of every client."""
-        yield from closing.steps(self.globals.close())
-        yield from closing.steps(_close("close_consumer", self.consumer))
-        if self.outputs is not None:
-            yield from closing.steps(_close("close_plain_producer", self.outputs))
-        yield from closing.steps(_close("close_admin", self.admin))
 
-
-def _close(name: str, client: Admin | GroupConsumer | PlainProducer) -> Steps[None]:
+def _close(name: str, client: Admin | Membership | PlainProducer) -> Steps[None]:
     yield Step(name, client.close)

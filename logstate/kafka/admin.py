@@ -212,4 +212,4 @@ def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:
     except KafkaException as exc:
         if absent is not None and native_error(exc).code() == absent:
             return None
-        raise translated(exc, doing) from exc
+        raise translated(exc, doing, "admin") from exc

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
 
-from logstate.errors import FencedError
-from logstate.kafka.faults import translated
+from logstate.errors import BrokerError, FencedError, LostMemberError
+from logstate.kafka.error_classes import Place, Reaction, reaction_to
+from logstate.kafka.faults import translated, underlying_code
 from logstate.records import TopicPartition
 from logstate.seams import Committed, Polled, Rebalance
 
-_FATAL_FOR_MEMBER = frozenset(
-    {KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
+_OUT_OF_RANGE = frozenset(
+    {
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._LOG_TRUNCATION,
+    }
 )
-_OUT_OF_RANGE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 
 
 def _native(
@@ -29,7 +34,7 @@ def _native_at(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.
     return [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in positions.items()]
 
 
-def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
+def _fetch(consumer: Consumer, max_records: int, timeout_s: float, place: Place) -> Polled:
     """One poll. ``consume(n, timeout)`` waits for n records, so the wait is for the first only."""
     polled = Polled()
     messages = consumer.consume(max_records, 0)
@@ -46,7 +51,8 @@ def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
     for message in messages:
         error = message.error()
         if error is not None:
-            _sort_error(polled, error, (message.topic(), message.partition()), message.offset())
+            where = (message.topic(), message.partition())
+            _sort_error(polled, error, where, message.offset(), place)
             continue
         if message.partition() != partition or message.topic() != topic:
             topic, partition = message.topic(), message.partition()
@@ -57,14 +63,29 @@ def _fetch(consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
     return polled
 
 
-def _sort_error(polled: Polled, error: KafkaError, where: tuple[Any, Any], offset: Any) -> None:
+def _sort_error(
+    polled: Polled, error: KafkaError, where: tuple[Any, Any], offset: Any, place: Place
+) -> None:
     code = error.code()
     if code == KafkaError._PARTITION_EOF:
         polled.ends.append((TopicPartition(*where), offset))
-    elif code in _OUT_OF_RANGE:
+        return
+    if code in _OUT_OF_RANGE:
         polled.out_of_range.append(TopicPartition(*where))
-    elif code in _FATAL_FOR_MEMBER or error.fatal():
+        return
+    if code == KafkaError._MAX_POLL_EXCEEDED:
+        # The client joins again by itself at the next poll.
         raise FencedError(f"this member was removed from the group: {error.str()}")
+    reaction = reaction_to(underlying_code(error), place)
+    if reaction is Reaction.FATAL:
+        at = "" if where[0] is None else f" of {where[0]}-{where[1]} at offset {offset}"
+        raise BrokerError(
+            f"reading{at} failed for good: {error.str()} ({error.name()}). Going on would leave"
+            " records out without a word: look at the permissions and settings of this client, and"
+            " at the log itself"
+        )
+    if error.fatal() or code == KafkaError._FATAL or reaction is Reaction.FENCED:
+        raise LostMemberError(f"the group's consumer cannot be used any more: {error.str()}")
     # everything else is a passing fault that the client retries by itself
 
 
@@ -75,13 +96,22 @@ class KafkaLogConsumer:
         self._consumer = Consumer(dict(config))
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._consumer.assign(_native_at(positions))
+        try:
+            self._consumer.assign(_native_at(positions))
+        except KafkaException as exc:
+            raise translated(exc, "assigning logs", "fetch") from exc
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
-        return _fetch(self._consumer, max_records, timeout_s)
+        try:
+            return _fetch(self._consumer, max_records, timeout_s, "fetch")
+        except KafkaException as exc:
+            raise translated(exc, "reading logs", "fetch") from exc
 
     def position(self, partition: TopicPartition) -> int | None:
-        (found,) = self._consumer.position(_native([partition]))
+        try:
+            (found,) = self._consumer.position(_native([partition]))
+        except KafkaException as exc:
+            raise translated(exc, f"asking for the position in {partition}", "fetch") from exc
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
@@ -119,9 +149,9 @@ class KafkaGroupConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
-            polled = _fetch(self._consumer, max_records, timeout_s)
+            polled = _fetch(self._consumer, max_records, timeout_s, "group")
         except KafkaException as exc:
-            raise translated(exc, "polling the group's partitions") from exc
+            raise translated(exc, "polling the group's partitions", "group") from exc
         self._out_of_range.update(polled.out_of_range)
         return polled
 
@@ -131,11 +161,12 @@ class KafkaGroupConsumer:
         try:
             found = self._consumer.committed(_native(partitions), timeout_s)
         except KafkaException as exc:
-            raise translated(exc, "reading the group's committed offsets") from exc
+            raise translated(exc, "reading the group's committed offsets", "group") from exc
         result = {}
         for tp in found:
             if tp.error is not None:
-                raise translated(KafkaException(tp.error), f"reading the offset of {tp.topic}")
+                doing = f"reading the offset of {tp.topic}"
+                raise translated(KafkaException(tp.error), doing, "group")
             offset = tp.offset if tp.offset >= 0 else None
             result[TopicPartition(tp.topic, tp.partition)] = Committed(offset, tp.metadata or "")
         return result
@@ -149,8 +180,7 @@ class KafkaGroupConsumer:
                 self._consumer.seek(native)
             self._consumer.resume(_native(positions))
         except KafkaException as exc:
-            raise translated(exc, f"seeking to {dict(positions)}") from exc
-
+            raise translated(exc, f"seeking to {dict(positions)}", "group") from exc
         self._out_of_range -= broken
         self._paused.difference_update(positions)
         self._started.update(positions)
@@ -176,12 +206,28 @@ class KafkaGroupConsumer:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         partitions = set(partitions)
         self._paused |= partitions
-        self._consumer.pause(_native(partitions))
+        try:
+            self._consumer.pause(_native(partitions))
+        except KafkaException as exc:
+            raise translated(exc, "pausing partitions", "group") from exc
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         partitions = set(partitions)
         self._paused -= partitions
-        self._consumer.resume(_native(partitions))
+        try:
+            self._consumer.resume(_native(partitions))
+        except KafkaException as exc:
+            raise translated(exc, "resuming partitions", "group") from exc
+
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = {}
+        for partition in partitions:
+            (native,) = _native([partition])
+            with suppress(KafkaException):  # a partition that was taken away meanwhile
+                found = self._consumer.get_watermark_offsets(native, cached=True)
+                if found[1] >= 0:
+                    ends[partition] = found[1]
+        return ends
 
     def group_metadata(self) -> object:
         return self._consumer.consumer_group_metadata()

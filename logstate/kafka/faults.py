@@ -1,8 +1,9 @@
-"""What a client error means for the engine: four answers, whatever the code.
+"""The engine's error for an error of the client: the table of codes, and what the client adds.
 
-librdkafka tells by three flags. Without any flag its documentation says: treat as fatal. A fatal
-producer error of a live member is normal operation (a stall longer than the transaction time-out),
-so it means "fenced": new producer, read committed offsets again, replay.
+librdkafka marks errors by three flags. A fatal producer error of a live member is normal operation
+(a stall longer than the transaction time-out), so it means "fenced": new producer, read committed
+offsets again, replay. Only where replaying could never help (no permission, a wrong configuration,
+a record that is too large) the table's answer is stronger than the flags.
 """
 
 from __future__ import annotations
@@ -14,57 +15,10 @@ from logstate.errors import (
     BrokerError,
     FencedError,
     ProductionError,
+    RefusedError,
     RetriableError,
 )
-
-#: another member or a newer incarnation owns what we act for
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.INVALID_PRODUCER_ID_MAPPING,
-    }
-)
-#: passing faults of requests outside transactions
-_PASSING = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._WAIT_COORD,
-        KafkaError._IN_PROGRESS,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        # a broker that restarted: what the client knows about leaders is old or too new
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_PARTITION,
-        # "no leaders found": a broker that restarts, or a topic that is being made
-        KafkaError._NOENT,
-        KafkaError._STATE,
-    }
-)
-#: records that were not delivered in time, or given up: their transaction is, too
-_UNDELIVERED = frozenset(
-    {KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-)
-#: a record that no retry will ever deliver
-_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
 
 
 def native_error(exc: KafkaException) -> KafkaError:
@@ -74,20 +28,53 @@ def native_error(exc: KafkaException) -> KafkaError:
     return error
 
 
-def translated(exc: KafkaException, doing: str) -> BrokerError | ProductionError:
+def underlying_code(error: KafkaError) -> int:
+    """The code that made a client unusable, where it tells so by its text only."""
+    if error.code() == KafkaError._FATAL:
+        text = error.str()
+        for code in REACTIONS:
+            if code not in (KafkaError._FATAL, KafkaError.NO_ERROR, KafkaError.UNKNOWN) and (
+                KafkaError(code).str() in text
+            ):
+                return code
+    return error.code()
+
+
+def translated(
+    exc: KafkaException, doing: str, place: Place = "transaction"
+) -> BrokerError | ProductionError:
     """The engine's error for a client exception raised while ``doing`` something."""
     error = native_error(exc)
     text = f"{doing} failed: {error.str()} ({error.name()})"
-    if error.code() in _RECORD:
-        return ProductionError(
-            f"{text}; a record is larger than the topic or the producer allows:"
-            " raise max.message.bytes of the topic and message.max.bytes of the client, or make it"
-            " smaller"
-        )
-    if error.txn_requires_abort() or (error.code() in _UNDELIVERED and not error.fatal()):
+    code = underlying_code(error)
+    reaction = reaction_to(code, place)
+    if reaction is Reaction.REFUSED:
+        return RefusedError(f"{text}; {_why_refused(code)}")
+    if reaction is Reaction.FATAL and code in REACTIONS:
+        return BrokerError(f"{text}; the broker refused or the client is misconfigured")
+    if error.txn_requires_abort():
         return AbortableError(text)
-    if error.fatal() or error.code() in _FENCED:
+    if error.fatal() or reaction is Reaction.FENCED:
         return FencedError(text)
-    if error.retriable() or error.code() in _PASSING:
+    if reaction is Reaction.REPLAY:
+        return AbortableError(text)
+    if error.retriable() or reaction is Reaction.RETRY:
         return RetriableError(text)
-    return BrokerError(f"{text}; the broker refused or the client is misconfigured")
+    return BrokerError(f"{text}; this version does not know what that means")
+
+
+def _why_refused(code: int) -> str:
+    if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION):
+        return (
+            "a topic that is written to has an impossible name, or the principal may not write to"
+            " it: grant WRITE and DESCRIBE, or correct the name"
+        )
+    if code == KafkaError._UNKNOWN_PARTITION:
+        return "the topic has fewer partitions than the partitioner thinks: correct the partitioner"
+    if code == KafkaError.INVALID_TIMESTAMP:
+        return "its time is out of the range that the topic's message.timestamp.* settings allow"
+    return (
+        "a record is larger than the topic or the producer allows, or has no key where the topic is"
+        " compacted: raise max.message.bytes of the topic and message.max.bytes of the client, or"
+        " make it smaller"
+    )

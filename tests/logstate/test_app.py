@@ -83,7 +83,7 @@ def until(is_true: Callable[[], object]) -> None:
 
 def processed(app: Application) -> int:
     tasks = [owned.task for owned in app._observer.tasks.values()]
-    return sum(task.processed_total for task in tasks if task is not None)
+    return sum(task.processed.total() for task in tasks if task is not None)
 
 
 def ended(app: Application) -> bool:

@@ -58,7 +58,7 @@ def test_the_start_of_a_new_group_is_committed_before_any_record(cluster: FakeCl
     rig = WorkerRig(cluster, counted).start()
     rig.until_running()
     assert cluster.committed_offset("app", "in") == 0
-    assert rig.tasks["0_0"].running.processed_total == 0
+    assert rig.tasks["0_0"].running.processed.total() == 0
     assert rig.steps.index("commit", rig.steps.index("committed")) < rig.steps.index("start")
 
 

@@ -86,7 +86,7 @@ def test_every_client_is_closed_at_the_end(cluster: FakeCluster) -> None:
     assert set(closed) >= {
         "FakeTransactionalProducer",
         "FakePlainProducer",
-        "FakeGroupConsumer",
+        "Membership",
         "FakeAdmin",
     }
 

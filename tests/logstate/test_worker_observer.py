@@ -121,6 +121,39 @@ def test_skipped_records_and_dead_letters_are_counted(watched: Watched) -> None:
     assert watched.total("dead_letters_total") == 1
 
 
+def test_records_are_counted_per_topic_of_the_task() -> None:
+    def merged(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.merge(builder.stream("other", key=str, value=str)).to("out")
+
+    bench, observer = TaskBench(merged), WorkerObserver()
+    owned = OwnedTask(bench.task.task_id, bench.task.partitions, 1, bench.task)
+    bench.add("other", ("a", "v", 7))
+    bench.pipe("in", ("a", "v", 5), ("b", "v", 9))
+    bench.end("in")
+    bench.task.process(10)
+    bench.end("other")
+    bench.task.process(10)
+    observer.refresh({owned.task_id: owned})
+    assert observer.metrics.total("records_consumed_total", topic="in") == 2
+    assert observer.metrics.total("records_consumed_total", topic="other") == 1
+
+
+def test_a_task_that_lags_shows_it_though_it_never_was_at_the_end(watched: Watched) -> None:
+    watched.bench.task.start_at({IN: 0})
+    for stage in (Stage.RESTORING, Stage.STARTING, Stage.RUNNING):
+        watched.owned.move_to(stage)
+    tasks = {watched.owned.task_id: watched.owned}
+    watched.bench.add("in", ("a", "v", 5), ("b", "v", 9))
+    watched.clock.advance(1_000)
+    watched.observer.turn(tasks, lambda partitions: dict.fromkeys(partitions, 10))
+    assert watched.total("input_lag_records", topic="in") == 10
+    watched.bench.task.process(1)
+    watched.clock.advance(1_000)
+    watched.observer.turn(tasks, lambda partitions: dict.fromkeys(partitions, 12))
+    assert watched.total("input_lag_records", topic="in") == 11
+
+
 def test_a_counter_does_not_fall_when_the_task_is_made_anew(watched: Watched) -> None:
     watched.bench.pipe("in", ("a", "v", 5), ("b", "v", 9))
     watched.refresh()

@@ -120,6 +120,10 @@ class FakeGroupConsumer(FakeClient):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._fetcher.resume(partitions)
 
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        logs = {tp: self._cluster.log_or_none(tp) for tp in partitions if tp in self._fetcher}
+        return {tp: log.end for tp, log in logs.items() if log is not None}
+
     @client_call
     def group_metadata(self) -> object:
         return self._group, self._member_id, self._epoch
