@@ -131,7 +131,12 @@ class ErrorHandlers:
     @property
     def guards_processing(self) -> bool:
         """True where a failed record may be passed over, so its effects must be undoable."""
-        return self.processing is not fail or self.production is not fail
+        return self.processing is not fail or self.decides_on_results
+
+    @property
+    def decides_on_results(self) -> bool:
+        """True where a record whose results cannot be produced may be passed over."""
+        return self.production is not fail
 
 
 def dead_letter_record(topic: str, failed: FailedRecord) -> ProducedRecord:

@@ -88,7 +88,7 @@ class TaskStarter:
                 yield from self._decide(owned, found)
             except RetriableError as exc:  # no reason to disturb the tasks that run
                 _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, exc)
-                continue
+                break  # the next question would wait as long, and polls must not
             except RestoreError:
                 if not (yield from self._has_moved_on(owned, found)):
                     raise

@@ -49,8 +49,8 @@ class WorkerConfig:
     #: give up after this many aborts within ``aborts_window_ms``
     aborts_max: int = 5
     aborts_window_ms: int = 600_000
-    #: ... or after this many consumers that were thrown out of the group for good. They are made
-    #: at most once a second: an id that a killed instance still holds is free after its session
+    #: ... or after this many consumers that were thrown out of the group for good, made at most
+    #: five times a second: an id that a killed instance still holds is free after its session
     rejoins_max: int = 300
     #: there is a handler that may pass over records whose results are refused
     passes_over_refused: bool = False

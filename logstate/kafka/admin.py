@@ -35,9 +35,12 @@ _REQUEST_S = 10.0
 
 
 class KafkaAdmin:
-    """See :class:`logstate.seams.Admin`. Passing faults are retried for ``REACH_LIMIT_S``."""
+    """See :class:`logstate.seams.Admin`. Passing faults are retried for ``reach_limit_s``, at most
+    ``REACH_LIMIT_S``; then they are raised as what they are, RetriableError.
+    """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], *, reach_limit_s: float = REACH_LIMIT_S) -> None:
+        self._reach_limit_s = min(reach_limit_s, REACH_LIMIT_S)
         self._bootstrap = config.get("bootstrap.servers")
         self._admin = AdminClient(dict(config))
 
@@ -162,7 +165,7 @@ class KafkaAdmin:
         }
 
     def _wait_for_leaders(self, partitions: Mapping[str, int]) -> None:
-        deadline = time.monotonic() + REACH_LIMIT_S
+        deadline = time.monotonic() + self._reach_limit_s
         while True:
             topics = self._admin.list_topics(timeout=_REQUEST_S).topics
             if all(
@@ -175,7 +178,7 @@ class KafkaAdmin:
             if time.monotonic() > deadline:
                 raise BrokerError(
                     f"topics {sorted(partitions)} were created but have no leaders after"
-                    f" {REACH_LIMIT_S:.0f} s; look at the brokers' logs"
+                    f" {self._reach_limit_s:.0f} s; look at the brokers' logs"
                 )
             time.sleep(0.05)
 
@@ -183,7 +186,7 @@ class KafkaAdmin:
         self, ask: Callable[[], Mapping[Any, Future[Any]]], doing: str, *, absent: int | None = None
     ) -> dict[Any, Any]:
         """Ask until everything is answered; ``absent`` is an error code that counts as None."""
-        deadline = time.monotonic() + REACH_LIMIT_S
+        deadline = time.monotonic() + self._reach_limit_s
         while True:
             try:
                 return {name: _answer(f, doing, absent) for name, f in ask().items()}
@@ -191,8 +194,8 @@ class KafkaAdmin:
                 if time.monotonic() > deadline:
                     raise RetriableError(
                         f"no answer from the brokers at {self._bootstrap} within"
-                        f" {REACH_LIMIT_S:.0f} s while {doing}: {exc}. Check that the brokers run,"
-                        " that bootstrap names their address as seen from here, and the security"
+                        f" {self._reach_limit_s:.0f} s while {doing}: {exc}. Check that the brokers"
+                        " run, that bootstrap names their address as seen from here, and the security"
                         " settings in kafka={...}"
                     ) from exc
                 time.sleep(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,11 @@ from logstate.kafka.producer import (
 GroupProtocol = Literal["consumer", "classic"]
 
 _LOGGER = logging.getLogger("logstate.kafka")
+
+#: the client's default
+_MAX_POLL_INTERVAL_MS = 300_000
+_CALLS_BETWEEN_POLLS = 5
+_CONSUMERS_APART_S = 0.2
 
 #: what no user may change (see logstate.client_keys): the guarantees rest on it
 _OWNED_CONSUMER: Mapping[str, Any] = {
@@ -70,8 +76,17 @@ class KafkaCluster:
         }
         self._group_protocol = group_protocol
         self._transaction_timeout_ms = transaction_timeout_ms
+        interval_ms = int(self._user.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
+        # Between two polls there may be a flush, two calls that end a transaction, and two that
+        # replace its producer: together they must not cost the membership.
+        self._call_limit_s = interval_ms / 1000 / _CALLS_BETWEEN_POLLS
+        self._consumer_made_s = float("-inf")
 
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> KafkaGroupConsumer:
+        # One that is thrown out at once must not be followed by another in no time, for ever.
+        too_early_s = self._consumer_made_s + _CONSUMERS_APART_S - time.monotonic()
+        time.sleep(max(0.0, too_early_s))
+        self._consumer_made_s = time.monotonic()
         is_incremental = self._group_protocol == "consumer"
         config = self._consumer_config(group_id)
         config["group.protocol"] = self._group_protocol
@@ -94,14 +109,15 @@ class KafkaCluster:
                 **self._producer_config(),
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": self._transaction_timeout_ms,
-            }
+            },
+            call_limit_s=self._call_limit_s,
         )
 
     def plain_producer(self) -> KafkaPlainProducer:
-        return KafkaPlainProducer(self._producer_config())
+        return KafkaPlainProducer(self._producer_config(), call_limit_s=self._call_limit_s)
 
     def admin(self) -> KafkaAdmin:
-        return KafkaAdmin({**self._user, **self._common})
+        return KafkaAdmin({**self._user, **self._common}, reach_limit_s=self._call_limit_s)
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return murmur2_partition(key, partitions)
