@@ -91,6 +91,11 @@ class FetchedRecord(Protocol):
     def headers(self) -> Any: ...
 
 
+#: A produced record as a plain tuple, in the order of :class:`ProducedRecord`. Making a named tuple
+#: costs five times as much, and every result of every operator chain is one.
+ProducedFields: TypeAlias = "tuple[str, int | None, bytes | None, bytes | None, int, Headers]"
+
+
 class ProducedRecord(NamedTuple):
     """A record on its way to a topic; ``partition`` None lets the producer choose (null keys)."""
 

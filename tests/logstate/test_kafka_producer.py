@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from logstate.errors import ProductionError
+from logstate.errors import RefusedError, RetriableError
 from logstate.kafka.producer import Partitioner, _last_per_partition, murmur2_partition
 from logstate.records import ProducedRecord
 
@@ -19,18 +20,18 @@ def to(topic: str, partition: int | None) -> ProducedRecord:
 def test_the_last_record_of_every_given_partition_reports_its_delivery() -> None:
     records = [to("log", 0), to("log", 0), to("log", 1), to("log", 0), to("other", 0)]
 
-    assert _last_per_partition(records) == {2, 3, 4}
+    assert _last_per_partition(records) == [2, 3, 4]
 
 
 def test_records_whose_partition_is_left_open_report_nothing() -> None:
-    assert _last_per_partition([to("out", None), to("out", None)]) == set()
-    assert _last_per_partition([]) == set()
+    assert _last_per_partition([to("out", None), to("out", None)]) == []
+    assert _last_per_partition([]) == []
 
 
 def test_open_partitions_between_given_ones_end_no_run_wrongly() -> None:
     records = [to("out", 0), to("out", None), to("out", 0), to("out", None)]
 
-    assert _last_per_partition(records) == {2}
+    assert _last_per_partition(records) == [2]
 
 
 class Metadata:
@@ -43,7 +44,8 @@ class Metadata:
     def list_topics(self, topic: str, timeout: float) -> Any:
         self.asked += 1
         partitions = dict.fromkeys(range(self.counts.get(topic, 0)))
-        error = None if partitions else "unknown topic"
+        unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        error = None if partitions else unknown
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions, error=error)})
 
 
@@ -64,5 +66,26 @@ def test_a_key_is_placed_by_murmur2_and_remembered() -> None:
 def test_a_topic_without_partitions_is_an_error_that_names_it() -> None:
     partitioner = Partitioner(Metadata())  # type: ignore[arg-type]
 
-    with pytest.raises(ProductionError, match="'missing' does not exist"):
+    with pytest.raises(RefusedError, match="'missing' does not exist"):
         partitioner.known("missing")
+
+
+def test_a_topic_that_was_there_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has just started may not know it yet; nothing need stop for that."""
+    client, now = Metadata(out=4), [1.0]
+    partitioner = Partitioner(client)  # type: ignore[arg-type]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    partitioner.known("out")
+    now[0] = 10_000.0
+    client.counts = {}
+    with pytest.raises(RetriableError, match="'out' does not exist"):
+        partitioner.known("out")
+
+
+def test_brokers_that_do_not_answer_are_asked_again_later() -> None:
+    class Unreachable:
+        def list_topics(self, topic: str, timeout: float) -> object:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    with pytest.raises(RetriableError, match="looking up the partitions of 'out'"):
+        Partitioner(Unreachable()).known("out")  # type: ignore[arg-type]
