@@ -8,7 +8,7 @@ rebalance cannot disturb it and a restore cannot stop anything else. See
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.writes import LoggedWrite
@@ -92,8 +92,9 @@ class Restorer:
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
-        for changelog, (owned, target) in list(self._active.items()):
-            position = yield Step("restore_position", consumer.position, (changelog,))
+        positions = yield Step("restore_position", _positions, (consumer, tuple(self._active)))
+        for changelog, position in positions.items():
+            owned, target = self._active[changelog]
             self._advance(owned, target, position)
             if target.is_done:
                 del self._active[changelog]
@@ -151,6 +152,13 @@ class Restorer:
     @staticmethod
     def _position(owned: OwnedTask, target: StoreTarget) -> int:
         return owned.running.state.positions.get(target.store, 0)
+
+
+def _positions(
+    consumer: LogConsumer, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | None]:
+    """One step for all of them: nothing is asked of a broker, and nothing changes in between."""
+    return {partition: consumer.position(partition) for partition in partitions}
 
 
 def _write(record: FetchedRecord) -> LoggedWrite:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation import flow
+from tests.simulation.garbage import take_cluster_apart
 from tests.simulation.oracles import Oracles
 from tests.simulation.reference import Reference
 from tests.simulation.schedule import Schedule
@@ -71,20 +72,27 @@ def run_swarm(swarm: Swarm, reference: Reference, schedule: Schedule | None = No
     except Exception as exc:  # noqa: BLE001  whatever escapes is what we are looking for
         failure = f"{type(exc).__name__}: {exc}"
         details = traceback.format_exc()
-    return Outcome(swarm.seed, _trace(schedule), schedule.counters, failure, details)
+    outcome = Outcome(swarm.seed, _trace(schedule), schedule.counters, failure, details)
+    take_cluster_apart(schedule.cluster)
+    return outcome
 
 
 def run_seeds(seeds: Iterable[int]) -> Iterable[Outcome]:
     """One after the other, with one reference."""
     reference = Reference()
-    # A schedule leaves its garbage in cycles; looking for it all the time costs more than the run.
+    # Next to nothing of a schedule is left in cycles, and what is kept never becomes garbage in
+    # them: looking for it all the time costs more than the run.
+    gc.collect()
     gc.disable()
+    gc.freeze()
     try:
-        for count, seed in enumerate(seeds):
+        for count, seed in enumerate(seeds, 1):
             yield run_swarm(draw(seed), reference)
-            if count % _COLLECTED_EVERY == _COLLECTED_EVERY - 1:
+            if count % _COLLECTED_EVERY == 0:
                 gc.collect()
+                gc.freeze()
     finally:
+        gc.unfreeze()
         gc.enable()
 
 

@@ -22,6 +22,7 @@ from logstate.testing.fake.partition_log import LogEntry
 from logstate.topology.plan import SubTopology
 from tests.simulation import flow
 from tests.simulation.disk import Directory
+from tests.simulation.garbage import take_apart
 from tests.simulation.reference import (
     Expected,
     Output,
@@ -30,6 +31,7 @@ from tests.simulation.reference import (
     comparable,
     comparable_clocks,
     new_task,
+    numbered,
     rows_of,
     window_start,
 )
@@ -68,12 +70,15 @@ class Oracles:
     def _check_task(self, sub_topology: SubTopology, task_id: TaskId) -> None:
         folded = self._fold(sub_topology, task_id, {})
         trace = self._trace(task_id, folded)
-        steps = self._steps(task_id, trace)
+        steps, numbers = self._steps(task_id, trace)
         expected = self._reference.expected(
             self._schedule.swarm.variant, task_id, self._partitions, steps
         )
         self._expected[task_id] = expected
-        rows = {spec.name: comparable(spec, folded[spec.name]) for spec in sub_topology.stores}
+        rows = {
+            spec.name: comparable(spec, numbered(spec, folded[spec.name], numbers))
+            for spec in sub_topology.stores
+        }
         _same(f"changelogs of {task_id}", rows, dict(expected.rows))
         self._check_clocks(task_id, expected)
         for topic in flow.OUTPUTS:
@@ -91,8 +96,14 @@ class Oracles:
             raise Wrong(f"the trace of {task_id} has no entry {exc} of {count}") from exc
         return trace
 
-    def _steps(self, task_id: TaskId, trace: Sequence[str]) -> list[Step]:
-        """The records behind the coordinates; each input exactly once, each topic in order."""
+    def _steps(
+        self, task_id: TaskId, trace: Sequence[str]
+    ) -> tuple[list[Step], dict[tuple[str, int], int]]:
+        """The records behind the coordinates; each input exactly once, each topic in order.
+
+        A step has the number of its record within its topic, not the offset: what else lies in the
+        log, markers above all, does not matter to what is computed. Also returns the numbers.
+        """
         topics = [flow.ORDERS, flow.PRICES] if task_id.sub_topology == 0 else [flow.REPARTITION]
         inputs = {
             topic: {
@@ -103,18 +114,19 @@ class Oracles:
             for topic in topics
         }
         consumed: dict[str, list[int]] = {topic: [] for topic in topics}
-        steps = []
+        steps, numbers = [], {}
         for coordinates in trace:
             topic, _, text = coordinates.rpartition(":")
             offset = int(text)
+            number = numbers[topic, offset] = len(consumed[topic])
             consumed[topic].append(offset)
             record = inputs[topic].get(offset)
             if record is None:
                 raise Wrong(f"{task_id} consumed {coordinates}, which was never committed")
-            steps.append(Step(topic, offset, record.key(), record.value(), record.timestamp()[1]))
+            steps.append(Step(topic, number, record.key(), record.value(), record.timestamp()[1]))
         for topic in topics:
             _same(f"inputs {topic} of {task_id}", consumed[topic], sorted(inputs[topic]))
-        return steps
+        return steps, numbers
 
     def _check_clocks(self, task_id: TaskId, expected: Expected) -> None:
         committed = self._cluster.group(flow.APPLICATION).offsets.committed
@@ -259,6 +271,7 @@ class Oracles:
             state.restore(spec.name, writes, 0)
         folded = self._folds[key] = rows_of(state)
         task.close()
+        take_apart(task)
         return folded
 
     def _history(self, topic: str, partition: int) -> list[LogEntry]:

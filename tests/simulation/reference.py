@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.state import TaskState
+from logstate.changelog.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.clock import ManualClock
 from logstate.partitioner import partition_of
 from logstate.records import ProducedRecord, TaskId, TopicPartition
@@ -20,6 +21,7 @@ from logstate.task import Task
 from logstate.testing.fetched import StoredRecord
 from logstate.topology.plan import SubTopology
 from tests.simulation import flow
+from tests.simulation.garbage import take_apart
 
 _KEPT_MAX = 4_000
 _TOPICS = (flow.ORDERS, flow.PRICES, flow.REPARTITION)
@@ -30,7 +32,8 @@ class Step:
     """One record consumed by a task."""
 
     topic: str
-    offset: int
+    #: of the record within what its topic holds for the task
+    number: int
     key: bytes | None
     value: bytes | None
     timestamp: int
@@ -120,6 +123,35 @@ def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, byte
     return dict(rows)
 
 
+def numbered(
+    spec: StoreSpec, rows: Mapping[bytes, bytes], numbers: Mapping[tuple[str, int], int]
+) -> Mapping[bytes, bytes]:
+    """Rows with the number of a record, as in :class:`Step`, where they hold its offset."""
+    if spec.name in flow.TRACES:
+        return {
+            key: value if b":" not in value else _numbered_coordinates(value, numbers)
+            for key, value in rows.items()
+        }
+    if spec.kind == "suppress_buffer":
+        return {
+            key: value if key == b"v" else _numbered_update(value, numbers)
+            for key, value in rows.items()
+        }
+    return rows
+
+
+def _numbered_coordinates(value: bytes, numbers: Mapping[tuple[str, int], int]) -> bytes:
+    topic, _, offset = value.decode().rpartition(":")
+    return f"{topic}:{numbers[topic, int(offset)]}".encode()
+
+
+def _numbered_update(value: bytes, numbers: Mapping[tuple[str, int], int]) -> bytes:
+    update = decode_update(value)
+    assert update.topic is not None, "no schedule of the flow forwards"
+    numbered_update = update._replace(offset=numbers[update.topic, update.offset])
+    return encode_update(numbered_update, buffer_time_of(value))
+
+
 def window_start(row: bytes) -> int:
     """Row of a window store: segment, key, start, sequence number."""
     return int.from_bytes(row[-12:-4], "big")
@@ -141,7 +173,7 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
     counts: dict[str, list[int]] = {topic: [0] for topic in flow.OUTPUTS}
     for step in steps:
         record = StoredRecord(
-            step.topic, task_id.partition, step.offset, step.key, step.value, step.timestamp
+            step.topic, task_id.partition, step.number, step.key, step.value, step.timestamp
         )
         task.add_records(TopicPartition(step.topic, task_id.partition), [record])
         assert task.process(1) == 1
@@ -161,6 +193,7 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
         comparable_clocks(commit.generation.clocks),
     )
     task.close()
+    take_apart(task)
     return expected
 
 

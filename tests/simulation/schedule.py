@@ -73,6 +73,8 @@ class Schedule:
         self.slots = [self._slot(number) for number in range(swarm.workers)]
         self._waiting = list(self.inputs)
         self._faults = list(swarm.faults)
+        #: turns in a row in which nobody had anything to do
+        self._naps = 0
         #: turn at which the next fault is due
         self._due = self._faults[0].wait if self._faults else 0
         self.log: list[str] | None = None
@@ -117,17 +119,27 @@ class Schedule:
 
     def _turn(self, turn: int) -> None:
         swarm, rng = self.swarm, self._random
-        self._suffer(turn)
+        stirs = self._suffer(turn)
         for slot in self.slots:
             if not slot.is_running and turn >= slot.starts_at_turn:
                 slot.start()
+                stirs = True
         if self._waiting and rng.random() < 0.5:
             self._write_inputs(rng.randint(1, 2))
+            stirs = True
         if rng.random() < swarm.arrival_rate:
-            self._something_arrives()
-        self._pass_time(swarm.turn_ms)
-        slot = rng.choice(self.slots)
-        self._advance(slot, rng.randint(1, swarm.burst), turn)
+            stirs |= self._something_arrives()
+        now_ms = self.clock.wall_clock_ms()
+        if stirs or not all(slot.is_asleep(now_ms) for slot in self.slots):
+            self._naps = 0
+            self._pass_time(swarm.turn_ms)
+            self._advance(rng.choice(self.slots), rng.randint(1, swarm.burst), turn)
+            return
+        # Everybody waits for the clock: longer and longer steps, short enough for heartbeats.
+        self._naps += 1
+        self._pass_time(min(swarm.turn_ms << self._naps, swarm.session_timeout_ms // 4))
+        for slot in rng.sample(self.slots, len(self.slots)):
+            self._advance(slot, rng.randint(1, swarm.burst), turn)
 
     def _advance(self, slot: Slot, steps: int, turn: int) -> None:
         for _ in range(steps):
@@ -232,9 +244,11 @@ class Schedule:
         log = self.cluster.log(TopicPartition(topic, partition))
         log.append(key, value, timestamp, None, self.clock.wall_clock_ms(), writer="inputs")
 
-    def _something_arrives(self) -> None:
+    def _something_arrives(self) -> bool:
         rng = self._random
         transactions = self.cluster.transactions
+        if not (transactions.pending or transactions.late or self.cluster.sending):
+            return False
         if transactions.pending:
             self.cluster.deliver_marker(rng.randrange(len(transactions.pending)))
         if transactions.late and rng.random() < 0.5:
@@ -243,21 +257,24 @@ class Schedule:
         if self.cluster.sending:
             producers = list(self.cluster.sending)
             self.cluster.arrive(rng.choice(producers), rng.randint(1, 4))
+        return True
 
     # ------------------------------------------------------------------ faults
 
-    def _suffer(self, turn: int) -> None:
+    def _suffer(self, turn: int) -> bool:
         """Inflict the next fault when it is time; the one before must be over, within reason."""
         if not self._faults or turn < self._due:
-            return
+            return False
         is_late = turn > self._due + _PATIENCE_TURNS
         if self._is_expected():
             if not is_late:
-                return
+                return False
             self._crash_overdue(turn)
-        if self._inflict(self._faults[0], turn) or turn > self._due + _NOBODY_TURNS:
+        is_inflicted = self._inflict(self._faults[0], turn)
+        if is_inflicted or turn > self._due + _NOBODY_TURNS:
             self._faults.pop(0)
             self._due = turn + (self._faults[0].wait if self._faults else 0)
+        return is_inflicted
 
     def _crash_overdue(self, turn: int) -> None:
         """The step that a crash waits for does not come: crash at another one."""

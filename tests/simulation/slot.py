@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from traceback import clear_frames
 from typing import Any
 
 from logstate.bound_plan import BoundPlan
@@ -19,6 +20,7 @@ from logstate.worker import Worker
 from logstate.worker_config import WorkerConfig
 from tests.simulation.clock import ProcessClock
 from tests.simulation.disk import Disk
+from tests.simulation.garbage import take_apart
 from tests.simulation.silent_observer import SilentObserver
 
 #: steps of a commit after which the outcome on the log is open or decided
@@ -76,6 +78,8 @@ class Slot:
         self._is_open = False
         self._process: FakeProcess | None = None
         self._steps: Any = None
+        #: every task of the process
+        self._made: list[Task] = []
 
     @property
     def is_running(self) -> bool:
@@ -86,6 +90,12 @@ class Slot:
     def has_tasks(self) -> bool:
         """A process lives here and owns something."""
         return self.worker is not None and bool(self._observer.tasks)
+
+    def is_asleep(self, now_ms: int) -> bool:
+        """Nothing will happen here until time passes, or something comes from elsewhere."""
+        if self.pending is None or self.frozen_until_ms > now_ms:
+            return True
+        return self.is_idle and self.pending.name == "poll"
 
     @property
     def waits_to_crash(self) -> bool:
@@ -134,10 +144,15 @@ class Slot:
             if order.error is None:
                 self.crash()
                 return step.name
-            self._counters["replies_lost"] += 1
-            self._injected = True
-            error = error or order.error
+            if step.name == "poll" and result is not None and result.rebalances:
+                # A client answers these by callbacks inside the call: no error takes them away.
+                self.ordered.append(order)
+            else:
+                self._counters["replies_lost"] += 1
+                self._injected = True
+                error = error or order.error
         self._go_on(result, error)
+        error = None  # it knows this frame
         return step.name
 
     def _watch(self, name: str, result: Any) -> None:
@@ -156,8 +171,8 @@ class Slot:
         except StopIteration:
             self._ended("stops")
             return
-        except ProcessKilled:
-            pass
+        except ProcessKilled as exc:
+            clear_frames(exc.__traceback__)
         except LogstateError:
             if not self._injected:
                 raise
@@ -189,8 +204,8 @@ class Slot:
         try:
             while True:
                 self._steps.throw(ProcessKilled(self._process.name))
-        except (ProcessKilled, StopIteration):
-            pass
+        except (ProcessKilled, StopIteration) as exc:
+            clear_frames(exc.__traceback__)  # the loop keeps what ended it, which knows the loop
         self.disk.release()
         if self.crash_damage == "tail":
             self.disk.lose_tail(2)
@@ -201,6 +216,9 @@ class Slot:
         self._forget()
 
     def _forget(self) -> None:
+        for task in self._made:
+            take_apart(task)
+        self._made = []
         self.worker = None
         self.pending = None
         self.consumer = None
@@ -256,7 +274,7 @@ class Slot:
                 publishes_views=False,
             )
 
-        return Task(
+        task = Task(
             owned.task_id,
             [sub_topology],
             owned.partitions,
@@ -265,7 +283,10 @@ class Slot:
             open_state=open_state,
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
+            initialises=False,
         )
+        self._made.append(task)
+        return task
 
 
 def _no_callbacks(_: object) -> None:
