@@ -16,8 +16,8 @@ from logstate.topology.declared import is_library_file, short_path
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _MARK = "operator "
-#: (id of a closure's code, operator) -> the code, which keeps the id taken, and its marked copy: all
-#: tasks of an operator run the same copy, which is made, and specialised, once
+#: (id of a closure's code, operator) -> the code, which keeps the id taken, and its marked copy:
+#: all tasks of an operator run the same copy, which is made, and specialised, once
 _MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
