@@ -15,7 +15,10 @@ from logstate.app import Application
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan import Topology
 
-CHECKPOINT = timedelta(seconds=2)
+CHECKPOINT = timedelta(seconds=1)
+#: so long that only the bytes bound the tail
+NEVER = timedelta(hours=1)
+CHECKPOINT_BYTES = 2 << 20
 COMMIT = timedelta(milliseconds=100)
 
 
@@ -28,7 +31,9 @@ def topology(prefix: str) -> Topology:
     return builder.build()
 
 
-def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
+def application(
+    bootstrap: str, prefix: str, state_dir: Path, checkpoint: timedelta = CHECKPOINT
+) -> Application:
     """The instance."""
     return Application(
         topology(prefix),
@@ -36,7 +41,8 @@ def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
         bootstrap=bootstrap,
         state_dir=state_dir,
         commit_interval=COMMIT,
-        checkpoint_interval=CHECKPOINT,
+        checkpoint_interval=checkpoint,
+        checkpoint_bytes=CHECKPOINT_BYTES,
     )
 
 
@@ -45,6 +51,8 @@ if __name__ == "__main__":
     parser.add_argument("bootstrap")
     parser.add_argument("prefix")
     parser.add_argument("state_dir", type=Path)
+    parser.add_argument("checkpoint_s", type=float)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    application(arguments.bootstrap, arguments.prefix, arguments.state_dir).run()
+    checkpoint = timedelta(seconds=arguments.checkpoint_s)
+    application(arguments.bootstrap, arguments.prefix, arguments.state_dir, checkpoint).run()
