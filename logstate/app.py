@@ -23,6 +23,7 @@ from logstate.changelog.state import TaskState
 from logstate.clock import Clock, SystemClock
 from logstate.error_handlers import ErrorHandlers
 from logstate.errors import LogstateError, StoreUnavailableError
+from logstate.garbage import collector_pace
 from logstate.global_stores import GlobalStores
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
@@ -146,6 +147,7 @@ class Application:
             replication_factor=replication_factor,
             topic_config=dict(topic_config or {}),
             offset_reset=offset_reset,
+            passes_over_refused=error_handlers is not None and error_handlers.decides_on_results,
         )
         self.transactional_id = config.transactional_id
         self._config = config
@@ -312,7 +314,8 @@ class Application:
 
     def _run_worker(self) -> None:
         try:
-            run_steps(self._worker.run())
+            with collector_pace.rare():
+                run_steps(self._worker.run())
         except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
             self._failure = exc
             text = redacted_text(str(exc), self._kafka)

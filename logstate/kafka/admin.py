@@ -195,8 +195,8 @@ class KafkaAdmin:
                     raise RetriableError(
                         f"no answer from the brokers at {self._bootstrap} within"
                         f" {self._reach_limit_s:.0f} s while {doing}: {exc}. Check that the brokers"
-                        " run, that bootstrap names their address as seen from here, and the security"
-                        " settings in kafka={...}"
+                        " run, that bootstrap names their address as seen from here, and the"
+                        " security settings in kafka={...}"
                     ) from exc
                 time.sleep(0.1)
                 self._refresh_metadata()

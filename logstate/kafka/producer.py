@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from logstate.errors import (
     RetriableError,
 )
 from logstate.kafka.bounded_call import CallThread
-from logstate.kafka.faults import translated
+from logstate.kafka.faults import native_error, translated
 from logstate.records import ProducedFields, TopicPartition
 
 _LOGGER = logging.getLogger(__name__)
@@ -250,6 +251,34 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             self._producer.begin_transaction()
         except KafkaException as exc:
             raise translated(exc, "beginning a transaction") from exc
+
+    def produce(self, records: Sequence[ProducedFields]) -> None:
+        with self._root_cause():
+            super().produce(records)
+
+    def flush(self) -> dict[TopicPartition, int]:
+        with self._root_cause():
+            return super().flush()
+
+    @contextmanager
+    def _root_cause(self) -> Iterator[None]:
+        """Raise what made the transaction fail, not what its failure made of a later call.
+
+        Records that were refused fail their transaction in the background. The next call hears of
+        "erroneous state" or of purged records; only calls about the transaction itself tell why.
+        Beginning one changes nothing where one is open, failed or not.
+        """
+        try:
+            yield
+        except BrokerError as exc:
+            self._calls.refuse_if_hanging("producing")
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as told:
+                error = native_error(told)
+                if error.txn_requires_abort() or error.fatal():
+                    raise translated(told, "producing") from exc
+            raise
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
