@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from logstate.errors import BrokerError, FencedError, LostMemberError
 from logstate.kafka.error_classes import Place, Reaction, reaction_to
@@ -121,12 +121,14 @@ class KafkaLogConsumer:
 class KafkaGroupConsumer:
     """A group member (see :class:`logstate.seams.GroupConsumer`).
 
-    New partitions are assigned at their end and paused at once: the position they start at is the
-    engine's decision, made outside the callback. At their end, because the client may fetch once
-    before it is told to pause, and an offset that is no longer in the log would be an error.
+    New partitions are assigned at offset 0 and paused at once: the position they start at is the
+    engine's decision, made outside the callback. The client may fetch once before it is told to
+    pause, and where offset 0 has been deleted that is an error: it is kept from the engine. But
+    then the client fetches the partition never again and refuses to seek in it (_STATE), so a
+    partition that was out of range is taken out of the assignment and put back at its start.
 
-    After such an error the client fetches the partition never again, and refuses to seek in it
-    (_STATE). So a partition that was out of range is taken out of the assignment and put back.
+    Never a logical offset like "end" instead: the client looks it up in the background, and a late
+    answer overrules a seek that was made meanwhile. Records would be left out without a word.
     """
 
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
@@ -153,6 +155,7 @@ class KafkaGroupConsumer:
         except KafkaException as exc:
             raise translated(exc, "polling the group's partitions", "group") from exc
         self._out_of_range.update(polled.out_of_range)
+        polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._started]
         return polled
 
     def committed(
@@ -198,7 +201,7 @@ class KafkaGroupConsumer:
         all_positions = {}
         for tp in consumer.position(consumer.assignment()):
             where = TopicPartition(tp.topic, tp.partition)
-            started = self._started.get(where, OFFSET_END)
+            started = self._started.get(where, 0)
             all_positions[where] = tp.offset if tp.offset >= 0 else started
         consumer.assign(_native_at({**all_positions, **positions}))
         consumer.pause(_native(self._paused))
@@ -245,9 +248,9 @@ class KafkaGroupConsumer:
     ) -> None:
         new = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
         if self._is_incremental:
-            consumer.incremental_assign(_native(new, OFFSET_END))
+            consumer.incremental_assign(_native(new))
         else:
-            consumer.assign(_native(new, OFFSET_END))
+            consumer.assign(_native(new))
         if new:
             self.pause(new)
         self._on_rebalance(Rebalance("assigned", new))
