@@ -92,6 +92,7 @@ class Campaign:
         self.proxy = Proxy()
         self._closing.callback(self.proxy.close)
         self._broker = LocalBroker.start(
+            data=path / "broker",
             heap="512m",
             properties={**BROKER, "advertised.listeners": f"PLAINTEXT://{self.proxy.address}"},
         )
