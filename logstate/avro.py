@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from logstate.avro_indices import strict_indices
 from logstate.avro_schema import (
     Check,
     int32_check,
@@ -314,6 +315,7 @@ def _reader(
     fast, safe = fastavro.schemaless_reader, read_in_python
     max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
     unconverted = type_ in (dict, Any)
+    strict = strict_indices(writer)
     check_varints, check_int32 = varint_check(writer), int32_check(into or writer)
 
     def deserialize(data: bytes) -> Any:
@@ -321,7 +323,7 @@ def _reader(
         source.seek(start)
         read = fast if len(data) <= max_fast_bytes else safe
         try:
-            value = read(source, writer, into)
+            value = read(source, strict, into)
         except Exception as error:
             raise SerdeError(
                 f"{len(data)} bytes do not decode as Avro {schema_name(into or writer)}{name}: "
