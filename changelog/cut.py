@@ -181,9 +181,8 @@ def encode_task_cut(
     """What a task commits: one string per input topic, and a record if they would be too long.
 
     ``inputs`` is input topic to (next offset, partition time in ms). Every input partition carries
-    the whole cut, so a reader needs only one of them.
-
-    Raises ValueError if even the pointer is too long, which takes absurd ``processor_times``.
+    the whole cut, so a reader needs only one of them. ``processor_times`` are for Kafka Streams
+    alone; so many that they do not fit are left out (it could not commit them either).
     """
     whole = {
         topic: Cut(offset, positions, clocks, topic_ids, writer=writer)
@@ -197,12 +196,8 @@ def encode_task_cut(
         topic: Cut(cut.offset, is_in_cuts_topic=True, writer=writer) for topic, cut in whole.items()
     }
     metadata = _encode_all(pointers, times, processor_times)
-    longest = max(map(len, metadata.values()))
-    if longest > METADATA_BYTES_MAX:
-        raise ValueError(
-            f"the offset metadata would be {longest} bytes, over {METADATA_BYTES_MAX}, "
-            f"with {len(processor_times or {})} processor times; shorten their names"
-        )
+    if max(map(len, metadata.values())) > METADATA_BYTES_MAX:
+        metadata = _encode_all(pointers, times, None)
     record = encode_cut_record(
         next(iter(whole.values())), {topic: cut.offset for topic, cut in whole.items()}
     )

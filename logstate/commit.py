@@ -26,8 +26,9 @@ from logstate.bound_plan import BoundPlan
 from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
 from logstate.errors import AbortableError
 from logstate.owned_task import OwnedTask, Stage
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.seams import GroupConsumer, PlainProducer, Step, Steps
+from logstate.streams_clocks import streams_times
 from logstate.task_commit import TaskCommit
 from logstate.transaction import Transactions
 
@@ -67,7 +68,7 @@ class Committer:
         """Remember the membership that the current assignment belongs to."""
         self._member_id = self._consumer.member_id()
 
-    def send_outputs(self, records: Sequence[ProducedRecord]) -> Steps[None]:
+    def send_outputs(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Send outputs early, so that they travel while processing goes on."""
         if not records:
             return
@@ -132,37 +133,25 @@ class Committer:
                         " was started for"
                     )
 
-    def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedRecord]]:
-        by_store: dict[str, list[ProducedRecord]] = {}
-        partition, new = commit.task_id.partition, tuple.__new__
+    def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedFields]]:
+        by_store: dict[str, list[ProducedFields]] = {}
+        partition = commit.task_id.partition
         for store, writes in commit.generation.writes.items():
             spec = self._plan.topology.stores[store]
             topic = self._plan.changelog_topic(spec)
             if topic is None or spec.source_topic is not None or not writes:
                 continue
             by_store[store] = [
-                # Without ProducedRecord's own constructor, which is a Python function. A timestamp
-                # of None means "stamp it yourself", which is what 0 says to the client.
-                new(
-                    ProducedRecord,
-                    (
-                        topic,
-                        partition,
-                        key,
-                        value,
-                        0 if timestamp is None else timestamp or _NO_TIMESTAMP,
-                        headers,
-                    ),
-                )
+                (topic, partition, key, value, timestamp or _untimed(timestamp), headers)
                 for key, value, timestamp, headers in writes
             ]
         return by_store
 
-    def _wired(self, record: ProducedRecord) -> ProducedRecord:
-        if record.timestamp != 0:
-            return record
-        is_internal = self._plan.is_internal(record.topic)
-        return record._replace(timestamp=_NO_TIMESTAMP if is_internal else _ONE_MS)
+    def _wired(self, record: ProducedFields) -> ProducedFields:
+        """A record of event time 0, as it travels."""
+        is_internal = self._plan.is_internal(record[0])
+        timestamp = _NO_TIMESTAMP if is_internal else _ONE_MS
+        return ProducedRecord._make(record)._replace(timestamp=timestamp)
 
     def _positions(
         self, commit: TaskCommit, delivered: Mapping[TopicPartition, int]
@@ -188,7 +177,7 @@ class Committer:
         positions: Sequence[Mapping[str, int]],
     ) -> Steps[dict[TopicPartition, tuple[int, str]]]:
         offsets: dict[TopicPartition, tuple[int, str]] = {}
-        overflow: list[ProducedRecord] = []
+        overflow: list[ProducedFields] = []
         writer = Writer(self._transactions.transactional_id, self._member_id)
         for owned, commit, position in zip(tasks, commits, positions, strict=True):
             cut = encode_task_cut(
@@ -199,6 +188,7 @@ class Committer:
                 positions=self._named({**owned.running.state.positions, **position}),
                 clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
+                processor_times=streams_times(commit.generation.clocks),
                 writer=writer,
             )
             for tp, offset in commit.offsets.items():
@@ -220,3 +210,8 @@ class Committer:
             if topic is not None and spec.source_topic is None:
                 named[topic] = position
         return named
+
+
+def _untimed(timestamp: int | None) -> int:
+    """Of a changelog record: None means "stamp it yourself", which is what 0 says to the client."""
+    return 0 if timestamp is None else _NO_TIMESTAMP

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from logstate.records import Headers, ProducedRecord, TaskId
+from logstate.records import Headers, ProducedFields, TaskId
 
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
@@ -86,7 +86,7 @@ class TaskContext(Protocol):
     def drop(self, reason: str) -> None:
         """Count a dropped record (``dropped_records_total``), e.g. ``late``, ``null_key``."""
 
-    def send(self, record: ProducedRecord) -> None:
+    def send(self, record: ProducedFields) -> None:
         """Collect an output or repartition record; partition None = by key, murmur2."""
 
     def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:

@@ -35,12 +35,12 @@ from logstate.queue_order import QueueOrder
 from logstate.queues import PartitionQueue
 from logstate.record_guard import RecordGuard, RetryLater
 from logstate.records import FetchedRecord, Headers, ProducedFields, TaskId, TopicPartition
+from logstate.streams_clocks import STREAM_TIME
 from logstate.task_commit import TaskCommit
 from logstate.topology.plan import CompiledSource, SubTopology, compile_sub_topology
 
 _LOGGER = logging.getLogger(__name__)
 
-_STREAM_TIME = "task:stream_time"
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
 
@@ -341,7 +341,7 @@ class Task:
             pass
         generation = self.state.freeze()
         clocks = dict(generation.clocks)
-        clocks[_STREAM_TIME] = self.stream_time
+        clocks[STREAM_TIME] = self.stream_time
         for name, time in self.punctuations.next_times().items():
             clocks[_SCHEDULE + name] = time
         outputs = self.outputs.copy()
@@ -389,7 +389,7 @@ class Task:
     ) -> None:
         """Take over the clocks of the committed cut this task continues from."""
         self.state.set_clocks(clocks)
-        self.stream_time = clocks.get(_STREAM_TIME, -1)
+        self.stream_time = clocks.get(STREAM_TIME, -1)
         self.partition_times = dict(partition_times)
         self.punctuations.set_next_times(
             {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.state import Generation
-from logstate.records import ProducedRecord, TaskId, TopicPartition
+from logstate.records import ProducedFields, TaskId, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class TaskCommit:
 
     task_id: TaskId
     generation: Generation
-    outputs: Sequence[ProducedRecord]
+    outputs: Sequence[ProducedFields]
     offsets: Mapping[TopicPartition, int]
     partition_times: Mapping[TopicPartition, int]
 

@@ -31,6 +31,7 @@ from logstate.restore_plan import LogRange, check_cut, first_offset
 from logstate.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.start_positions import InputRange, check_topic_ids, start_position, was_read
 from logstate.stores import StoreSpec
+from logstate.streams_clocks import clocks_of_streams
 from logstate.task import Task
 from logstate.worker_config import WorkerConfig
 
@@ -273,7 +274,7 @@ class TaskStarter:
             ends = {tp.topic: log.end for tp, log in ranges.items()}
             check_cut(str(owned.task_id), cut.positions, ends)
         owned.running.set_clocks(
-            cut.clocks if cut is not None else {},
+            cut.clocks if cut is not None else clocks_of_streams(owned.metadata.values()),
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
         )
         owned.running.state.expire()

@@ -123,13 +123,14 @@ def test_without_a_handler_nothing_past_such_a_record_is_committed(
     bench: Bench, big: bytes
 ) -> None:
     bench.send(big)
-    with (
-        pytest.raises(RefusedError, match=r"max\.message\.bytes"),
-        bench.running(bench.copied()) as app,
-    ):
-        deadline = time.monotonic() + 60
-        while app.is_alive and time.monotonic() < deadline:
-            time.sleep(0.05)
+    def run_to_the_end() -> None:
+        with bench.running(bench.copied()) as app:
+            deadline = time.monotonic() + 60
+            while app.is_alive and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+    with pytest.raises(RefusedError, match=r"max\.message\.bytes"):
+        run_to_the_end()
 
 
 def test_outputs_outside_transactions_are_no_exception(bench: Bench, big: bytes) -> None:
