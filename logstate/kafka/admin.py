@@ -94,10 +94,10 @@ class KafkaAdmin:
         }
 
     def start_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._offsets(partitions, OffsetSpec.earliest())
+        return self._known_offsets(partitions, OffsetSpec.earliest())
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._offsets(partitions, OffsetSpec.latest())
+        return self._known_offsets(partitions, OffsetSpec.latest())
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int
@@ -144,6 +144,25 @@ class KafkaAdmin:
 
     def close(self) -> None:
         """The client has nothing to release; it ends with its last reference."""
+
+    def _known_offsets(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+    ) -> dict[TopicPartition, int]:
+        """Every log has a start and an end; a broker that has just restarted may not know them yet.
+
+        It then answers without an error and without an offset, which the client shows as -1001.
+        Taken for an offset it would say that there is nothing to restore.
+        """
+        deadline = time.monotonic() + REACH_LIMIT_S
+        while True:
+            found = self._offsets(partitions, spec)
+            missing = [str(tp) for tp, offset in found.items() if offset < 0]
+            if not missing:
+                return found
+            if time.monotonic() > deadline:
+                raise RetriableError(f"the brokers do not know the offsets of {missing}")
+            time.sleep(0.1)
+            self._refresh_metadata()
 
     def _offsets(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec
