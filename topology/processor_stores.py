@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,13 @@ from logstate.topology.naming import check_name
 
 
 def key_value_store(
-    name: str, key: Any, value: Any, *, in_memory: bool = False, logged: bool = True
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    in_memory: bool = False,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
 ) -> StoreSpec:
     """A store of values per key, for processors.
 
@@ -40,6 +47,7 @@ def key_value_store(
         value: type or serde of the values.
         in_memory: keep rows in memory instead of RocksDB.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
         The declaration, for ``add_store`` or ``stores=``.
@@ -49,10 +57,21 @@ def key_value_store(
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
-    return _processor_store(name, "key_value", key, value, in_memory=in_memory, is_logged=logged)
+    return _processor_store(
+        name, "key_value", key, value,
+        in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+    )  # fmt: skip
 
 
-def lru_store(name: str, key: Any, value: Any, *, capacity: int, logged: bool = True) -> StoreSpec:
+def lru_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    capacity: int,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+) -> StoreSpec:
     """A store of values per key that keeps the keys used last, for processors: a cache.
 
     >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
@@ -78,6 +97,7 @@ def lru_store(name: str, key: Any, value: Any, *, capacity: int, logged: bool = 
         value: type or serde of the values.
         capacity: the most keys it holds, in each task.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
         The declaration, for ``add_store`` or ``stores=``.
@@ -90,8 +110,9 @@ def lru_store(name: str, key: Any, value: Any, *, capacity: int, logged: bool = 
     """
     check_count(capacity, f"the capacity of store {name!r}")
     return _processor_store(
-        name, "key_value_lru", key, value, in_memory=True, is_logged=logged, capacity=capacity
-    )
+        name, "key_value_lru", key, value,
+        in_memory=True, is_logged=logged, changelog_config=changelog_config, capacity=capacity,
+    )  # fmt: skip
 
 
 def timestamped_key_value_store(
@@ -101,6 +122,7 @@ def timestamped_key_value_store(
     *,
     in_memory: bool = False,
     logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
     headers: bool = False,
 ) -> StoreSpec:
     """A store of ``ValueAndTimestamp`` per key, for processors.
@@ -128,6 +150,7 @@ def timestamped_key_value_store(
         value: type or serde of the values.
         in_memory: keep rows in memory instead of RocksDB.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
         headers: rows keep the record headers they are put with (KIP-1271).
 
     Returns:
@@ -141,6 +164,7 @@ def timestamped_key_value_store(
     return _processor_store(
         name, "timestamped_key_value", key, value,
         in_memory=in_memory, is_logged=logged, with_headers=headers,
+        changelog_config=changelog_config,
     )  # fmt: skip
 
 
@@ -155,6 +179,7 @@ def window_store(
     retain_duplicates: bool = False,
     in_memory: bool = False,
     logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
     timestamped: bool = False,
 ) -> StoreSpec:
     """A store of values per key and window start, for processors.
@@ -189,6 +214,7 @@ def window_store(
             change nothing.
         in_memory: keep rows in memory instead of RocksDB.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
         timestamped: values are ``ValueAndTimestamp``.
 
     Returns:
@@ -214,6 +240,7 @@ def window_store(
         retention_ms=retention_ms,
         segment_interval_ms=_optional_ms(segment_interval),
         retain_duplicates=retain_duplicates, in_memory=in_memory, is_logged=logged,
+        changelog_config=changelog_config,
     )  # fmt: skip
 
 
@@ -226,6 +253,7 @@ def session_store(
     segment_interval: timedelta | None = None,
     in_memory: bool = False,
     logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
 ) -> StoreSpec:
     """A store of values per key and session, for processors.
 
@@ -256,6 +284,7 @@ def session_store(
             at least 60 s.
         in_memory: keep rows in memory instead of RocksDB.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
         The declaration, for ``add_store`` or ``stores=``.
@@ -270,7 +299,7 @@ def session_store(
         name, "session", key, value,
         retention_ms=duration_ms(retention, "retention of a session store"),
         segment_interval_ms=_optional_ms(segment_interval),
-        in_memory=in_memory, is_logged=logged,
+        in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
     )  # fmt: skip
 
 
@@ -282,6 +311,7 @@ def versioned_store(
     history: timedelta,
     segment_interval: timedelta | None = None,
     logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
 ) -> StoreSpec:
     """A store of versions per key, readable as of a time, for processors.
 
@@ -309,6 +339,7 @@ def versioned_store(
         history: how far back versions are kept.
         segment_interval: how finely old versions are given up; chosen by the store if not given.
         logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
 
     Returns:
         The declaration, for ``add_store`` or ``stores=``.
@@ -323,7 +354,7 @@ def versioned_store(
         name, "versioned", key, value,
         history_ms=duration_ms(history, "history of a versioned store"),
         segment_interval_ms=_optional_ms(segment_interval),
-        is_logged=logged,
+        is_logged=logged, changelog_config=changelog_config,
     )  # fmt: skip
 
 
@@ -331,7 +362,15 @@ def _optional_ms(duration: timedelta | None) -> int | None:
     return None if duration is None else duration_ms(duration, "segment_interval", at_least=1)
 
 
-def _processor_store(name: str, kind: StoreKind, key: Any, value: Any, **options: Any) -> StoreSpec:
+def _processor_store(
+    name: str,
+    kind: StoreKind,
+    key: Any,
+    value: Any,
+    *,
+    changelog_config: Mapping[str, str] | None,
+    **options: Any,
+) -> StoreSpec:
     check_name(name, "a store")
     return StoreSpec(
         name=name,
@@ -339,5 +378,6 @@ def _processor_store(name: str, kind: StoreKind, key: Any, value: Any, **options
         key=required_serde(key, None, f"the key of store {name!r}", "key"),
         value=required_serde(value, None, f"the value of store {name!r}", "value"),
         declared_at=declaration_site(),
+        changelog_config=dict(changelog_config or {}),
         **options,
     )
