@@ -34,6 +34,8 @@ class BoundPlan:
     topology: Topology
     partition_counts: Mapping[str, int]
     topic_ids: dict[str, str] = field(default_factory=dict)
+    #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
+    tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
 
     def resolved(self, name: str, is_internal: bool) -> str:
         """The real name of a topic of the plan."""

@@ -136,6 +136,14 @@ def prepare(
     if missing:
         yield Step("create_topics", admin.create_topics, (missing,))
         existing = yield Step("describe_topics", admin.describe_topics, (names,))
+        problems = mismatches(missing, existing, {})  # another instance may have been quicker
+        if problems:
+            raise TopicError("; ".join(problems))
+    plan.tombstone_lifetimes_ms.update(
+        (name, int(config["delete.retention.ms"]))
+        for name, config in configs.items()
+        if "delete.retention.ms" in config
+    )
     plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
     # Partitioners of output topics are told how many partitions there are.
     outputs = sorted({r.name for s in topology.sub_topologies for r in s.sink_topics} - set(names))

@@ -189,21 +189,3 @@ def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite
         return True
 
     return [write for write in writes if is_readable(write)]
-
-
-def read_all(
-    cluster: Cluster, partition: TopicPartition, end: int, timeout_s: float
-) -> Steps[list[FetchedRecord]]:
-    """Everything committed in one partition up to ``end``; for small topics only."""
-    consumer = yield Step("new_log_consumer", cluster.log_consumer)
-    admin = yield Step("admin", cluster.admin)
-    starts = yield Step("start_offsets", admin.start_offsets, ([partition],))
-    yield Step("restore_assign", consumer.assign, ({partition: starts[partition]},))
-    found: list[FetchedRecord] = []
-    position: int | None = starts[partition]
-    while position is None or position < end:
-        polled = yield Step("restore_poll", consumer.poll, (_BATCH, timeout_s))
-        found += polled.records.get(partition, [])
-        position = yield Step("restore_position", consumer.position, (partition,))
-    yield Step("close_log_consumer", consumer.close)
-    return found

@@ -10,7 +10,8 @@ are given up (``StoreCorruptedError``, the task's directory is rebuilt) only whe
 - the changelog is another topic than the one they came from (topic id),
 - their position lies beyond the end of the log (truncated or recreated),
 - their position lies below its start (retention took records they have not seen), or
-- they missed so much time that tombstones may have been compacted away.
+- they missed more than half of the time for which the changelog promises to keep tombstones
+  (delete.retention.ms; the other half is the margin for clocks and for the replay itself).
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ def first_offset(
     age_ms = now_ms - meta.caught_up_at_ms
     if position < log.end and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
         raise StoreCorruptedError(
-            f"store {store!r} was last at the end of {changelog} {age_ms // 3_600_000} hours ago;"
-            " deletions it missed may have been compacted away"
+            f"store {store!r} was last at the end of {changelog} {age_ms // 60_000} minutes ago,"
+            f" which keeps deletions for {tombstone_lifetime_ms // 60_000}: those it missed may"
+            " have been compacted away"
         )
     return position
 

@@ -12,22 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from logstate.bound_plan import BoundPlan
-from logstate.changelog.cut import (
-    Cut,
-    OffsetMetadata,
-    cut_key,
-    cuts_topic,
-    decode_cut,
-    decode_cut_record,
-)
+from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.changelog.segment_offsets import TRIMMED_KINDS
 from logstate.clock import Clock
 from logstate.closing import Closing
+from logstate.cuts_reader import CutsReader
 from logstate.errors import RestoreError, RetriableError, StoreCorruptedError
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import TopicPartition
-from logstate.restore import read_all
-from logstate.restore_plan import LogRange, check_cut, first_offset
+from logstate.restore_plan import (
+    TOMBSTONE_LIFETIME_MS,
+    LogRange,
+    check_cut,
+    first_offset,
+)
 from logstate.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.start_positions import InputRange, check_topic_ids, start_position, was_read
 from logstate.stores import StoreSpec
@@ -57,12 +55,16 @@ class TaskStarter:
     ) -> None:
         self._plan = plan
         self._config = config
-        self._cluster = cluster
         self._consumer = consumer
         self._admin = admin
         self._clock = clock
         self._new_task = new_task
         self._destroy_state = destroy_state
+        self._cuts = CutsReader(plan.application_id, cluster, admin)
+
+    def close(self) -> Steps[None]:
+        """Release what it read with."""
+        yield from self._cuts.close()
 
     def prepare(self, tasks: Sequence[OwnedTask]) -> Steps[list[OwnedTask]]:
         """Take assigned tasks to RESTORING; returns those that got there."""
@@ -225,6 +227,9 @@ class TaskStarter:
                 topic_id=topic_id,
                 now_ms=now,
                 is_trimmed=spec.kind in TRIMMED_KINDS,
+                tombstone_lifetime_ms=self._plan.tombstone_lifetimes_ms.get(
+                    changelog.topic, TOMBSTONE_LIFETIME_MS
+                ),
             )
             state.positions[spec.name] = first
             if topic_id is not None:
@@ -249,22 +254,7 @@ class TaskStarter:
         for tp, cut in cuts.items():
             if not cut.is_in_cuts_topic:
                 return cut
-            topic = TopicPartition(cuts_topic(self._plan.application_id), 0)
-            ends = yield Step("end_offsets", self._admin.end_offsets, ([topic],))
-            records = yield from read_all(self._cluster, topic, ends[topic], 0.1)
-            found = next((r for r in reversed(records) if r.key() == cut_key(owned.task_id)), None)
-            whole = None
-            if found is not None:
-                value = found.value()
-                whole = decode_cut_record(value, topic=tp.topic, committed_offset=cut.offset)
-            if whole is None:
-                raise RestoreError(
-                    f"task {owned.task_id}: the clocks that belong to the committed offset"
-                    f" {cut.offset} of {tp} are not in {topic.topic!r}, where they were written"
-                    " with it: that topic was truncated or recreated. Restore it, or start from"
-                    " nothing with `logstate reset`"
-                )
-            return whole
+            return (yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset))
         return None
 
     def _take_cut(

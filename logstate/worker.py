@@ -392,6 +392,7 @@ class Worker:
         yield from closing.steps(self._transactions.close())
         yield from closing.steps(self._restorer.close())
         if self._session is not None:
+            yield from closing.steps(self._session.starter.close())
             yield from self._session.clients.close(closing)
             self._session = None
         closing.finish()

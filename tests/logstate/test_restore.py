@@ -9,8 +9,7 @@ import pytest
 
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import ProducedRecord, TaskId, TopicPartition
-from logstate.restore import RestoreProgress, Restorer, read_all
-from logstate.seams import run_steps
+from logstate.restore import RestoreProgress, Restorer
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from tests.logstate.step_recorder import StepRecorder
@@ -283,23 +282,6 @@ def test_the_consumer_is_made_once_when_it_is_needed_and_closed_once(rig: Restor
     rig.recorder.run(rig.restorer.close())
     rig.recorder.run(rig.restorer.close())
     assert rig.recorder.take() == ["close_log_consumer"]
-
-
-# --- small topics ---------------------------------------------------------------------------------
-
-
-def test_a_small_topic_is_read_whole_from_its_start_past_markers(rig: RestoreRig) -> None:
-    rig.write("a", 1)
-    rig.transaction(("b", 2), end="abort")
-    rig.transaction(("c", 3), end="commit")
-    rig.cluster.log(LOG).delete_before(1)
-    end = rig.cluster.log(LOG).end
-    found = run_steps(read_all(rig.cluster, LOG, end, 0))
-    assert [record.key() for record in found] == [b"c"]
-
-
-def test_an_empty_topic_is_read_without_waiting(rig: RestoreRig) -> None:
-    assert run_steps(read_all(rig.cluster, LOG, 0, 0)) == []
 
 
 # --- logs that are cut off ------------------------------------------------------------------------
