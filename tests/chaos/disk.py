@@ -63,6 +63,13 @@ class Disk:
         return self.path / "filler"
 
 
+def unmount_below(path: Path) -> None:
+    """Unmount the disks of a run that could not do so itself."""
+    for disk in path.glob("disk-*"):
+        if disk.is_mount():
+            subprocess.run(["umount", "-l", str(disk)], check=False, capture_output=True)
+
+
 def _mounted(path: Path) -> bool:
     if os.geteuid() != 0 or shutil.which("mount") is None:
         return False
