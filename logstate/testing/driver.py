@@ -20,7 +20,7 @@ from logstate.changelog.state import TaskState
 from logstate.changelog.writes import LoggedWrite
 from logstate.clock import ManualClock
 from logstate.error_handlers import ErrorHandlers
-from logstate.records import Headers, ProducedRecord, TaskId, TopicPartition
+from logstate.records import Headers, ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.serdes import Serde, serde_of
 from logstate.state_factory import open_task_state
 from logstate.task import Task
@@ -309,8 +309,8 @@ class TopologyTestDriver:
         self.task.outputs.clear()
         self._route(outputs)
 
-    def _route(self, records: Iterable[ProducedRecord]) -> None:
-        for record in records:
+    def _route(self, records: Iterable[ProducedFields]) -> None:
+        for record in map(ProducedRecord._make, records):
             topic = record.topic
             is_read = self._deliver(
                 topic, record.key, record.value, record.timestamp, record.headers

@@ -8,7 +8,7 @@ from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.clock import ManualClock
-from logstate.records import ProducedRecord, TaskId, TopicPartition
+from logstate.records import ProducedFields, TaskId, TopicPartition
 from logstate.task import Task
 from logstate.task_commit import TaskCommit
 from logstate.testing.fetched import StoredRecord
@@ -86,7 +86,7 @@ class TaskBench:
 
     def take(self) -> list[Any]:
         """Values of the outputs since the last call."""
-        outputs = [_text(r.value) for r in self.task.outputs]
+        outputs = [_text(r[3]) for r in self.task.outputs]
         self.task.outputs.clear()
         return outputs
 
@@ -108,8 +108,8 @@ class TaskBench:
         return self.task.consumed.get(TopicPartition(topic, self.partition))
 
 
-def values(records: Iterable[ProducedRecord]) -> list[str | None]:
-    return [_text(record.value) for record in records]
+def values(records: Iterable[ProducedFields]) -> list[str | None]:
+    return [_text(record[3]) for record in records]
 
 
 def _bytes(text: str | None) -> bytes | None:

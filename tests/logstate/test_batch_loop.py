@@ -231,7 +231,7 @@ def test_the_extractor_decides_the_event_time() -> None:
     bench = TaskBench(timed)
     bench.add("in", ("k", "70", 5), ("k", "60", 6))
     bench.task.process(100)
-    assert [r.timestamp for r in bench.task.outputs] == [70, 60]
+    assert [r[4] for r in bench.task.outputs] == [70, 60]
     assert bench.task.stream_time == 70
 
 
@@ -285,7 +285,7 @@ def test_on_internal_topics_no_timestamp_stands_for_event_time_zero() -> None:
     bench = TaskBench(declare, sub_topology=1)
     bench.add("app-again-repartition", ("k", "v", -1))
     bench.task.process(100)
-    assert [(r.value, r.timestamp) for r in bench.task.outputs] == [(b"v", 0)]
+    assert [(r[3], r[4]) for r in bench.task.outputs] == [(b"v", 0)]
 
 
 def test_the_record_at_hand_is_what_stores_and_operators_see() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from logstate.errors import RegistryError
 from logstate.partitioner import partition_of
 from logstate.processing import TaskContext
-from logstate.records import Headers, ProducedRecord, RecordMetadata
+from logstate.records import Headers, RecordMetadata
 from logstate.serde import Serde
 from logstate.serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph import Partitioner, Process, SinkNode, TopicRef
@@ -47,8 +47,6 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
     serialize_key = sink.key.serializer(topic, True)
     serialize_value = sink.serialize_value(topic)
     send, name = task.send, sink.name
-    # Without ProducedRecord's own __new__, which costs more than the rest of the closure.
-    new_tuple = tuple.__new__
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         part = "key"
@@ -59,7 +57,7 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
         except Exception as exc:  # noqa: BLE001  serdes raise anything
             _not_encoded(task, part, name, topic, exc)
             return
-        send(new_tuple(ProducedRecord, (topic, None, key_bytes, value_bytes, timestamp, headers)))
+        send((topic, None, key_bytes, value_bytes, timestamp, headers))
 
     return write
 
@@ -89,7 +87,7 @@ def _placed_writer(
             _not_encoded(task, "value", name, topic, exc)
             return
         for partition in partitions:
-            send(ProducedRecord(topic, partition, key_bytes, value_bytes, timestamp, headers))
+            send((topic, partition, key_bytes, value_bytes, timestamp, headers))
 
     return write
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logstate.errors import BrokerError, LogstateError
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.testing.fake.client import FakeClient, client_call
 from logstate.testing.fake.group import Group
 from logstate.testing.fake.transactions import LateEnd
@@ -35,10 +35,11 @@ class FakePlainProducer(FakeClient):
         self._failure: LogstateError | None = None
 
     @client_call
-    def produce(self, records: Sequence[ProducedRecord]) -> None:
-        for record in records:
+    def produce(self, records: Sequence[ProducedFields]) -> None:
+        named = [ProducedRecord._make(record) for record in records]
+        for record in named:
             self._cluster.check_size(record)
-        self._hand_over(records)
+        self._hand_over(named)
 
     @client_call
     def flush(self) -> dict[TopicPartition, int]:
@@ -115,12 +116,13 @@ class FakeTransactionalProducer(FakePlainProducer):
         self._is_open = True
 
     @client_call
-    def produce(self, records: Sequence[ProducedRecord]) -> None:
+    def produce(self, records: Sequence[ProducedFields]) -> None:
         if not self._is_open:
             raise BrokerError("produce() outside a transaction")
-        for record in records:
+        named = [ProducedRecord._make(record) for record in records]
+        for record in named:
             self._cluster.check_size(record)
-        self._hand_over(records)
+        self._hand_over(named)
 
     @client_call
     def send_offsets(
