@@ -177,7 +177,7 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
         )
         task.add_records(TopicPartition(step.topic, task_id.partition), [record])
         assert task.process(1) == 1
-        for produced in task.outputs:
+        for produced in map(ProducedRecord._make, task.outputs):
             outputs.setdefault(produced.topic, []).append(_logged(produced, partitions, task_id))
         task.outputs.clear()
         for topic, sofar in counts.items():
