@@ -13,6 +13,7 @@ from logstate.topology.global_table import GlobalKTable
 from logstate.topology.graph import Partitioner, TimestampExtractor, TopicChooser, TopicRef
 from logstate.topology.grouped_stream import KGroupedStream
 from logstate.topology.grouped_table import KGroupedTable
+from logstate.topology.key_timers import KeyTimers, timer_store
 from logstate.topology.materialized import Materialized
 from logstate.topology.plan import SubTopology, Topology
 from logstate.topology.processor import Processor
@@ -52,6 +53,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyTimers",
     "Materialized",
     "Partitioner",
     "Processor",
@@ -75,6 +77,7 @@ __all__ = [
     "key_value_store",
     "lru_store",
     "session_store",
+    "timer_store",
     "timestamped_key_value_store",
     "until_time_limit",
     "until_window_closes",
