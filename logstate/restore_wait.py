@@ -2,16 +2,16 @@
 
 A worker that dies leaves its transaction open. Until the broker times it out, the offsets of its
 partitions are not stable and its changelogs cannot be read to their ends, so whoever takes over
-waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``). If that
-member is no longer in the group, nobody can be using its transactional id for these partitions any
-more, and initialising a producer under it ends the transaction at once. Doing so is always safe:
-the id's owner, should it come back, is fenced and replays.
+waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``), and
+initialising a producer under that transactional id ends the transaction at once.
 
-Invariants:
-1. a worker whose member is still in the group is never fenced: it is alive, or the group's session
-   time-out will tell;
-2. nothing here is needed for a right result, only for an early one: every failure is logged and
-   left to the broker's time-out.
+That is always safe: the id's owner, should it live, is fenced and replays. And it hits a dead or
+silenced worker but for rare cases: one that gives partitions up ends its transaction first, and the
+group waits for that until the session time-out. Brokers that are slow or away look the same from
+here, so before anybody is fenced they must have answered twice while the restore stood still.
+
+Invariant: nothing here is needed for a right result, only for an early one. Every failure is logged
+and left to the broker's time-out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from logstate.worker_config import WorkerConfig
 
 _LOGGER = logging.getLogger(__name__)
 
-#: a restore that stands still for so long waits for a transaction
+#: a restore that stands still for so long may wait for a transaction
 _PATIENCE_MS = 2_000
 #: then it is looked into this often, and told this often
 _LOOK_INTERVAL_MS = 1_000
@@ -47,6 +47,8 @@ class _Wait:
     since_ms: float
     look_at_ms: float
     tell_at_ms: float
+    #: how often the brokers have answered since
+    looks: int = 0
 
 
 class RestoreWait:
@@ -73,18 +75,20 @@ class RestoreWait:
             self._waits[owned.task_id].look_at_ms = now + _LOOK_INTERVAL_MS
         try:
             writers = yield from self._writers(due)
-            members = yield Step(
-                "group_members", self._admin.group_members, (self._config.application_id,)
-            )
         except (BrokerError, RestoreError) as exc:
-            _LOGGER.warning("it cannot be found out what restores wait for: %s", exc)
+            _LOGGER.debug("it cannot be found out what restores wait for: %s", exc)
+            for owned in due:
+                self._waits[owned.task_id].looks = 0
             return
+        dead: set[Writer] = set()
         for owned in due:
-            self._tell(owned, writers[owned.task_id], members, now)
-        if members is not None:
-            gone = {w for found in writers.values() for w in found if w.member_id not in members}
-            for writer in sorted(gone - self._fenced):
-                yield from self._fence(writer)
+            wait = self._waits[owned.task_id]
+            wait.looks += 1
+            self._tell(owned, writers[owned.task_id], now)
+            if wait.looks > 1:
+                dead |= writers[owned.task_id]
+        for writer in sorted(dead - self._fenced):
+            yield from self._fence(writer)
 
     def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
@@ -116,22 +120,12 @@ class RestoreWait:
             }
         return writers
 
-    def _tell(
-        self,
-        owned: OwnedTask,
-        writers: Iterable[Writer],
-        members: frozenset[str] | None,
-        now: float,
-    ) -> None:
+    def _tell(self, owned: OwnedTask, writers: Iterable[Writer], now: float) -> None:
         wait = self._waits[owned.task_id]
         if now < wait.tell_at_ms:
             return
         wait.tell_at_ms = now + _TELL_INTERVAL_MS
-        who = [
-            f"{w.transactional_id!r} (member {w.member_id!r} "
-            + ("is in the group)" if members is None or w.member_id in members else "is gone)")
-            for w in sorted(writers)
-        ]
+        who = [f"{w.transactional_id!r} (member {w.member_id!r})" for w in sorted(writers)]
         waited_ms = now - wait.since_ms
         _LOGGER.warning(
             "task %s has waited %.0f s for an open transaction: %s. Its partitions were last"
@@ -140,13 +134,13 @@ class RestoreWait:
             waited_ms / 1000,
             _story(owned),
             ", ".join(who) or "this worker, or by nobody who left a name",
-            _HINT if waited_ms > _HANGING_MS else " It ends with that worker, or times out",
+            _HINT if waited_ms > _HANGING_MS else "",
         )
 
     def _fence(self, writer: Writer) -> Steps[None]:
         """End what a dead worker left open."""
         name = writer.transactional_id
-        _LOGGER.info("restores wait for %s, whose member has left the group: it is fenced", name)
+        _LOGGER.info("restores wait for a transaction that %s left open: it is fenced", name)
         try:
             producer = yield Step("fence", self._cluster.transactional_producer, (name,))
             try:

@@ -217,9 +217,6 @@ class Admin(Protocol):
     ) -> dict[TopicPartition, Committed]:
         """Committed offsets although an open transaction could still change them."""
 
-    def group_members(self, group_id: str) -> frozenset[str] | None:
-        """Ids of the living members; None where the cluster does not tell."""
-
     def close(self) -> None: ...
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import confluent_kafka
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -32,6 +32,15 @@ from logstate.seams import Committed, NewTopic, TopicDescription
 #: how long a start may wait for a broker before it gives up with an error
 REACH_LIMIT_S = 20.0
 _REQUEST_S = 10.0
+#: an answer that takes longer tells nothing about who holds whom up
+_QUICK_S = 1.0
+#: a consumer that reads committed offsets although a transaction could still change them, and that
+#: never joins the group
+_UNSTABLE = {
+    "isolation.level": "read_uncommitted",
+    "enable.auto.commit": False,
+    "allow.auto.create.topics": False,
+}
 
 
 class KafkaAdmin:
@@ -42,7 +51,9 @@ class KafkaAdmin:
     def __init__(self, config: Mapping[str, Any], *, reach_limit_s: float = REACH_LIMIT_S) -> None:
         self._reach_limit_s = min(reach_limit_s, REACH_LIMIT_S)
         self._bootstrap = config.get("bootstrap.servers")
+        self._config = dict(config)
         self._admin = AdminClient(dict(config))
+        self._reader: Consumer | None = None
 
     def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         if not topics:
@@ -116,34 +127,27 @@ class KafkaAdmin:
     def committed_so_far(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Committed]:
-        request = [
-            ConsumerGroupTopicPartitions(
-                group_id, [confluent_kafka.TopicPartition(t, p) for t, p in partitions]
-            )
-        ]
-        (found,) = self._asked(
-            lambda: self._admin.list_consumer_group_offsets(
-                request, require_stable=False, request_timeout=_REQUEST_S
-            ),
-            "reading committed offsets",
-        ).values()
+        # Not by the admin client: what it asks of a group's coordinator is not timed out while the
+        # connection is down, and ends the process with a failed assertion when it is up again.
+        if self._reader is None:
+            self._reader = Consumer({**self._config, **_UNSTABLE, "group.id": group_id})
+        native = [confluent_kafka.TopicPartition(t, p) for t, p in partitions]
+        try:
+            found = self._reader.committed(native, _QUICK_S)
+        except KafkaException as exc:
+            raise translated(exc, "reading committed offsets", "admin") from exc
         return {
             TopicPartition(tp.topic, tp.partition): Committed(
                 tp.offset if tp.offset >= 0 else None, tp.metadata or ""
             )
-            for tp in found.topic_partitions
+            for tp in found
         }
 
-    def group_members(self, group_id: str) -> frozenset[str] | None:
-        (found,) = self._asked(
-            lambda: self._admin.describe_consumer_groups([group_id], request_timeout=_REQUEST_S),
-            "describing the consumer group",
-            absent=KafkaError.GROUP_ID_NOT_FOUND,
-        ).values()
-        return None if found is None else frozenset(m.member_id for m in found.members)
-
     def close(self) -> None:
-        """The client has nothing to release; it ends with its last reference."""
+        """The admin client itself has nothing to release; it ends with its last reference."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _known_offsets(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec

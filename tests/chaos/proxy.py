@@ -35,8 +35,10 @@ class Proxy:
     def close(self) -> None:
         """Cut everything and end the thread."""
         self.refuse()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
     # ------------------------------------------------------------------ misbehaving
 
@@ -65,8 +67,15 @@ class Proxy:
 
     async def _listen(self) -> None:
         self._flows.set()
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _end(self) -> None:
+        self._server.close()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     def _reset(self, share: float, rng: random.Random) -> None:
         for writer in self._open:

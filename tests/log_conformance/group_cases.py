@@ -43,16 +43,6 @@ def a_member_that_leaves_hands_everything_over(rig: Rig) -> None:
     rig.eventually(lambda: second.poll() and len(second.owned) == 2)
 
 
-def the_members_of_a_group_are_known_while_they_are_in_it(rig: Rig) -> None:
-    group = rig.name("group")
-    assert not rig.admin.group_members(group)
-    member = rig.member(group, [rig.topic()])
-    rig.eventually(lambda: member.poll() and member.owned)
-    assert rig.admin.group_members(group) == {member.consumer.member_id()}
-    member.consumer.close()
-    rig.eventually(lambda: not rig.admin.group_members(group))
-
-
 def offsets_can_be_looked_at_although_they_are_not_stable(rig: Rig) -> None:
     topic, group = rig.topic(partitions=2), rig.name("group")
     one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -169,7 +159,6 @@ CASES = [
     two_members_share_and_numbers_stay_together,
     the_first_member_is_asked_before_it_loses_partitions,
     a_member_that_leaves_hands_everything_over,
-    the_members_of_a_group_are_known_while_they_are_in_it,
     offsets_can_be_looked_at_although_they_are_not_stable,
     nothing_is_read_before_the_start,
     a_start_goes_back_too,

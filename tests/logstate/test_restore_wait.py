@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from logstate.errors import BrokerError
+from logstate.errors import BrokerError, RetriableError
 from logstate.owned_task import Stage
+from logstate.records import ProducedRecord
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send
@@ -52,6 +53,13 @@ def waiting(cluster: FakeCluster, stage: Stage) -> WorkerRig:
     return rig
 
 
+def look(rig: WorkerRig, times: int) -> None:
+    """So much time that it looks again, so often."""
+    for _ in range(times):
+        rig.clock.advance(PATIENCE_MS)
+        rig.turn(2)
+
+
 @pytest.mark.parametrize(
     ("call", "stage"), [("commit", Stage.ASSIGNED), ("send_offsets", Stage.RESTORING)]
 )
@@ -62,12 +70,12 @@ def test_a_dead_workers_transaction_is_ended_long_before_it_times_out(
     killed_before(cluster, call)
     heir = waiting(cluster, stage)
 
-    heir.clock.advance(PATIENCE_MS)
+    look(heir, 2)
     heir.until_running("0_0")
     heir.commit()
 
     assert outputs(cluster) == [("a", "1"), ("b", "1")]
-    assert "wait for app-dead, whose member has left the group: it is fenced" in caplog.text
+    assert "wait for a transaction that app-dead left open: it is fenced" in caplog.text
     assert heir.total("transactions_aborted_total") == 0
 
 
@@ -77,59 +85,64 @@ def test_it_happens_once_and_not_before_patience_ends(cluster: FakeCluster) -> N
 
     heir.clock.advance(PATIENCE_MS - 1)
     heir.turn(3)
-    assert "fence" not in heir.steps
+    assert "committed_so_far" not in heir.steps
     heir.clock.advance(1)
+    heir.turn(3)
+    assert heir.steps.count("committed_so_far") == 1
+    assert "fence" not in heir.steps
+    look(heir, 1)
     heir.until_running("0_0")
     assert heir.steps.count("fence") == 1
 
 
-def test_a_worker_whose_member_lives_is_not_fenced(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    dead = killed_before(cluster, "commit")
-    heir = waiting(cluster, Stage.ASSIGNED)
-    group = cluster.group("app")
-    cut = heir.worker._live.restore_wait  # its view of the group, with the silent member in it
-    cut._admin.group_members = lambda _: frozenset({*group.members, "app-member-0001"})  # type: ignore[method-assign]
-
-    for _ in range(6):
-        heir.clock.advance(PATIENCE_MS)
-        heir.turn(2)
-
-    assert "fence" not in heir.steps
-    assert heir.stages == {"0_0": Stage.ASSIGNED}
-    assert (
-        "task 0_0 has waited 10 s for an open transaction: the committed offsets of ['in-0'] are"
-        " not stable. Its partitions were last committed by 'app-dead' (member 'app-member-0001'"
-        " is in the group)." in caplog.text
-    )
-    assert dead.process.is_killed
-
-
-def test_a_wait_that_outlives_every_transaction_names_the_tool_that_ends_it(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    killed_before(cluster, "send_offsets")
-    heir = waiting(cluster, Stage.RESTORING)
-    heir.worker._live.restore_wait._admin.group_members = lambda _: None  # type: ignore[method-assign]
-
-    for _ in range(40):
-        heir.clock.advance(PATIENCE_MS)
-        heir.turn(2)
-
-    assert "can be read to" in caplog.text
-    assert "kafka-transactions.sh find-hanging" in caplog.text
-
-
-def test_a_question_that_fails_is_asked_again(cluster: FakeCluster) -> None:
+def test_brokers_that_do_not_answer_are_no_reason_to_fence_anybody(cluster: FakeCluster) -> None:
     killed_before(cluster, "commit")
     heir = waiting(cluster, Stage.ASSIGNED)
-    cluster.faults.add(Fault("group_members", BrokerError("not now")))
+
+    for _ in range(5):
+        look(heir, 1)
+        cluster.faults.add(Fault("committed_so_far", RetriableError("not now")))
+        look(heir, 1)
+    assert "fence" not in heir.steps
+    look(heir, 2)
+    assert "fence" in heir.steps
+
+
+def test_a_worker_does_not_fence_itself_and_says_what_it_waits_for(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = WorkerRig(cluster, counted, name="heir").start().until_running()
+    send(cluster, "a")
+    ran.commit()
+    ran.stop()
+    foreign = cluster.transactional_producer("somebody-else")
+    foreign.init_transactions()
+    foreign.begin()
+    foreign.produce([ProducedRecord("app-counts-changelog", 0, b"k", None, 1)])
+    foreign.flush()
+    again = WorkerRig(cluster, counted, name="heir").start()
+    again.turn(5)
+
+    look(again, 8)
+    assert (
+        "task 0_0 has waited 10 s for an open transaction: app-counts-changelog-0 can be read to 2"
+        " of 3. Its partitions were last committed by this worker, or by nobody who left a name."
+        in caplog.text
+    )
+    assert "find-hanging" not in caplog.text
+    look(again, 40)
+    assert "kafka-transactions.sh find-hanging" in caplog.text
+    assert "fence" not in again.steps
+    foreign.abort()
+    again.until_running("0_0")
+
+
+def test_a_fence_that_fails_is_tried_again(cluster: FakeCluster) -> None:
+    killed_before(cluster, "commit")
+    heir = waiting(cluster, Stage.ASSIGNED)
     cluster.faults.add(Fault("init_transactions", BrokerError("not now")))
 
-    for _ in range(3):
-        heir.clock.advance(PATIENCE_MS)
-        heir.turn(2)
+    look(heir, 3)
 
     heir.until_running("0_0")
     assert heir.steps.count("fence") == 2
@@ -143,4 +156,4 @@ def test_restores_that_get_on_are_left_alone(cluster: FakeCluster) -> None:
     again = WorkerRig(cluster, counted, name="next").start()
     again.clock.advance(PATIENCE_MS)
     again.until_running("0_0")
-    assert "group_members" not in again.steps
+    assert "committed_so_far" not in again.steps

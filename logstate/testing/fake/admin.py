@@ -68,9 +68,5 @@ class FakeAdmin(FakeClient):
         return {tp: committed.get(tp, Committed(None, "")) for tp in partitions}
 
     @client_call
-    def group_members(self, group_id: str) -> frozenset[str] | None:
-        return frozenset(self._cluster.group(group_id).members)
-
-    @client_call
     def close(self) -> None:
         """Nothing to release."""
