@@ -44,28 +44,29 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
     text = str(error)
     if isinstance(error, StoreError):
         return error
+    if "Permission denied" in text or "Read-only file system" in text:
+        return StateDirectoryError(
+            f"Could not {action} {path}: no permission ({text}). The directory must be writable"
+            " by the user that runs the application."
+        )
     if "lock hold" in text or ("LOCK" in text and action == "open"):
         return StateDirectoryError(
             f"Could not {action} {path}: the database is open elsewhere ({text}). Another process,"
             " or another worker that still closes it, uses this directory. Give every instance its"
             " own state_dir, or wait for the other to end."
         )
-    if "Corruption" in text or "does not exist (create_if_missing is false)" in text:
+    is_missing = action == "open" and "No such file or directory" in text
+    if "Corruption" in text or "does not exist (create_if_missing is false)" in text or is_missing:
         return StoreCorruptedError(
-            f"Could not {action} {path}: its files are damaged ({text}). Likely a disk fault or a"
-            " file changed by hand. It is rebuilt from the changelog, and kept in the quarantine"
-            " directory.",
+            f"Could not {action} {path}: its files are damaged ({text}). Likely a disk fault, or"
+            " a file was changed or removed by hand. It is rebuilt from the changelog, and kept in"
+            " the quarantine directory.",
             path,
         )
-    if "No space left" in text:
+    if "No space left" in text or "File too large" in text or "Disk quota exceeded" in text:
         return StoreError(
-            f"Could not {action} {path}: the disk is full ({text}). Free space; RocksDB resumes by"
-            " itself seconds later. Nothing committed is lost: the changelog holds it."
-        )
-    if "Permission denied" in text or "Read-only file system" in text:
-        return StateDirectoryError(
-            f"Could not {action} {path}: no permission ({text}). The directory must be writable"
-            " by the user that runs the application."
+            f"Could not {action} {path}: the disk is full, or a limit is reached ({text}). Free"
+            " space and start again. Nothing committed is lost: the changelog holds it."
         )
     return StoreError(
         f"Could not {action} {path}: {type(error).__name__}: {text}. The changelog holds all that"

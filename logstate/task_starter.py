@@ -193,19 +193,19 @@ class TaskStarter:
 
     def _give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
         _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, cause)
+        unlogged = [
+            spec.name
+            for spec in self._plan.sub_topology(owned.task_id).stores
+            if not spec.is_logged and not spec.in_memory
+        ]
+        if unlogged:
+            _LOGGER.error(
+                "task %s: stores %s have no changelog: they are empty now; their files are in the"
+                " quarantine directory",
+                owned.task_id,
+                unlogged,
+            )
         if owned.task is not None:
-            unlogged = [
-                spec.name
-                for spec in owned.task.state.specs.values()
-                if not spec.is_logged and not spec.in_memory
-            ]
-            if unlogged:
-                _LOGGER.error(
-                    "task %s: stores %s have no changelog: they are empty now; their files are in"
-                    " the quarantine directory",
-                    owned.task_id,
-                    unlogged,
-                )
             closing = Closing(cause)  # what is damaged may not even close
             closing.call(owned.task.close)
             owned.task = None

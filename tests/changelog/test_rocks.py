@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from logstate.changelog.rocks import RocksBackend, RocksMemory, shared_memory
+from logstate.changelog.rocks_errors import explained
 from logstate.errors import (
     StateDirectoryError,
     StoreCorruptedError,
@@ -281,3 +282,27 @@ def newest_options(directory: Path) -> str:
         key=lambda path: int(re.sub(r"\D", "", path.name)),
     )
     return newest.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "error", "says"),
+    [
+        ("IO error: No space left on device: a.sst", "write", StoreError, "the disk is full"),
+        ("IO error: File too large: While appending", "write", StoreError, "the disk is full"),
+        ("IO error: Disk quota exceeded", "flush", StoreError, "the disk is full"),
+        ("IO error: Input/output error: a.sst", "read", StoreError, "deleting this directory"),
+        ("IO error: Read-only file system: LOG", "open", StateDirectoryError, "no permission"),
+        ("IO error: Permission denied: LOCK", "open", StateDirectoryError, "no permission"),
+        ("IO error: Permission denied: a.sst", "write", StateDirectoryError, "no permission"),
+        ("IO error: No such file or directory: x", "open", StoreCorruptedError, "are damaged"),
+        ("IO error: No such file or directory: x", "read", StoreError, "deleting this directory"),
+        ("Corruption: block checksum mismatch", "read", StoreCorruptedError, "are damaged"),
+    ],
+)
+def test_every_fault_of_a_disk_has_an_error_of_its_own(
+    text: str, action: str, error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    """Texts are all that the binding gives; some of these faults cannot be made on any machine."""
+    found = explained(Exception(text), tmp_path, action)
+    assert type(found) is error
+    assert says in str(found)
