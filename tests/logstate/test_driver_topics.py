@@ -85,7 +85,7 @@ def test_records_are_read_once_and_in_order() -> None:
 def test_reading_what_is_not_there_says_where_records_are() -> None:
     with copying() as driver:
         driver.pipe("in", "a", 1)
-        with pytest.raises(LookupError, match="'other' has no more .* wait in \\['out'\\]"):
+        with pytest.raises(LookupError, match=r"'other' has no more .* wait in \['out'\]"):
             driver.output_topic("other", value=int).read()
 
 
@@ -104,7 +104,7 @@ def test_a_record_without_key_has_no_place_in_a_dict() -> None:
 
 def test_the_topics_that_were_written_are_known_after_they_are_read() -> None:
     builder = StreamsBuilder()
-    words = builder.stream("in", key=str, value=int).group_by(lambda v: str(v), name="by", key=str)
+    words = builder.stream("in", key=str, value=int).group_by(str, name="by", key=str)
     words.count(store="n").to_stream().to("out")
     builder.stream("quiet", value=int).to("never")
     with TopologyTestDriver(builder.build()) as driver:
