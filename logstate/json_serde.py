@@ -31,7 +31,8 @@ T = TypeVar("T")
 class JsonSerde(Serde[T]):
     """JSON that decodes into ``type_``; ``Any`` for whatever is there.
 
-    Raises SerdeError when msgspec cannot decode into the type.
+    Raises SerdeError when msgspec cannot decode into the type. Fields that the type does not have
+    are skipped unread: bytes in them that are no text do no harm, and are not noticed.
     """
 
     def __init__(self, type_: type[T] | Any = Any) -> None:

@@ -25,6 +25,8 @@ _UTF8 = re.compile(
 )
 
 
+#: bytes that are not UTF-8, as they were decoded
+_WITHOUT_RAW_BYTES = dict.fromkeys(range(0xDC80, 0xDD00))
 _INTEGER = re.compile(r"-?\d+")
 
 
@@ -67,7 +69,7 @@ def _refuse_constant(name: str) -> None:
 def judge_json(data: bytes) -> str:
     """A click, with every occurrence of a field checked, as a decoder that streams does.
 
-    Everything must be UTF-8 but the names of unknown fields: those are ignored unread.
+    Everything must be UTF-8 but unknown fields, names and values: those are ignored unread.
     """
     pairs = json.loads(
         data.decode(errors="surrogateescape"),
@@ -122,12 +124,12 @@ def _strings(value: Any) -> list[str]:
 
 
 def _check_text(value: Any) -> None:
-    """Unknown fields are ignored where they are JSON, their texts included."""
+    """Unknown fields are ignored where they are JSON, their escapes included."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
-            part.encode()
+            part.translate(_WITHOUT_RAW_BYTES).encode()
         elif isinstance(part, _Pairs):
             waiting += [value for _, value in part]
         elif isinstance(part, list):
