@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.mutation_campaign.run import Tally, run_portion
 
 
-def test_five_thousand_mutated_records_are_sorted_into_good_and_dead() -> None:
+def test_twenty_thousand_mutated_records_are_sorted_into_good_and_dead() -> None:
     tally = Tally()
 
-    run_portion(seed=7, records=5_001, tally=tally)
+    run_portion(seed=7, records=20_001, tally=tally)
 
     assert tally.differences == []
-    assert tally.records == 5_001
-    assert tally.good > 1_000  # both kinds are there in numbers
-    assert tally.bad > 1_000
+    assert tally.records == 20_001
+    assert tally.good > 5_000  # both kinds are there in numbers
+    assert tally.bad > 5_000
