@@ -248,6 +248,10 @@ class TaskState:
         """Keys and values of these rows, each as often as it was committed: what a crash costs."""
         return self._unapplied_bytes
 
+    def has_many_unapplied(self, layers_max: int) -> bool:
+        """Whether any store has so many committed layers that reading through them costs."""
+        return any(len(rows.unapplied()) >= layers_max for rows in self._rows.values())
+
     @property
     def applies_always(self) -> bool:
         """True where rows have no other durable copy, or one that ends at the commit.
@@ -339,6 +343,11 @@ class TaskState:
             self.positions[name] = position
 
     # ------------------------------------------------------------------ views for queries
+
+    def publish_views(self) -> None:
+        """Publish views from now on, where that was not done from the start."""
+        self._publishes_views = True
+        self._renew_snapshots()
 
     def _renew_snapshots(self) -> None:
         if not self._publishes_views:

@@ -24,6 +24,7 @@ from logstate.clock import Clock, SystemClock
 from logstate.error_handlers import ErrorHandlers
 from logstate.errors import LogstateError, StoreUnavailableError
 from logstate.garbage import collector_pace
+from logstate.global_queries import GlobalQueryableStore
 from logstate.global_stores import GlobalStores
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
@@ -263,15 +264,17 @@ class Application:
     # ------------------------------------------------------------------ looking inside
 
     def store(self, name: str) -> QueryableStore:
-        """A store for reading committed local state from any thread."""
+        """A store for reading committed local state from any thread; global ones too."""
+        spec = self.topology.global_stores.get(name)
+        if spec is not None:
+            globals_ = self.topology.global_sub_topologies
+            number = next(s.id for s in globals_ if spec in s.stores)
+            return GlobalQueryableStore(
+                spec, self.application_id, number, lambda: self._worker.global_stores
+            )
         spec = self.topology.stores.get(name)
         if spec is None:
-            known = sorted(self.topology.stores)
-            if name in self.topology.global_stores:
-                raise StoreUnavailableError(
-                    f"{name!r} is a global store, and only processors can read those; to query its"
-                    " rows from outside, declare the topic as a table() with a store"
-                )
+            known = sorted((*self.topology.stores, *self.topology.global_stores))
             raise StoreUnavailableError(f"there is no store {name!r}; the topology has {known}")
         sub_topology = next(s for s in self.topology.sub_topologies if spec in s.stores)
         return QueryableStore(

@@ -10,6 +10,7 @@ Not synchronised in time with the streams that look them up, as in Kafka Streams
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from logstate.task import Task
 _LOGGER = logging.getLogger(__name__)
 
 _BATCH = 10_000
+#: batches that may wait to be merged while views are published
+_UNAPPLIED_MAX = 64
 
 
 class GlobalStores:
@@ -34,6 +37,9 @@ class GlobalStores:
         self._admin: Admin | None = None
         self._tasks: dict[TopicPartition, Task] = {}
         self.stores: dict[str, Any] = {}
+        #: somebody queries them, so views are to be published; and they are
+        self._is_queried = False
+        self._are_published = threading.Event()
         for sub_topology in plan.topology.global_sub_topologies:
             partitions = [
                 TopicPartition(topic, partition)
@@ -85,6 +91,21 @@ class GlobalStores:
         """Follow: take what came since."""
         if self._consumer is not None:
             yield from self._read(0.0)
+        if self._is_queried and not self._are_published.is_set():
+            for task in set(self._tasks.values()):
+                task.state.publish_views()
+            self._are_published.set()
+
+    def queried(self, sub_topology: int, timeout_s: float) -> Task | None:
+        """The task of a global store whose view can be read; from any thread.
+
+        The first call waits for the worker to publish; None where it does not within the time-out.
+        """
+        self._is_queried = True
+        if not self._are_published.wait(timeout_s):
+            return None
+        tasks = self._tasks.values()
+        return next((t for t in tasks if t.task_id.sub_topology == sub_topology), None)
 
     def close(self) -> Steps[None]:
         """Release consumer and stores."""
@@ -123,4 +144,6 @@ class GlobalStores:
         for task in touched:
             task.process(1 << 60)
             task.committed(task.freeze(), {})
-            task.state.apply()
+            # Where views are published, applying copies the rows: then it waits a little.
+            if not self._are_published.is_set() or task.state.has_many_unapplied(_UNAPPLIED_MAX):
+                task.state.apply()

@@ -90,16 +90,22 @@ class Worker:
         observer: WorkerObserver | None = None,
         restore_listener: RestoreListener | None = None,
     ) -> None:
-        self._topology = topology
         self._config = config
-        self._cluster = cluster
         self._clock = clock
-        self._new_task = new_task
-        self._destroy_state = destroy_state
         self._drive = drive
         self._observer = observer or WorkerObserver()
         self._session: Session | None = None
         self._transactions = Transactions(cluster, config.transactional_id)
+        self._starting = WorkerStart(
+            topology,
+            config,
+            cluster,
+            clock,
+            self._transactions,
+            new_task,
+            destroy_state,
+            lambda: self._is_stopping,
+        )
         self._restorer = Restorer(cluster, restore_listener)
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
@@ -119,8 +125,12 @@ class Worker:
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
         """Partitions of a sub-topology; None before the start."""
-        session = self._session
-        return None if session is None else session.plan.task_count(sub_topology)
+        return None if self._session is None else self._session.plan.task_count(sub_topology)
+
+    @property
+    def global_stores(self) -> GlobalStores | None:
+        """The global stores; None before the start and after the end."""
+        return None if self._session is None else self._session.globals
 
     # ------------------------------------------------------------------ the loop
 
@@ -139,17 +149,7 @@ class Worker:
             yield from self._close(Closing(failure))
 
     def _start(self) -> Steps[None]:
-        start = WorkerStart(
-            self._topology,
-            self._config,
-            self._cluster,
-            self._clock,
-            self._transactions,
-            self._new_task,
-            self._destroy_state,
-            lambda: self._is_stopping,
-        )
-        self._session = session = yield from start.open()
+        self._session = session = yield from self._starting.open()
         if session is None:
             return
         subscription = session.plan.subscription

@@ -370,10 +370,22 @@ def test_stores_are_read_from_any_thread_and_unknown_ones_named(
         store.get("a")
 
 
-def test_a_global_store_cannot_be_queried_and_the_error_says_what_can(make: MakeApp) -> None:
-    app = make(named, cluster=FakeCluster({"in": 1, "out": 1, "names": 1}))
-    with pytest.raises(StoreUnavailableError, match=r"'names' is a global store.*table"):
-        app.store("names")
+def test_a_global_store_can_be_queried_on_every_instance(make: MakeApp) -> None:
+    cluster = FakeCluster({"in": 1, "out": 1, "names": 2})
+    for key, partition in (("a", 0), ("b", 1)):
+        cluster.produce("names", key.encode(), b"first", timestamp=1, partition=partition)
+    app = make(named, cluster=cluster)
+    names = app.store("names")
+    with pytest.raises(StoreUnavailableError, match="has not started"):
+        names.get("a")
+    with app:
+        assert names.get("a").value == "first"
+        assert names.get("z") is None
+        assert {key for key, _ in names.all()} == {"a", "b"}
+        cluster.produce("names", b"a", b"second", timestamp=2, partition=0)
+        until(lambda: names.get("a").value == "second")
+    with pytest.raises(StoreUnavailableError):
+        names.get("a")
 
 
 def test_metrics_are_those_of_the_live_registry(cluster: FakeCluster, make: MakeApp) -> None:

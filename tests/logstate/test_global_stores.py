@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from logstate.bound_plan import bind
+from logstate.errors import StoreUnavailableError
+from logstate.global_queries import GlobalQueryableStore
 from logstate.global_stores import GlobalStores
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.seams import TopicDescription
@@ -24,6 +26,11 @@ def with_names(builder: StreamsBuilder) -> None:
     stream = builder.stream("in", key=str, value=str)
     joined = stream.join(names, lambda a, b: a + b, key_mapper=lambda key, value: key)
     joined.to("out", value=str)
+
+
+TOPOLOGY = topology_of(with_names)
+NUMBER = TOPOLOGY.global_sub_topologies[0].id
+SPEC = TOPOLOGY.global_stores["names"]
 
 
 class GlobalRig:
@@ -159,3 +166,58 @@ def test_an_application_without_global_tables_asks_nothing() -> None:
     recorder.run(stores.close())
     assert recorder.take() == []
     assert stores.stores == {}
+
+
+def test_a_transaction_that_is_still_open_holds_nobody_up(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    producer = rig.cluster.transactional_producer("tx")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord("names", 0, b"a", b"later", 6)])
+    producer.flush()
+    rig.bootstrap()
+    assert rig.rows() == {"a": "Ada"}
+    producer.commit()
+    rig.poll()
+    assert rig.rows() == {"a": "later"}
+
+
+def test_a_bootstrap_ends_when_it_is_told_to(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.recorder.run(rig.stores.bootstrap(rig.cluster.admin(), lambda: True))
+    assert rig.rows() == {}
+    assert "global_poll" not in rig.recorder.take()
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def test_a_query_sees_whole_batches_however_many_come(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    assert rig.stores.queried(NUMBER, 0) is None, "nobody has published yet"
+    rig.poll()
+    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: rig.stores)
+    for number in range(200):
+        rig.name(f"k{number % 7}", str(number))
+        before = queried.get("a")
+        rig.poll()
+        assert queried.get(f"k{number % 7}").value == str(number)
+        assert before.value == "Ada"
+    assert len(list(queried.all())) == 8
+    task = rig.stores.queried(NUMBER, 0)
+    assert task is not None
+    assert not task.state.has_many_unapplied(65)
+
+
+def test_without_queries_no_views_are_made(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    rig.poll()
+    assert all(not task.state.view.rows for task in rig.stores._tasks.values())
+
+
+def test_before_the_start_a_query_is_an_error() -> None:
+    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: None)
+    with pytest.raises(StoreUnavailableError, match="has not started"):
+        queried.get("a")

@@ -26,7 +26,7 @@ def counted(builder: StreamsBuilder) -> None:
 
 def store_of(rig: WorkerRig, name: str = "counts", count: int | None = 2) -> QueryableStore:
     """The store as the application gives it out."""
-    sub = rig.worker._topology.sub_topologies[0]
+    sub = rig.worker._starting.topology.sub_topologies[0]
     spec = next(s for s in sub.stores if s.name == name)
     return QueryableStore(
         spec, "app", lambda: rig.observer.tasks, sub.id, lambda: count, rig.cluster.partition_for

@@ -55,7 +55,7 @@ def test_the_manifest_is_there_before_any_state(cluster: FakeCluster) -> None:
 
 def test_partition_counts_are_known_from_the_start_on(cluster: FakeCluster) -> None:
     rig = WorkerRig(cluster, counted)
-    (sub,) = rig.worker._topology.sub_topologies
+    (sub,) = rig.worker._starting.topology.sub_topologies
     assert rig.worker.task_count(sub) is None
     rig.start()
     assert rig.worker.task_count(sub) == 2
