@@ -23,7 +23,7 @@ from logstate.changelog.row_codec import timestamped_row, timestamped_row_with_h
 from logstate.changelog.rows import Rows
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,8 +32,11 @@ V = TypeVar("V")
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     """A key-value store whose values are :class:`ValueAndTimestamp`.
 
-    A row whose value is None is a deletion, like None itself.
+    A row whose value is None is a deletion, like None itself. ``get_row`` is ``get`` for operators,
+    whose rows may be plain tuples; ``put`` takes those too.
     """
+
+    get_row: Callable[[K], StoredRow | None]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -42,6 +45,8 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         self._kept: DecodedRows | EncodedRows | None = None
         self._with_headers = spec.with_headers
         super().__init__(spec, rows, writes, context)
+        if self._kept is None:
+            self.get_row = self.get
 
     def restore(self, records: Sequence[LoggedWrite]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""
@@ -67,13 +72,17 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             encoded = EncodedRows(self.codec, self._bound_write_encoded(rows, writes))
             self._kept = encoded
             rows.mirror(encoded)
-            self.get = encoded.bound_get(self.get)
+            self.get = self.get_row = encoded.bound_get(self.get)
             return encoded.bound_put(direct, waits=not writes.logs_every_write)
         decoded = DecodedRows(write)
         self._kept = decoded
         rows.mirror(decoded)
-        self.get = _bound_decoded_get(self.get, decoded)
-        return self._bound_decoded_put(direct, decoded, writes)
+        self.get_row = decoded.bound_get(self.get)
+        self.get = _named(self.get_row)
+        late = NEVER_LATE
+        if not writes.logs_every_write:
+            late = late_values(self._spec.key, self._spec.value)
+        return decoded.bound_put(late, self.codec.encode_key, direct)
 
     def _bound_write(
         self, rows: Rows, writes: ChangelogWrites
@@ -131,52 +140,13 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
 
         return put
 
-    def _bound_decoded_put(
-        self,
-        direct: Callable[[K, ValueAndTimestamp[V] | None], None],
-        decoded: DecodedRows,
-        writes: ChangelogWrites,
-    ) -> Callable[[K, ValueAndTimestamp[V] | None], None]:
-        encode_key = self.codec.encode_key
-        pending, known, row_keys = decoded.pending, decoded.known, decoded.row_keys
-        late = NEVER_LATE
-        if not writes.logs_every_write:
-            late = late_values(self._spec.key, self._spec.value)
-        late_type, least, most, fits = late
-        is_bounded = late_type is int
 
-        def put(key: K, row: ValueAndTimestamp[V] | None) -> None:
-            if row is not None:
-                value: Any
-                value, _, headers = row
-                if (
-                    type(value) is late_type
-                    and headers is None
-                    and (least <= value <= most if is_bounded else fits is None or fits(value))
-                ):
-                    if key not in pending:
-                        row_keys[key] = encode_key(key)
-                    pending[key] = row
-                    return
-            if key in pending:
-                del pending[key], row_keys[key]
-            known.pop(key, None)
-            direct(key, row)
+def _named(get_row: Callable[[Any], StoredRow | None]) -> Callable[[Any], Any]:
+    """What users of the store read with: rows whose parts have names."""
+    new = tuple.__new__
 
-        return put
+    def get(key: Any) -> ValueAndTimestamp[Any] | None:
+        row = get_row(key)
+        return None if row is None else new(ValueAndTimestamp, row)
 
-
-def _bound_decoded_get(get: Callable[[Any], Any], decoded: DecodedRows) -> Callable[[Any], Any]:
-    pending_get, known_get, known = decoded.pending.get, decoded.known.get, decoded.known
-
-    def get_decoded(key: Any) -> Any:
-        row = pending_get(key)
-        if row is None:
-            row = known_get(key)
-            if row is None:
-                row = get(key)
-                if row is not None:
-                    known[key] = row
-        return row
-
-    return get_decoded
+    return get

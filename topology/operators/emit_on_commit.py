@@ -30,7 +30,8 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from logstate.processing import TableProcess, TaskContext
 from logstate.records import Headers, Windowed
@@ -40,19 +41,11 @@ from logstate.stores import StoreSpec
 Identity: TypeAlias = Callable[[Any], Hashable]
 
 
-class HeldUpdate(NamedTuple):
-    """An update that waits, with the place of the record that caused it."""
-
-    order: int
-    topic: str | None
-    partition: int
-    offset: int
-    key: Any
-    new: Any
-    old: Any
-    timestamp: int
-    headers: Headers
-    is_latest: bool
+#: An update that waits, with the place of the record that caused it: order, topic, partition,
+#: offset, key, new, old, timestamp, headers, is_latest. A plain tuple: every record makes one.
+HeldUpdate: TypeAlias = "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool]"
+_OLD = 6
+_order_of = itemgetter(0)
 
 
 class HeldUpdates:
@@ -63,21 +56,20 @@ class HeldUpdates:
         self._forward = forward
         #: the updates by identity; never replaced by another dict
         self.held: dict[Hashable, HeldUpdate] = {}
-        self._journal: list[tuple[Hashable, HeldUpdate | None]] | None = None
+        self._journal: list[tuple[Hashable, HeldUpdate | None]] = []
+        #: one record's updates may have to be undone
+        self.is_journaled = False
 
-    def earlier(self, identity: Hashable) -> HeldUpdate | None:
-        """The held update of a key that is about to be replaced."""
-        found = self.held.get(identity)
-        if self._journal is not None:
-            self._journal.append((identity, found))
-        return found
+    def note(self, identity: Hashable, earlier: HeldUpdate | None) -> None:
+        """Remember the held update of a key that is about to be replaced."""
+        self._journal.append((identity, earlier))
 
     def emit(self) -> bool:
         """Forward everything held; returns whether there was anything."""
         if not self.held:
             return False
         task, forward = self._task, self._forward
-        updates = sorted(self.held.values(), key=_order)
+        updates = sorted(self.held.values(), key=_order_of)
         self.held.clear()
         place = task.topic, task.partition, task.offset
         for update in updates:
@@ -89,16 +81,17 @@ class HeldUpdates:
     def discard(self) -> None:
         """Forget what is held: it is not committed and will be computed again."""
         self.held.clear()
-        self._journal = None
+        self._journal, self.is_journaled = [], False
 
     def begin_journal(self) -> None:
         """Remember what changes from here on, so that one record's updates can be undone."""
-        self._journal = []
+        self._journal, self.is_journaled = [], True
 
     def end_journal(self, *, rollback: bool) -> None:
         """Stop remembering; with ``rollback`` restore what was held before."""
-        journal, self._journal = self._journal, None
-        if not rollback or journal is None:
+        journal, self._journal = self._journal, []
+        self.is_journaled = False
+        if not rollback:
             return
         for identity, earlier in reversed(journal):
             if earlier is None:
@@ -117,10 +110,8 @@ def hold_until_commit(
     """
     updates = HeldUpdates(task, forward)
     task.before_commit(updates)
-    held, earlier_of = updates.held, updates.earlier
+    held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
-    # A third of the time of a named tuple's own constructor, which is a Python function.
-    new_tuple = tuple.__new__
 
     def process(
         key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
@@ -128,23 +119,22 @@ def hold_until_commit(
         nonlocal order
         order += 1
         where = key if identity is None else identity(key)
-        earlier = earlier_of(where)
+        earlier = held_of(where)
+        if updates.is_journaled:
+            noted(where, earlier)
         if earlier is not None:
-            old = earlier.old  # the value of the previous emission
-        held[where] = new_tuple(
-            HeldUpdate,
-            (
-                order,
-                task.topic,
-                task.partition,
-                task.offset,
-                key,
-                new,
-                old,
-                timestamp,
-                headers,
-                is_latest,
-            ),
+            old = earlier[_OLD]  # the value of the previous emission
+        held[where] = (
+            order,
+            task.topic,
+            task.partition,
+            task.offset,
+            key,
+            new,
+            old,
+            timestamp,
+            headers,
+            is_latest,
         )
 
     return process
@@ -163,7 +153,3 @@ def hold_windows_until_commit(
         return serialize(windowed.key), windowed.start_ms, windowed.end_ms
 
     return hold_until_commit(task, forward, identity=identity)
-
-
-def _order(update: HeldUpdate) -> int:
-    return update.order

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from logstate.processing import TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import ValueGetter
 
 #: read(key) -> the latest row
-ReadRow: TypeAlias = "Callable[[Any], ValueAndTimestamp[Any] | None]"
+ReadRow: TypeAlias = "Callable[[Any], StoredRow | None]"
 #: write(key, value, row's timestamp, record's timestamp, headers) -> True: it is the latest row,
 #: False: it went into the history below a newer one, None: too old, not written at all
 WriteRow: TypeAlias = "Callable[[Any, Any, int, int, Headers], bool | None]"
@@ -25,7 +25,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
     store = task.store(spec.name)
     put = store.put
     if spec.kind != "versioned":
-        return store.get, _timestamped_writer(task, put)
+        return _reader(store), _timestamped_writer(task, put)
 
     def write(
         key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers
@@ -44,7 +44,7 @@ def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     """The getter of a materialised table."""
     store = task.store(spec.name)
     if spec.kind != "versioned":
-        return ValueGetter(store.get)
+        return ValueGetter(_reader(store))
     get = store.get
 
     def as_of(key: Any, timestamp: int) -> ValueAndTimestamp[Any] | None:
@@ -54,10 +54,13 @@ def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     return ValueGetter(_versioned_reader(get), as_of)
 
 
-def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> WriteRow:
-    # Half the time of a named tuple's own constructor, which is a Python function.
-    new = tuple.__new__
+def _reader(store: Any) -> ReadRow:
+    """Plain rows, where the store has them."""
+    reader: ReadRow = getattr(store, "get_row", store.get)
+    return reader
 
+
+def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> WriteRow:
     def write(
         key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers
     ) -> bool | None:
@@ -69,7 +72,7 @@ def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> W
         else:
             # The rows of tables have no headers, even in stores that could keep them: only
             # tombstones are logged with those of their record, as by Kafka Streams.
-            put(key, new(ValueAndTimestamp, (value, row_timestamp, None)))
+            put(key, (value, row_timestamp, None))
         return True
 
     return write

@@ -106,7 +106,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
             task.timestamp, task.headers = timestamp, headers
             row = None if key is None else as_of(key, timestamp)
             if row is not None:
-                forward(key, joiner(key, value, row.value), timestamp, headers)
+                forward(key, joiner(key, value, row[0]), timestamp, headers)
             elif is_left:
                 forward(key, joiner(key, value, None), timestamp, headers)
 

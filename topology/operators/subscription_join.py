@@ -39,9 +39,9 @@ class SubscriptionJoinNode(ProcessorNode):
             row = None if foreign_key is None else latest(foreign_key)
             value = None
             if row is not None:
-                timestamp = max(timestamp, row.timestamp)
+                timestamp = max(timestamp, row[1])
                 if instruction != Instruction.UNSUBSCRIBE_AND_ANSWER:
-                    value = row.value
+                    value = row[0]
             elif instruction == Instruction.SUBSCRIBE_AND_ANSWER_IF_FOUND:
                 return
             response = SubscriptionResponse(row_hash, value, partition)

@@ -55,7 +55,7 @@ class SubscriptionResolveNode(ProcessorNode):
             key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers
         ) -> None:
             row = latest(key)
-            current = None if row is None else hash_128(serialize(row.value))
+            current = None if row is None else hash_128(serialize(row[0]))
             row_hash, right, _ = response
             if row_hash != current:
                 drop("stale_response")
@@ -63,7 +63,7 @@ class SubscriptionResolveNode(ProcessorNode):
             if right is None and (row is None or not is_left):
                 joined = None
             else:
-                joined = joiner(key, None if row is None else row.value, right)
+                joined = joiner(key, None if row is None else row[0], right)
             forward(key, joined, timestamp, headers)
 
         return process

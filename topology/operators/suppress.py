@@ -43,7 +43,7 @@ from typing import Any, Literal
 from logstate.errors import ProcessingError
 from logstate.processing import TableProcess, TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 from logstate.topology.graph import Process, TableNode, ValueGetter
 
 
@@ -88,12 +88,12 @@ class SuppressNode(TableNode):
         prior = task.store(self.store.name).prior
         latest_of_parent = self.parent.value_getter(task).latest
 
-        def latest(key: Any) -> ValueAndTimestamp[Any] | None:
+        def latest(key: Any) -> StoredRow | None:
             is_waiting, value = prior(key)
             if not is_waiting:
                 return latest_of_parent(key)
             # Only the upstream's old value is known of it, not its timestamp.
-            return None if value is None else ValueAndTimestamp(value, -1)
+            return None if value is None else (value, -1, None)
 
         return ValueGetter(latest)
 

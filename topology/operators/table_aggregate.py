@@ -72,7 +72,7 @@ class TableAggregateNode(TableNode):
                 raise LogstateError(f"A change with a null key reached the aggregation {name!r}.")
             added, removed = change
             row = read(key)
-            aggregate = before = None if row is None else row.value
+            aggregate = before = None if row is None else row[0]
             newest = timestamp
             if removed is not None and before is not None:
                 aggregate = subtractor(key, removed, before)
@@ -83,11 +83,11 @@ class TableAggregateNode(TableNode):
                     if aggregate is None and initializer is not None:
                         aggregate = initializer()
                     aggregate = adder(key, added, aggregate)
-            if row is not None and row.timestamp > timestamp:
-                newest = row.timestamp
+            if row is not None and row[1] > timestamp:
+                newest = row[1]
             if copies_old and row is not None:
                 row = read(key)
-                before = None if row is None else row.value
+                before = None if row is None else row[0]
             is_latest = write(key, aggregate, newest, timestamp, headers)
             if is_latest is not None:
                 forward(key, aggregate, before if with_old else None, newest, headers, is_latest)

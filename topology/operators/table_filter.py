@@ -12,7 +12,7 @@ from typing import Any
 
 from logstate.processing import TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.rows import bind_rows, row_getter
 
@@ -63,17 +63,17 @@ class TableFilterNode(TableNode):
         matches = self._matcher()
         latest, as_of = self.parent.value_getter(task)
 
-        def filtered_latest(key: Any) -> ValueAndTimestamp[Any] | None:
+        def filtered_latest(key: Any) -> StoredRow | None:
             row = latest(key)
-            return row if row is not None and matches(key, row.value) else None
+            return row if row is not None and matches(key, row[0]) else None
 
         if as_of is None:
             return ValueGetter(filtered_latest)
         at = as_of
 
-        def filtered_as_of(key: Any, timestamp: int) -> ValueAndTimestamp[Any] | None:
+        def filtered_as_of(key: Any, timestamp: int) -> StoredRow | None:
             row = at(key, timestamp)
-            return row if row is not None and matches(key, row.value) else None
+            return row if row is not None and matches(key, row[0]) else None
 
         return ValueGetter(filtered_latest, filtered_as_of)
 
@@ -109,7 +109,7 @@ class TableFilterNode(TableNode):
             if new is not None and not matches(key, new):
                 new = None
             row = read(key) if with_old else None
-            old = None if row is None else row.value
+            old = None if row is None else row[0]
             if skips_unmatched and new is None and old is None:
                 return
             written = write(key, new, timestamp, timestamp, headers)

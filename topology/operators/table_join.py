@@ -43,7 +43,7 @@ from typing import Any, Literal, TypeAlias
 
 from logstate.processing import TableProcess, TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 from logstate.topology.graph import Process, ProcessorNode, TableNode, ValueGetter
 from logstate.topology.operators.rows import bind_rows, row_getter
 
@@ -123,9 +123,9 @@ class TableJoinNode(ProcessorNode):
                     return
                 other = None
             else:
-                other = row.value
-                if row.timestamp > timestamp:
-                    timestamp = row.timestamp
+                other = row[0]
+                if row[1] > timestamp:
+                    timestamp = row[1]
             # A missing row counts only where the result can do without it.
             has_new = new is not None or (other is not None and not needs_this)
             joined = join(key, new, other) if has_new else None
@@ -186,16 +186,16 @@ class TableJoinMergeNode(TableNode):
         right_row = self.left.other.value_getter(task).latest
         joiner, kind = self.left.joiner, self.left.kind
 
-        def latest(key: Any) -> ValueAndTimestamp[Any] | None:
+        def latest(key: Any) -> StoredRow | None:
             left = left_row(key)
             if left is None and kind != "outer":
                 return None
             right = right_row(key)
             if right is None and (left is None or kind == "inner"):
                 return None
-            value = joiner(key, left and left.value, right and right.value)
-            newest = max(row.timestamp for row in (left, right) if row is not None)
-            return None if value is None else ValueAndTimestamp(value, newest)
+            value = joiner(key, left and left[0], right and right[0])
+            newest = max(row[1] for row in (left, right) if row is not None)
+            return None if value is None else (value, newest, None)
 
         return ValueGetter(latest)
 

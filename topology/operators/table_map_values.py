@@ -7,7 +7,7 @@ from typing import Any
 
 from logstate.processing import TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.rows import bind_rows, row_getter
 
@@ -53,13 +53,13 @@ class TableMapValuesNode(TableNode):
         mapper = self.mapper
         latest, as_of = self.parent.value_getter(task)
 
-        def mapped(key: Any, row: ValueAndTimestamp[Any] | None) -> ValueAndTimestamp[Any] | None:
-            value = None if row is None else mapper(key, row.value)
+        def mapped(key: Any, row: StoredRow | None) -> StoredRow | None:
+            value = None if row is None else mapper(key, row[0])
             if row is None or value is None:
                 return None
-            return ValueAndTimestamp(value, row.timestamp, row.headers)
+            return (value, row[1], row[2])
 
-        def mapped_latest(key: Any) -> ValueAndTimestamp[Any] | None:
+        def mapped_latest(key: Any) -> StoredRow | None:
             return mapped(key, latest(key))
 
         if as_of is None:
@@ -91,7 +91,7 @@ class TableMapValuesNode(TableNode):
             row = read(key) if with_old else None
             written = write(key, new, timestamp, timestamp, headers)
             if written is not None:
-                old = None if row is None else row.value
+                old = None if row is None else row[0]
                 forward(key, new, old, timestamp, headers, written)
 
         return stored

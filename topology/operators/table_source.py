@@ -89,7 +89,7 @@ class TableSourceNode(TableNode):
             row = read(key)
             is_latest = write(key, value, timestamp, timestamp, headers)
             if is_latest is not None:
-                old = None if row is None else row.value
+                old = None if row is None else row[0]
                 forward(key, value, old, timestamp, headers, is_latest)
 
         return process_with_old if self.sends_old_values else process

@@ -11,7 +11,7 @@ from typing import Any
 
 from logstate.processing import TaskContext
 from logstate.records import Headers
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.stores import StoredRow, StoreSpec
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.process import Connections, OperatorContext
 from logstate.topology.operators.rows import bind_rows, row_getter
@@ -71,14 +71,14 @@ class TableTransformValuesNode(TableNode):
         latest, as_of = self.parent.value_getter(task)
 
         def transformed(
-            key: Any, row: ValueAndTimestamp[Any] | None
-        ) -> ValueAndTimestamp[Any] | None:
-            value = transform(key, None if row is None else row.value)
+            key: Any, row: StoredRow | None
+        ) -> StoredRow | None:
+            value = transform(key, None if row is None else row[0])
             if value is None:
                 return None
-            return ValueAndTimestamp(value, -1 if row is None else row.timestamp)
+            return (value, -1 if row is None else row[1], None)
 
-        def transformed_latest(key: Any) -> ValueAndTimestamp[Any] | None:
+        def transformed_latest(key: Any) -> StoredRow | None:
             return transformed(key, latest(key))
 
         if as_of is None:
@@ -124,7 +124,7 @@ class TableTransformValuesNode(TableNode):
             row = read(key) if with_old else None
             written = write(key, new, timestamp, timestamp, headers)
             if written is not None:
-                old = None if row is None else row.value
+                old = None if row is None else row[0]
                 forward(key, new, old, timestamp, headers, written)
 
         return stored

@@ -1,0 +1,105 @@
+"""Which objects of a frozen struct are sure to be what their JSON decodes to.
+
+A store may keep such an object, hand it out again, and encode it later: its bytes can neither fail
+nor come back as something else. Nobody has checked the fields of a struct that user code made, so
+that is asked of every object: each field has exactly one of its declared scalar types, integers fit
+64 bits, floats are finite, strings are ASCII (a lone surrogate would not encode).
+
+The question is asked for every write, so one function made for the struct answers it:
+
+>>> class Spent(msgspec.Struct, frozen=True):
+...     count: int
+...     sum: float
+...     fee: float
+...     note: str | None = None
+>>> is_plain = plain_check(Spent)
+>>> is_plain(Spent(1, 2.5, 0.1)), is_plain(Spent(1, 2, 0.1)), is_plain(Spent(1, 2.5, float("nan")))
+(True, False, False)
+>>> print(is_plain.source, end="")
+def is_plain(value):
+    return (
+        type(x := value.count) is int
+        and (-1073741824 < x < 1073741824 or -9223372036854775808 <= x <= 9223372036854775807)
+        and type(x1 := value.sum) is float
+        and type(x2 := value.fee) is float
+        and ((x := value.note) is None or type(x) is str and x.isascii())
+        and (x := x1 + x2) - x == 0.0
+    )
+
+(Of small integers the first comparison is the quick one. A sum that overflows says no to finite
+floats too, which costs an encoding at the write and nothing else.)
+
+What is not covered (other field types, constraints, a ``__post_init__``) has no such function, and
+costs its store an encoding at every write.
+"""
+
+from __future__ import annotations
+
+import keyword
+import types
+import typing
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from logstate.generated_code import make_function
+
+_SMALL = 2**30  # what Python keeps in one digit
+_TESTS = {
+    int: f"(-{_SMALL} < x < {_SMALL} or {-(2**63)} <= x <= {2**63 - 1})",
+    float: "x - x == 0.0",
+    str: "x.isascii()",
+    bool: "",
+}
+
+
+class PlainCheck(Protocol):
+    """Whether an object of the struct is what its JSON decodes to; ``source`` is its text."""
+
+    source: str
+
+    def __call__(self, value: Any, /) -> bool: ...
+
+
+def plain_check(type_: Any) -> PlainCheck | None:
+    """The function for a struct; None where its objects cannot be told by a look at the fields."""
+    if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
+        return None
+    if not type_.__struct_config__.frozen or hasattr(type_, "__post_init__"):
+        return None
+    tests: list[str] = []
+    floats: list[str] = []
+    for field in msgspec.structs.fields(type_):
+        name, may_be_none, scalar = field.name, *_scalar(field.type)
+        if scalar is None or not name.isidentifier() or keyword.iskeyword(name):
+            return None
+        if scalar is float and not may_be_none:
+            floats.append(f"x{len(floats) + 1}")
+            tests.append(f"type({floats[-1]} := value.{name}) is float")
+            continue
+        of_type = f"type(x) is {scalar.__name__}"
+        first = f"(x := value.{name})"
+        within = [_TESTS[scalar]] if _TESTS[scalar] else []
+        if may_be_none:
+            tests.append(f"({first} is None or {' and '.join([of_type, *within])})")
+        else:
+            tests += [f"type{first} is {scalar.__name__}", *within]
+    if floats:
+        tests.append(f"(x := {' + '.join(floats)}) - x == 0.0")
+    if not tests:
+        return None
+    conditions = "\n        and ".join(tests)
+    source = f"def is_plain(value):\n    return (\n        {conditions}\n    )\n"
+    made = make_function("is_plain", source, {}, f"plain check of {type_.__qualname__}")
+    return cast("PlainCheck", made)
+
+
+def _scalar(type_: Any) -> tuple[bool, type[Any] | None]:
+    """Whether None is allowed, and the one scalar type beside it; None where there is another."""
+    may_be_none = False
+    if typing.get_origin(type_) in (typing.Union, types.UnionType):
+        alternatives = [one for one in typing.get_args(type_) if one is not types.NoneType]
+        if len(alternatives) != 1:
+            return False, None
+        (type_,), may_be_none = alternatives, True
+    return may_be_none, (type_ if isinstance(type_, type) and type_ in _TESTS else None)
