@@ -30,6 +30,9 @@ from logstate.broker_probe import broker_count
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 
+# How long an example takes is the machine's affair, and no failure.
+hypothesis.settings.register_profile("fast", deadline=None)
+hypothesis.settings.load_profile("fast")  # an option of the command line comes later, and wins
 hypothesis.settings.register_profile(
     "long", max_examples=10_000, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
 )

@@ -1,0 +1,68 @@
+"""A stream that is read by a pattern of topics, on a real broker."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from logstate.app import Application
+from logstate.errors import StoreUnavailableError
+from logstate.kafka.cluster import KafkaCluster
+from logstate.seams import NewTopic
+from logstate.topology import StreamsBuilder, Topology
+
+DEADLINE_S = 60
+
+
+def counting(prefix: str) -> Topology:
+    builder = StreamsBuilder()
+    orders = builder.stream(re.compile(f"{re.escape(prefix)}-.*"), key=str, value=str)
+    orders.group_by_key().count(store="counts")
+    return builder.build()
+
+
+def test_every_topic_that_matches_when_the_application_starts_is_read(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    # The application's own topics match as well, and are not meant.
+    prefix = unique("orders")
+    admin = KafkaCluster(bootstrap).admin()
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+
+    def make_topic(name: str) -> None:
+        admin.create_topics([NewTopic(name, 2, 1, {})])
+        producer.produce(name, key=b"ada", value=b"tea")
+        assert producer.flush(30) == 0
+
+    def count_of_ada(expected: int) -> int | None:
+        with Application(
+            counting(prefix),
+            application_id=prefix,
+            bootstrap=bootstrap,
+            state_dir=tmp_path,
+            commit_interval=timedelta(milliseconds=50),
+        ) as app:
+            deadline = time.monotonic() + DEADLINE_S
+            found = None
+            while found != expected and time.monotonic() < deadline:
+                with suppress(StoreUnavailableError):  # until its partition is assigned
+                    row = app.store("counts").get("ada")
+                    found = None if row is None else row.value
+                time.sleep(0.05)
+            return found
+
+    make_topic(f"{prefix}-eu")
+    make_topic(f"{prefix}-us")
+    make_topic(unique("other"))
+    assert f"{prefix}-eu" in admin.topic_names()
+    assert not any(name.startswith("__") for name in admin.topic_names())
+    assert count_of_ada(2) == 2
+    make_topic(f"{prefix}-asia")
+    assert count_of_ada(3) == 3
+    admin.close()
