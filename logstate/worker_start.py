@@ -27,6 +27,9 @@ from logstate.transaction import Transactions
 from logstate.worker_config import WorkerConfig
 from logstate.worker_session import Clients, Session
 
+#: a coordinator that has just been restarted needs a while until it answers
+_FENCING_ATTEMPTS_MAX = 10
+
 
 @dataclass(frozen=True)
 class WorkerStart:
@@ -70,7 +73,13 @@ class WorkerStart:
         yield from globals_.bootstrap(admin, self.is_stopping)
         if self.is_stopping():
             return None
-        yield from self.transactions.initialise()
+        for _ in range(_FENCING_ATTEMPTS_MAX):
+            if (yield from self.transactions.is_ready()):
+                break
+            if self.is_stopping():
+                return None
+        else:
+            yield from self.transactions.initialise()
         yield from self.transactions.commit_alone([manifest_record(plan)])
         outputs: PlainProducer | None = None
         if config.guarantee == "at_least_once":

@@ -29,6 +29,8 @@ _LOGGER = logging.getLogger(__name__)
 SUSPECT_AFTER_S = 5.0
 #: every blocking call ends by then; the cluster derives it from max.poll.interval.ms
 CALL_LIMIT_S = 60.0
+#: calls that can be made again, or left out, do not hold up an end (SIGTERM) for longer
+_PATIENCE_S = 4.0
 #: the partition count of an output topic is looked up again after so long
 _COUNT_LIFETIME_S = 300.0
 #: keys whose partition is remembered, per topic
@@ -244,7 +246,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         self._hang_limit_s = int(config["transaction.timeout.ms"]) / 1000 + 1
 
     def init_transactions(self) -> None:
-        self._retried(self._producer.init_transactions, "initialising transactions")
+        self._retried(self._producer.init_transactions, "initialising transactions", _PATIENCE_S)
 
     def begin(self) -> None:
         try:
@@ -308,7 +310,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         self._calls.refuse_if_hanging("aborting the transaction")
         started = time.monotonic()
         try:
-            self._retried(self._producer.abort_transaction, "aborting the transaction")
+            self._retried(self._producer.abort_transaction, "aborting the transaction", _PATIENCE_S)
         finally:
             self._note_duration(started)
             self._delivered = {}
@@ -328,9 +330,11 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         if time.monotonic() - started >= SUSPECT_AFTER_S:
             self._is_suspect = True
 
-    def _retried(self, call: Callable[[float], Any], doing: str) -> None:
+    def _retried(
+        self, call: Callable[[float], Any], doing: str, limit_s: float | None = None
+    ) -> None:
         """Call again while the client says so; a call that timed out goes on inside it."""
-        deadline = time.monotonic() + self._call_limit_s
+        deadline = time.monotonic() + min(limit_s or self._call_limit_s, self._call_limit_s)
         while True:
             left = max(0.1, deadline - time.monotonic())
             try:
