@@ -15,7 +15,7 @@ arrival (a fetch from before a seek).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from logstate.records import FetchedRecord, TopicPartition
 
@@ -35,8 +35,18 @@ class PartitionQueue:
         #: the consumer reported the end of the partition and nothing arrived since
         self.is_at_end = False
 
-    def extend(self, records: Iterable[FetchedRecord]) -> None:
-        """Take fetched records, dropping what lies before the expected position."""
+    def extend(self, records: Sequence[FetchedRecord]) -> None:
+        """Take fetched records in offset order, dropping what lies before the expected position."""
+        if not records:
+            return
+        first, last = records[0].offset(), records[-1].offset()
+        assert first is not None
+        assert last is not None
+        if first >= self.position:
+            self.records.extend(records)
+            self.position = last + 1
+            self.is_at_end = False
+            return
         for record in records:
             offset = record.offset()
             assert offset is not None

@@ -1,0 +1,39 @@
+"""Sorting what one poll of the client brought."""
+
+from __future__ import annotations
+
+from confluent_kafka import Message
+
+from logstate.kafka.consumer import _by_partition
+from logstate.records import TopicPartition
+
+
+def fetched(topic: str, partition: int, offset: int) -> Message:
+    return Message(  # type: ignore[call-arg]  # unknown to the client's stubs
+        topic=topic, partition=partition, offset=offset, key=b"k", value=b"v", timestamp=(1, 1)
+    )
+
+
+def offsets(topics: list[tuple[str, int, int]]) -> dict[TopicPartition, list[int | None]]:
+    groups = _by_partition([fetched(*one) for one in topics])
+    return {where: [record.offset() for record in records] for where, records in groups.items()}
+
+
+def test_records_are_sorted_by_partition_in_the_order_they_came() -> None:
+    found = offsets([("in", 0, 1), ("in", 0, 2), ("in", 1, 7), ("in", 0, 3)])
+
+    assert found == {TopicPartition("in", 0): [1, 2, 3], TopicPartition("in", 1): [7]}
+
+
+def test_equal_partitions_of_different_topics_are_told_apart() -> None:
+    found = offsets([("in", 0, 1), ("users", 0, 2), ("users", 0, 3), ("in", 1, 4)])
+
+    assert found == {
+        TopicPartition("in", 0): [1],
+        TopicPartition("users", 0): [2, 3],
+        TopicPartition("in", 1): [4],
+    }
+
+
+def test_nothing_fetched_is_nothing() -> None:
+    assert offsets([]) == {}
