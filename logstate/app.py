@@ -127,16 +127,14 @@ class Application:
             group_protocol=group_protocol,
             kafka=self._kafka,
         )
-        self.topology = topology
-        self.application_id = application_id
-        self.bootstrap = bootstrap
+        self.topology, self.application_id, self.bootstrap = topology, application_id, bootstrap
         self._clock = clock or SystemClock()
         self._cluster = cluster or self._kafka_cluster(group_protocol)
         self._directory = StateDirectory(state_dir, application_id, slot=slot)
         self._metrics = Metrics()
         self._observer = WorkerObserver(self._metrics, self._clock.monotonic_ms)
         identity = self._directory.instance_id
-        config = WorkerConfig(
+        self._config = WorkerConfig(
             application_id=application_id,
             transactional_id=f"{application_id}-{identity}-{slot}",
             instance_id=f"{application_id}-{identity}" if static_membership else None,
@@ -150,10 +148,13 @@ class Application:
             offset_reset=offset_reset,
             passes_over_refused=error_handlers is not None and error_handlers.decides_on_results,
         )
-        self.transactional_id = config.transactional_id
-        self._config = config
         self._error_handlers = error_handlers
         self._worker = self._new_worker(restore_listener)
+
+    @property
+    def transactional_id(self) -> str:
+        """Of this instance's producer; the same at every start with this ``state_dir``."""
+        return self._config.transactional_id
 
     def __repr__(self) -> str:
         return (

@@ -190,7 +190,9 @@ class KafkaAdmin:
     def _wait_for_leaders(self, partitions: Mapping[str, int]) -> None:
         deadline = time.monotonic() + self._reach_limit_s
         while True:
-            topics = self._admin.list_topics(timeout=_REQUEST_S).topics
+            topics = {}
+            with suppress(KafkaException):  # brokers that are away for a moment
+                topics = self._admin.list_topics(timeout=_REQUEST_S).topics
             if all(
                 name in topics
                 and len(topics[name].partitions) == count
