@@ -6,6 +6,7 @@ never altered and never deleted: what does not fit is an error that names the re
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,8 +15,11 @@ from logstate.changelog.cut import cuts_topic
 from logstate.errors import TopicError
 from logstate.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.stores import StoreSpec
+from logstate.topology.graph import ProcessorNode
 from logstate.topology.pattern_topics import patterns_of, with_matching_topics
 from logstate.topology.plan import Topology
+
+_LOGGER = logging.getLogger(__name__)
 
 #: Kafka Streams' windowstore.changelog.additional.retention.ms
 _EXTRA_RETENTION_MS = 86_400_000
@@ -102,6 +106,39 @@ def mismatches(
     return problems
 
 
+def doubts(plan: BoundPlan, configs: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What is allowed of source topics that serve as changelogs, as in Kafka Streams, and risky."""
+    found = []
+    for spec in plan.topology.stores.values():
+        if spec.source_topic is None:
+            continue
+        policy = configs.get(spec.source_topic, {}).get("cleanup.policy", "compact")
+        if "compact" not in policy:
+            found.append(
+                f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r} and"
+                f" has cleanup.policy={policy!r}: rows that its retention deletes are missing after"
+                " a restore. Set cleanup.policy=compact, or build without 'reuse_source_topics'"
+            )
+        elif _needs_old_values(plan, spec):
+            found.append(
+                f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r}, whose"
+                " old values are needed downstream: where compaction has removed what a record"
+                " replaces, a restore onto an empty disk cannot know it, and aggregations subtract"
+                " too little. Build without 'reuse_source_topics' to be safe"
+            )
+    return found
+
+
+def _needs_old_values(plan: BoundPlan, spec: StoreSpec) -> bool:
+    return any(
+        getattr(node, "sends_old_values", False)
+        and spec.name in {s.name for s in node.own_stores()}
+        for sub in plan.topology.sub_topologies
+        for node in sub.nodes
+        if isinstance(node, ProcessorNode)
+    )
+
+
 def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
     """Every topic that the application makes for itself; a pattern of sources never means one."""
     names = [topic.topic.name for topic in topology.internal_topics]
@@ -127,8 +164,12 @@ def prepare(
     plan = bind(topology, application_id, existing)
     required = required_topics(plan, replication_factor, overrides)
     names = [topic.name for topic in required]
+    reused = {s.source_topic for s in topology.stores.values() if s.source_topic is not None}
     existing = yield Step("describe_topics", admin.describe_topics, (names,))
-    configs = yield Step("topic_configs", admin.topic_configs, (sorted(existing),))
+    asked = sorted({*existing, *reused})
+    configs = yield Step("topic_configs", admin.topic_configs, (asked,))
+    for doubt in doubts(plan, configs):
+        _LOGGER.warning(doubt)
     problems = mismatches(required, existing, configs)
     if problems:
         raise TopicError("; ".join(problems))

@@ -170,22 +170,27 @@ def _write(record: FetchedRecord) -> LoggedWrite:
 def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite]:
     """What processing would have stored of a source topic that serves as changelog (KAFKA-8037).
 
-    Records without a key, or that do not decode, were skipped then and must not come back now.
+    Records without a key, or that do not decode, were skipped then and must not come back now. A
+    timestamp extractor is asked again, so rows have the times that processing gave them; the time
+    of the partition at that moment is not known any more, it is told -1.
     """
     assert spec.source_topic is not None, spec.name
     decode_key = spec.key.deserializer(spec.source_topic, True)
     decode_value = spec.value.deserializer(spec.source_topic, False)
+    extractor = spec.source_extractor
 
-    def is_readable(write: LoggedWrite) -> bool:
-        key: bytes | None = write.key  # a source topic may hold records without one
-        if key is None:
-            return False
+    def read(write: LoggedWrite) -> LoggedWrite | None:
+        raw_key: bytes | None = write.key  # a source topic may hold records without one
+        if raw_key is None:
+            return None
         try:
-            decode_key(key)
-            if write.value is not None:
-                decode_value(write.value)
+            key = decode_key(raw_key)
+            value = None if write.value is None else decode_value(write.value)
         except Exception:  # noqa: BLE001  decoders raise anything
-            return False
-        return True
+            return None
+        if extractor is None:
+            return write
+        timestamp = extractor(key, value, write.timestamp or 0, -1)
+        return write._replace(timestamp=timestamp) if timestamp >= 0 else None
 
-    return [write for write in writes if is_readable(write)]
+    return [kept for kept in map(read, writes) if kept is not None]

@@ -9,7 +9,7 @@ bytes), an iterator sees the state as it was when it was opened, so "iterate and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -57,6 +57,8 @@ class StoreSpec:
     logs_headers: bool = False  # stores of joins: logged with record headers, rows without
     keep_at_retention: bool = False  # of results on window close, read at T - retention too
     source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
+    #: of that source: (key, value, record timestamp, partition time) -> event time
+    source_extractor: Callable[[Any, Any, int, int], int] | None = None
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None
 

@@ -83,6 +83,8 @@ class StreamsBuilder(InputTopics, AddedStores):
         an application that has state moves that state.
 
         - ``"reuse_source_topics"``: the store of ``table()`` has the source topic as its changelog.
+          It should be compacted, and old values that compaction has removed are unknown after a
+          restore; the start warns of both.
         - ``"merge_repartition_topics"``: several repartitions behind one new key become one topic.
         - ``"single_store_self_join"``: a stream joined with itself keeps one window store.
 

@@ -147,7 +147,7 @@ class TableSourceLogicalNode(LogicalNode):
         plan.add_processor(self.table, [self.source.name])
         if self.reuse_source_topic:
             for spec in self.table.own_stores():
-                plan.reuse_topic(spec.name, self.source.topics[0].name)
+                plan.reuse_topic(spec.name, self.source)
 
 
 class StoreLogicalNode(LogicalNode):
@@ -173,7 +173,7 @@ class TopicStoreLogicalNode(LogicalNode):
     def write(self, plan: PlanBuilder) -> None:
         plan.add_source(self.source)
         plan.add_processor(self.processor, [self.source.name])
-        plan.reuse_topic(self.store.name, self.source.topics[0].name)
+        plan.reuse_topic(self.store.name, self.source)
 
 
 class GlobalStoreLogicalNode(LogicalNode):

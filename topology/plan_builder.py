@@ -114,9 +114,13 @@ class PlanBuilder:
             )
         self.global_stores[store.spec.name] = store
 
-    def reuse_topic(self, store: str, topic: str) -> None:
-        """Let a source topic be the changelog of the store that holds it."""
-        self.stores[store] = replace(self.stores[store], source_topic=topic)
+    def reuse_topic(self, store: str, source: SourceNode) -> None:
+        """Let the topic of a source be the changelog of the store that holds it."""
+        self.stores[store] = replace(
+            self.stores[store],
+            source_topic=source.topics[0].name,
+            source_extractor=source.timestamp_extractor,
+        )
 
     def connect(self, processor: str, stores: Sequence[str]) -> None:
         """Tie a processor to stores; they need not exist yet."""
