@@ -288,3 +288,33 @@ def test_an_unreachable_broker_does_not_keep_a_worker_from_closing(
     recorder.run(transactions.close())
     assert recorder.take() == ["abort", "close_producer"]
     assert not transactions.is_open
+
+
+def test_who_is_fenced_again_by_a_living_rival_stops_at_once(
+    transactions: Transactions, recorder: StepRecorder, cluster: FakeCluster
+) -> None:
+    """Each would fence the other for ever."""
+    for _ in range(2):
+        cluster.faults.add(Fault("commit", FencedError("a newer producer")))
+    with pytest.raises(FencedError, match="another process uses the transactional id"):
+        recorder.run(transactions.commit_alone([record(b"manifest")]))
+    assert values(cluster) == []
+
+
+def test_a_single_fence_may_be_a_stall_and_is_survived(
+    transactions: Transactions, recorder: StepRecorder, cluster: FakeCluster
+) -> None:
+    cluster.faults.add(Fault("commit", FencedError("timed out")))
+    recorder.run(transactions.commit_alone([record(b"manifest")]))
+    assert values(cluster) == [b"manifest"]
+
+
+def test_a_producer_that_is_missing_is_made_when_the_brokers_answer_again(
+    transactions: Transactions, recorder: StepRecorder, cluster: FakeCluster
+) -> None:
+    for _ in range(2):
+        cluster.faults.add(Fault("init_transactions", RetriableError("away")))
+    with pytest.raises(RetriableError):
+        recorder.run(transactions.abandon())
+    assert recorder.run(transactions.is_ready()) is False
+    assert recorder.run(transactions.is_ready()) is True

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from logstate.errors import AbortableError, DeserializationError, ProcessingError
+from logstate.errors import (
+    AbortableError,
+    BrokerError,
+    DeserializationError,
+    ProcessingError,
+)
 from logstate.records import Record, TopicPartition
 from logstate.seams import Step
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
-from tests.logstate.flows import counted
+from tests.logstate.flows import counted, named
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -158,3 +165,57 @@ def test_a_processor_that_cannot_close_does_not_keep_the_rest_from_closing() -> 
     assert cluster.transactions.open_transactions() == []
     assert cluster.group("app").members == {}
     assert len(outputs(cluster)) == 4
+
+
+# --- starts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step", ["describe_topics", "create_topics", "init_transactions", "group_consumer", "subscribe"]
+)
+def test_a_start_that_fails_anywhere_closes_every_client_it_has_made(step: str) -> None:
+    cluster = cluster_of({"in": 1, "out": 1, "names": 1})
+    rig = WorkerRig(cluster, named, guarantee="at_least_once")
+    made, closed = Counter[str](), Counter[str]()
+    failing = [step]
+
+    def watch(next_step: Step) -> None:
+        if next_step.name in failing:
+            failing.clear()
+            raise BrokerError("refused")
+        closes = {"close_" + name: name for name in CLIENTS.values()}
+        if next_step.name in CLIENTS:
+            made[CLIENTS[next_step.name]] += 1
+        elif next_step.name in closes:
+            closed[closes[next_step.name]] += 1
+
+    rig.before = watch
+    with pytest.raises(BrokerError, match="refused"):
+        rig.start()
+    assert rig.is_finished
+    assert made == closed
+
+
+CLIENTS = {
+    "admin": "admin",
+    "new_log_consumer": "log_consumer",
+    "new_producer": "producer",
+    "plain_producer": "plain_producer",
+    "group_consumer": "consumer",
+}
+
+
+def test_a_stop_during_the_start_is_heard_between_its_parts() -> None:
+    cluster = cluster_of({"in": 1, "out": 1, "names": 1})
+    cluster.produce("names", b"a", b"Ada", timestamp=1)
+    rig = WorkerRig(cluster, named)
+
+    def stop(step: Step) -> None:
+        if step.name == "global_poll":
+            rig.worker.stop()
+
+    rig.before = stop
+    rig.start()
+    assert rig.is_finished
+    assert "group_consumer" not in rig.steps
+    assert rig.steps[-2:] == ["close_log_consumer", "close_admin"]
