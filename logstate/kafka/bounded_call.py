@@ -5,6 +5,8 @@ it looks for the group's coordinator is lost at the wrong moment, the call waits
 happens to reconnect to some broker, which may be never (its issue 5456, found in every version
 since 1.4.0). The worker would keep its partitions and do nothing with them.
 
+Closing a producer is the other such call: it aborts an open transaction, however long that takes.
+
 Invariant: a client whose call hangs is never touched again, not even to be destroyed: the thread in
 the call still uses it. The thread holds the last reference and lets go of it when the call returns.
 """
@@ -48,9 +50,9 @@ class CallThread:
             self.is_hanging = True
             self._calls.put(None)
             raise FencedError(
-                f"{doing} did not return within {limit_s:.0f} s, though it was given a time-out:"
-                " the client lost a connection and waits for ever (librdkafka issue 5456). The"
-                " client is given up; its successor fences what it left behind"
+                f"{doing} did not return within {limit_s:.0f} s: the client has lost a connection"
+                " and waits for very long, or for ever (librdkafka issue 5456). It is given up; its"
+                " successor fences what it left behind"
             ) from None
         if failure is not None:
             raise failure

@@ -28,6 +28,19 @@ def native_error(exc: KafkaException) -> KafkaError:
     return error
 
 
+def told_by(exc: KafkaException | SystemError) -> KafkaException:
+    """What the client said; raises a SystemError again that says nothing of it.
+
+    A client that becomes unusable raises so from a callback of its own; where a delivery report
+    follows in the same call, the interpreter makes a SystemError of both.
+    """
+    if isinstance(exc, KafkaException):
+        return exc
+    if isinstance(exc.__cause__, KafkaException):
+        return exc.__cause__
+    raise exc
+
+
 def underlying_code(error: KafkaError) -> int:
     """The code that made a client unusable, where it tells so by its text only."""
     if error.code() == KafkaError._FATAL:

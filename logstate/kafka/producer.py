@@ -15,12 +15,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from logstate.errors import (
     AbortableError,
     BrokerError,
+    FencedError,
     ProductionError,
     RefusedError,
     RetriableError,
 )
 from logstate.kafka.bounded_call import CallThread
-from logstate.kafka.faults import native_error, translated
+from logstate.kafka.faults import native_error, told_by, translated
 from logstate.records import ProducedFields, TopicPartition
 
 _LOGGER = logging.getLogger(__name__)
@@ -174,8 +175,8 @@ class KafkaPlainProducer:
     def flush(self) -> dict[TopicPartition, int]:
         try:
             left = self._producer.flush(self._call_limit_s)
-        except KafkaException as exc:
-            raise translated(exc, "flushing the producer") from exc
+        except (KafkaException, SystemError) as exc:
+            raise translated(told_by(exc), "flushing the producer") from exc
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise translated(KafkaException(failure), "delivering a record")
@@ -191,21 +192,26 @@ class KafkaPlainProducer:
         """Let callbacks run; a fatal error of the client surfaces here too."""
         try:
             self._producer.poll(timeout_s)
-        except KafkaException as exc:
-            raise translated(exc, "delivering records") from exc
+        except (KafkaException, SystemError) as exc:
+            raise translated(told_by(exc), "delivering records") from exc
 
     def close(self) -> None:
         try:
             self._producer.purge()
             self._producer.poll(0)  # raises what made the producer unusable: that is known
-        except KafkaException as exc:
-            _LOGGER.debug("closing a producer: %s", exc)
-        try:
-            self._producer.close()  # type: ignore[attr-defined]  # unknown to the client's stubs
         except (KafkaException, SystemError) as exc:
-            # The client aborts an open transaction on the way out; a fenced one cannot, and need
-            # not. SystemError: the client's warning about it, where warnings are errors.
             _LOGGER.debug("closing a producer: %s", exc)
+        closing = CallThread("closing-a-producer")
+        try:
+            # The client aborts an open transaction on the way out, however long that takes.
+            closing.call(self._producer.close, _PATIENCE_S, "closing a producer")  # type: ignore[attr-defined]
+        except FencedError as exc:
+            _LOGGER.warning("a producer is left to its thread: %s", exc)
+        except (KafkaException, SystemError) as exc:
+            # A fenced one cannot abort, and need not. SystemError: the client's warning about it,
+            # where warnings are errors.
+            _LOGGER.debug("closing a producer: %s", exc)
+        closing.close()
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.errors import RefusedError, RetriableError
-from logstate.kafka.producer import Partitioner, _last_per_partition, murmur2_partition
+from logstate.errors import FencedError, RefusedError, RetriableError
+from logstate.kafka.producer import (
+    KafkaPlainProducer,
+    Partitioner,
+    _last_per_partition,
+    murmur2_partition,
+)
 from logstate.records import ProducedRecord
 
 
@@ -89,3 +95,39 @@ def test_brokers_that_do_not_answer_are_asked_again_later() -> None:
 
     with pytest.raises(RetriableError, match="looking up the partitions of 'out'"):
         Partitioner(Unreachable()).known("out")  # type: ignore[arg-type]
+
+
+class Broken:
+    """A client that has become unusable and says so from a callback."""
+
+    def flush(self, timeout: float) -> int:
+        told = KafkaException(KafkaError(KafkaError._FENCED, "taken over", fatal=True))
+        raise SystemError("a delivery report returned a result with an exception set") from told
+
+    def purge(self) -> None:
+        raise SystemError("and nobody knows why")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_what_the_interpreter_makes_of_a_fatal_error_is_a_fatal_error() -> None:
+    producer = KafkaPlainProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    native = producer._producer = Broken()  # type: ignore[assignment]
+
+    with pytest.raises(FencedError, match="taken over"):
+        producer.flush()
+    producer.close()
+    assert native.is_closed
+
+
+def test_a_producer_that_does_not_close_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    producer = KafkaPlainProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    producer._producer = SimpleNamespace(  # type: ignore[assignment]
+        purge=lambda: None, poll=lambda _: None, close=released.wait
+    )
+    monkeypatch.setattr("logstate.kafka.producer._PATIENCE_S", 0.01)
+
+    producer.close()
+    released.set()
