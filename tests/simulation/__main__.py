@@ -4,6 +4,7 @@
     python -m tests.simulation --seed 41 [--without 0,3]    show one, call by call
     python -m tests.simulation --systematic [--pairs N]     crash at every step, and pairs of steps
     python -m tests.simulation --mutants [--only NAME]      planted bugs, and how soon each is found
+                                         [--jobs 2] [--remember]
 
 Exits with 1 where a promise was broken (or a planted bug was not found).
 """
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.systematic:
         return print_systematic(options.pairs)
     if options.mutants:
-        return print_table(options.only)
+        return print_table(options.only, jobs=options.jobs, remembers=options.remember)
     if options.seeds is None:
         _parser().print_help()
         return 2
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pairs", type=int, help="at most so many pairs, spread evenly")
     parser.add_argument("--mutants", action="store_true")
     parser.add_argument("--only", help="one planted bug")
+    parser.add_argument("--remember", action="store_true", help="note which seeds found them")
     return parser
 
 

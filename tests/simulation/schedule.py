@@ -15,6 +15,7 @@ from logstate.errors import AbortableError, BrokerError, FencedError, LogstateEr
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.testing import FakeCluster
 from logstate.testing import Fault as CallFault
+from logstate.testing.fake.faults import Faults
 from logstate.worker_config import WorkerConfig
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
@@ -225,6 +226,8 @@ class Schedule:
             for record in records:
                 self._append(record)
             return
+        # Ordered faults are for the application's clients.
+        faults, self.cluster.faults = self.cluster.faults, Faults()
         producer = self.cluster.transactional_producer("upstream")
         producer.init_transactions()
         for start in range(0, len(records), 3):
@@ -237,6 +240,7 @@ class Schedule:
             producer.begin()
             producer.produce([_as_produced(r) for r in chunk])
             producer.commit()
+        self.cluster.faults = faults
 
     def _append(self, record: Input) -> None:
         # Straight into the log: a client would replace event time 0.
@@ -251,13 +255,27 @@ class Schedule:
             return False
         if transactions.pending:
             self.cluster.deliver_marker(rng.randrange(len(transactions.pending)))
-        if transactions.late and rng.random() < 0.5:
-            self.cluster.deliver_late_end(rng.randrange(len(transactions.late)))
-            self.counters["late_ends"] += 1
+        self._late_end_arrives()
         if self.cluster.sending:
             producers = list(self.cluster.sending)
             self.cluster.arrive(rng.choice(producers), rng.randint(1, 4))
         return True
+
+    def _late_end_arrives(self) -> None:
+        """Maybe now; preferably while there is a transaction it could end, whose process may die."""
+        rng, transactions = self._random, self.cluster.transactions
+        if not transactions.late:
+            return
+        index = rng.randrange(len(transactions.late))
+        owner = transactions.late[index].owner
+        is_open = transactions.producers[owner].open is not None
+        if rng.random() < (0.3 if is_open else 0.9):
+            return
+        self.cluster.deliver_late_end(index)
+        self.counters["late_ends"] += 1
+        slot = next(slot for slot in self.slots if slot.transactional_id == owner)
+        if is_open and slot.is_running and rng.random() < 0.5:
+            slot.ordered.append(Ordered("commit", is_carried_out=False, error=None))
 
     # ------------------------------------------------------------------ faults
 
@@ -312,6 +330,11 @@ class Schedule:
                 slot.ordered.append(order)
             case "crash_in_write":
                 slot.disk.kills = "after" if fault.is_carried_out else "before"
+            case "zombie" if fault.step:
+                order = Ordered(
+                    fault.step, is_carried_out=False, error=None, frozen_ms=fault.amount
+                )
+                slot.ordered.append(order)
             case "zombie":
                 slot.frozen_until_ms = self.clock.wall_clock_ms() + fault.amount
             case "expel":
@@ -319,13 +342,19 @@ class Schedule:
             case "restart":
                 assert slot.worker is not None
                 slot.worker.stop()
-            case "lost_reply":
+            case "lost_reply" | "exit":
                 error = _ERRORS[fault.error](f"injected: {fault.step}")
                 slot.ordered.append(
-                    Ordered(fault.step, is_carried_out=fault.is_carried_out, error=error)
+                    Ordered(
+                        fault.step,
+                        is_carried_out=fault.is_carried_out,
+                        error=error,
+                        is_of_handover=fault.is_of_handover,
+                    )
                 )
             case "repeated_end":
-                self.cluster.faults.add(CallFault(fault.step, is_repeated=True))
+                raised = _ERRORS[fault.error](f"injected: {fault.step}") if fault.error else None
+                self.cluster.faults.add(CallFault(fault.step, raised, is_repeated=True))
             case "slow":
                 slot.clock.slow_ms = fault.amount
             case "clock_jump":

@@ -32,11 +32,22 @@ _REPLACING = frozenset({"abort", "close_producer", "new_producer", "init_transac
 class Ordered:
     """Something ordered for the next step of a name."""
 
-    def __init__(self, step: str, *, is_carried_out: bool, error: LogstateError | None) -> None:
+    def __init__(
+        self,
+        step: str,
+        *,
+        is_carried_out: bool,
+        error: LogstateError | None,
+        frozen_ms: int = 0,
+        is_of_handover: bool = False,
+    ) -> None:
         self.step = step
         self.is_carried_out = is_carried_out
-        #: None: the process dies there
+        #: None: the process dies there, unless it is only frozen
         self.error = error
+        self.frozen_ms = frozen_ms
+        #: only while partitions are being revoked
+        self.is_of_handover = is_of_handover
 
 
 class Slot:
@@ -53,6 +64,7 @@ class Slot:
     ) -> None:
         self.number = number
         self.disk = Disk()
+        self._world = world
         self.clock = ProcessClock(world)
         self.worker: Worker | None = None
         self.pending: Step | None = None
@@ -76,6 +88,8 @@ class Slot:
         self.consumer: GroupConsumer | None = None
         self._observer = SilentObserver()
         self._is_open = False
+        self._is_handing_over = False
+        self.transactional_id = config.transactional_id
         self._process: FakeProcess | None = None
         self._steps: Any = None
         #: every task of the process
@@ -100,7 +114,9 @@ class Slot:
     @property
     def waits_to_crash(self) -> bool:
         """A crash is ordered for a step, or a write, that has not come yet."""
-        return self.disk.kills is not None or any(order.error is None for order in self.ordered)
+        return self.disk.kills is not None or any(
+            order.error is None and not order.frozen_ms for order in self.ordered
+        )
 
     # ------------------------------------------------------------------ life
 
@@ -131,6 +147,9 @@ class Slot:
         error: Exception | None = None
         result = None
         order = self._take_order(step.name)
+        if order is not None and order.frozen_ms:
+            self.frozen_until_ms = self._world.wall_clock_ms() + order.frozen_ms
+            return f"frozen before {step.name}"
         if order is not None and order.error is None and not order.is_carried_out:
             self.crash()
             return step.name
@@ -157,6 +176,10 @@ class Slot:
 
     def _watch(self, name: str, result: Any) -> None:
         self.is_idle = name == "poll" and result == _NOTHING
+        if name == "poll":
+            self._is_handing_over = result is not None and any(
+                rebalance.kind == "revoked" for rebalance in result.rebalances
+            )
         if name == "group_consumer":
             self.consumer = result
         elif name == "begin":
@@ -254,7 +277,7 @@ class Slot:
 
     def _take_order(self, name: str) -> Ordered | None:
         for i, order in enumerate(self.ordered):
-            if order.step == name:
+            if order.step == name and self._is_handing_over >= order.is_of_handover:
                 return self.ordered.pop(i)
         return None
 

@@ -33,19 +33,28 @@ LOST_REPLIES = {
     "committed": ("retriable",),
     "poll": ("fenced", "retriable"),
     "start": ("retriable",),
-    "end_offsets": ("broker",),
-    "init_transactions": ("broker",),
+    "init_transactions": ("broker", "retriable"),
 }
 #: faults besides crashes; those more often that end a transaction of a process that lives on
 FAULTS = (
     *("lost_reply",) * 3,
-    *("zombie", "expel", "repeated_end", "time_out") * 2,
+    *("zombie", "expel", "time_out") * 2,
+    *("repeated_end",) * 4,
     "rebalance",
     "restart",
     "slow",
     "clock_jump",
     "clean",
+    "exit",
 )
+#: calls at which a process is suspended for long
+FREEZE_STEPS = (
+    *("start_offsets", "end_offsets") * 3,
+    *("restore_poll", "start"),
+    *("produce", "flush", "send_offsets", "commit"),
+)
+#: calls that fail for good while there may be much that is not committed
+EXIT_STEPS = ("poll", "produce", "flush", "send_offsets", "end_offsets")
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class Fault:
     error: str = ""
     #: what a crash does to the disk: "", "tail", "everything"
     disk: str = ""
+    #: of a lost reply: only while partitions are being revoked
+    is_of_handover: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,9 @@ def draw(seed: int) -> Swarm:
 
 
 def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
-    chosen = {kind for kind in sorted(set(FAULTS)) if rng.random() < 0.6}
+    # Sometimes a bit of everything, sometimes much of one kind.
+    share = rng.choice((0.15, 0.6))
+    chosen = {kind for kind in sorted(set(FAULTS)) if rng.random() < share}
     allowed = [kind for kind in FAULTS if kind in chosen]
     crashes = rng.randint(4, 8)
     others = rng.randint(0, 8) if allowed else 0
@@ -148,16 +161,22 @@ def _fault(rng: random.Random, kind: str, wait: int, slot: int) -> Fault:
     disk = ""
     if kind.startswith("crash") and rng.random() < 0.25:
         disk = rng.choice(("tail", "tail", "everything"))
-    step, error = "", ""
+    step, error, is_of_handover = "", "", False
     if kind == "crash_at":
         step = rng.choice(CRASH_STEPS)
+    elif kind == "zombie" and rng.random() < 0.6:
+        step = rng.choice(FREEZE_STEPS)
     elif kind == "lost_reply":
         step = rng.choice(list(LOST_REPLIES))
         error = rng.choice(LOST_REPLIES[step])
+        is_of_handover = step in ("flush", "send_offsets", "commit") and rng.random() < 0.5
     elif kind == "repeated_end":
         step = rng.choice(("commit", "commit", "abort"))
-    amount = rng.choice((30, 150, 500, 1_500))
-    return Fault(wait, kind, slot, step, amount, rng.random() < 0.5, error, disk)
+        error = rng.choice(("", "retriable", "abortable"))
+    elif kind == "exit":
+        step, error = rng.choice(EXIT_STEPS), "broker"
+    amount = rng.choice((500, 1_500) if step else (30, 150, 500, 1_500))
+    return Fault(wait, kind, slot, step, amount, rng.random() < 0.5, error, disk, is_of_handover)
 
 
 def without(swarm: Swarm, dropped: Iterable[int]) -> Swarm:

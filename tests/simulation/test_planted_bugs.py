@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.planted.bug import BUGS, planted
-from tests.simulation.planted.table import seed_that_finds
+from tests.simulation.planted.table import search
 from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.swarm import draw
 from tests.simulation.test_simulation import simulation
@@ -27,7 +27,7 @@ QUICK = (
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_found(name: str) -> None:
-    assert seed_that_finds(BUGS[name], schedules_max=60) is not None
+    assert search(BUGS[name], schedules_max=60).seed is not None
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
@@ -46,9 +46,8 @@ def test_a_planted_bug_leaves_no_trace() -> None:
 
 def test_a_failing_schedule_is_made_small_and_can_be_replayed() -> None:
     with planted(BUGS["the_tasks_stream_time_is_forgotten"]):
-        found = seed_that_finds(BUGS["the_tasks_stream_time_is_forgotten"], schedules_max=60)
-        assert found is not None
-        seed, _ = found
+        seed = search(BUGS["the_tasks_stream_time_is_forgotten"], schedules_max=60).seed
+        assert seed is not None
         dropped, outcome = shrink(seed)
         assert outcome.failure is not None
         assert 0 < len(dropped) <= len(draw(seed).faults)
@@ -59,5 +58,5 @@ def test_a_failing_schedule_is_made_small_and_can_be_replayed() -> None:
 
 @pytest.mark.slow
 def test_every_planted_bug_is_found() -> None:
-    output = simulation("--mutants")
+    output = simulation("--mutants", "--jobs", "2")
     assert output.rstrip().endswith(f"{len(BUGS)} planted bugs, {len(BUGS)} found")

@@ -43,11 +43,11 @@ def client_call(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[
             else:
                 fault = cluster.faults.take(self.fault_prefix + method.__name__)
                 error = None if fault is None else fault.error
+                if fault is not None and fault.is_repeated:
+                    self.repeat_late(method.__name__)
                 if fault is not None and error is not None and not fault.is_carried_out:
                     raise error
                 result = method(self, *args, **kwargs)
-                if fault is not None and fault.is_repeated:
-                    self.repeat_late(method.__name__)
                 if error is not None:
                     raise error
             cluster.notify()

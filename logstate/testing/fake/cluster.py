@@ -44,7 +44,7 @@ class FakeCluster:
         delays_markers: transaction markers wait until ``deliver_marker`` is called.
         buffers_sends: produced records wait until they are flushed or ``arrive`` is called.
         fetch_records_max: at most so many records per poll, whatever is asked for.
-        splits_assignments: partitions that became free are given to a member in random portions.
+        splits_assignments: members give up and are given partitions in random portions.
         seed: of all random choices.
 
     >>> cluster = FakeCluster({"clicks": 1})

@@ -25,7 +25,8 @@ class Fault:
     error: Exception | None = None
     #: the cluster carried the call out, and only the answer was lost
     is_carried_out: bool = False
-    #: of ``commit`` and ``abort``: the client sent the request twice, and the second one is late
+    #: of ``commit`` and ``abort``: the client sent the request twice, and the second one is late;
+    #: with an error that was not carried out it is the only one that will arrive
     is_repeated: bool = False
 
 

@@ -63,7 +63,7 @@ class Group:
         self._is_incremental = is_incremental
         self._session_timeout_ms = session_timeout_ms
         self._partition_counts = partition_counts
-        #: which of the free partitions a member is given now; the rest follows later
+        #: which of these partitions a member is given, or gives up, now; the rest follows later
         self._chosen = chosen
         self._target: dict[str, set[TopicPartition]] = {}
         self._is_preparing = False
@@ -133,8 +133,8 @@ class Group:
         target = self._target[member.id]
         surplus = member.owned - target
         if surplus:
-            member.revoking = surplus
-            return [Rebalance("revoked", sorted(surplus))]
+            member.revoking = self._chosen(surplus)
+            return [Rebalance("revoked", sorted(member.revoking))]
         member.epoch = self.epoch
         taken = {tp for m in self.members.values() for tp in m.owned}
         free = self._chosen(target - taken)

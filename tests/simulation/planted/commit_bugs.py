@@ -145,13 +145,18 @@ def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
 
 @bug
 def outputs_survive_an_abort(patch: Patch) -> None:
-    """What an aborted attempt had collected is sent with the next one."""
+    """What could not be sent is sent with the next attempt, which makes it again."""
+    send_outputs = Committer.send_outputs
 
-    def wrong(self: Task) -> None:
-        self.wants_commit = self.has_uncommitted_input = False
-        self.state.discard()
+    def wrong(self: Committer, records: Sequence[Any]) -> Steps[None]:
+        kept = self.__dict__.pop("kept", [])
+        try:
+            yield from send_outputs(self, [*kept, *records])
+        except LogstateError:
+            self.__dict__["kept"] = [*kept, *records]
+            raise
 
-    patch(Task, "discard", wrong)
+    patch(Committer, "send_outputs", wrong)
 
 
 @bug
