@@ -262,7 +262,7 @@ class Schedule:
         return True
 
     def _late_end_arrives(self) -> None:
-        """Maybe now; preferably while there is a transaction it could end, whose process may die."""
+        """Maybe now; preferably while it can end a transaction, whose process may then die."""
         rng, transactions = self._random, self.cluster.transactions
         if not transactions.late:
             return
