@@ -158,6 +158,7 @@ def test_after_a_kill_the_first_commit_comes_soon_and_only_the_tail_is_replayed(
     bench.start(tmp_path / "first.log", CHECKPOINT)
     for first in range(0, ROWS, 10_000):
         bench.send(list(range(first, min(ROWS, first + 10_000))))
+        bench.producer.flush()
     bench.wait_for_outputs(dict.fromkeys(bench.seen, 0), ROWS, 60 + STATE_MIB)
     bench.start_load()
     time.sleep(3 * CHECKPOINT.total_seconds())  # steady: several applies under load

@@ -1,0 +1,111 @@
+"""SIGTERM and SIGINT under load: the end comes soon, and everything processed is committed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.state import StoredMeta
+from logstate.kafka.cluster import KafkaCluster
+from logstate.records import ProducedRecord, TopicPartition
+from logstate.seams import NewTopic
+from tests.chaos.surroundings import open_transactions
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTITIONS = 2
+PER_SECOND = 2_000
+#: the promise
+END_LIMIT_S = 10.0
+
+
+class Load:
+    """Clicks at a steady rate, and an instance of the counting application that reads them."""
+
+    def __init__(self, bootstrap: str, prefix: str, path: Path) -> None:
+        self.prefix, self.path = prefix, path
+        self.cluster = KafkaCluster(bootstrap)
+        self.admin = self.cluster.admin()
+        topics = [f"{prefix}-{topic}" for topic in ("clicks", "per-user", "per-page")]
+        self.admin.create_topics([NewTopic(name, PARTITIONS, 1, {}) for name in topics])
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+        command = [sys.executable, "-m", "tests.broker.counting_app"]
+        self.process = subprocess.Popen([*command, bootstrap, prefix, str(path)], cwd=ROOT)
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(f"{self.prefix}-{topic}", p) for p in range(PARTITIONS)]
+
+    def committed_outputs(self, at_least: int) -> int:
+        """Read the counts per user, committed ones only, up to what is there now."""
+        reader, found = self.cluster.log_consumer(), 0
+        reader.assign(dict.fromkeys(self.partitions("per-user"), 0))
+        deadline = time.monotonic() + 60
+        while found < at_least or any(
+            (reader.position(tp) or 0) < end
+            for tp, end in self.admin.end_offsets(self.partitions("per-user")).items()
+            if self.process.poll() is not None
+        ):
+            assert time.monotonic() < deadline, f"{found} of {at_least} outputs"
+            found += sum(map(len, reader.poll(10_000, 0.1).records.values()))
+        reader.close()
+        return found
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        self.process.kill()
+        self.process.wait(10)
+        self.admin.close()
+
+    def _feed(self) -> None:
+        producer, rng = self.cluster.plain_producer(), random.Random(5)
+        while not self._stopping.wait(0.05):
+            users = [f"user-{rng.randrange(500)}".encode() for _ in range(PER_SECOND // 20)]
+            topic = f"{self.prefix}-clicks"
+            producer.produce([ProducedRecord(topic, None, user, b"page", 1) for user in users])
+        producer.close()
+
+
+@pytest.fixture
+def load(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Load]:
+    made = Load(bootstrap, unique("end"), tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_soon_with_everything_committed(
+    load: Load, bootstrap: str, number: signal.Signals
+) -> None:
+    load.committed_outputs(at_least=PER_SECOND)
+
+    started = time.monotonic()
+    load.process.send_signal(number)
+    assert load.process.wait(3 * END_LIMIT_S) == 0
+    took_s = time.monotonic() - started
+
+    print(f"\n{number.name}: ended after {took_s:.2f} s")
+    assert took_s < END_LIMIT_S
+    committed = load.admin.committed_so_far(load.prefix, load.partitions("clicks"))
+    offsets = [found.offset or 0 for found in committed.values()]
+    # Every click is one output: what was processed was sent, and what was sent is committed.
+    assert load.committed_outputs(at_least=1) == sum(offsets)
+    assert [name for name in open_transactions(bootstrap) if load.prefix in name] == []
+    # The local rows know all of it: what follows the last record is the commit's marker.
+    changelogs = load.partitions("per-user-changelog")
+    for changelog, end in load.admin.end_offsets(changelogs).items():
+        backend = RocksBackend(load.path / load.prefix / f"0_{changelog.partition}")
+        meta = msgspec.msgpack.decode(backend.get(b"\x00meta") or b"", type=StoredMeta)
+        backend.close()
+        assert meta.positions["per-user"] >= end - 1
