@@ -66,6 +66,16 @@ class OrderedMap(dict[bytes, V], Generic[V]):
             ]
         )
 
+    def keys_within(self, lower: bytes, upper: bytes) -> list[bytes]:
+        """Keys in ``[lower, upper)``, in no order: without an index none is made for it.
+
+        Expiry asks for them, and takes a large part of the rows each time: looking at all of them
+        costs less than keeping the order of each.
+        """
+        if self._index is None:
+            return [key for key in self if lower <= key < upper]
+        return list(self.keys_between(lower, upper))
+
     def _refreshed_index(self) -> SortedList:
         if self._index is None:
             self._index = SortedList(self)

@@ -85,6 +85,8 @@ class Rows:
         self._current = Layer()
         self._frozen: list[Layer] = []
         self._unapplied: list[Layer] = []
+        #: how often the backend took layers over
+        self.applied_total = 0
         #: when set, the previous overlay and layer values of each write, for a rollback
         self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
@@ -104,6 +106,10 @@ class Rows:
             if value is _ABSENT:
                 value = self._cache[key] = self._backend.get(self.prefix + key)
         return value
+
+    def get_unapplied(self, key: bytes) -> bytes | None:
+        """The row as the task sees it, for a key that the backend is known not to have."""
+        return self._overlay.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write a row; None deletes it."""
@@ -138,7 +144,7 @@ class Rows:
         """
         for mirror in self._mirrors:
             mirror.expire()
-        for key in self._overlay.keys_between(lower, upper):
+        for key in self._overlay.keys_within(lower, upper):
             if self._journal is not None:
                 in_layer = self._current.rows.get(key, _ABSENT)
                 self._journal.append((key, self._overlay[key], in_layer))
@@ -203,6 +209,7 @@ class Rows:
 
     def applied(self) -> None:
         """The backend took the unapplied layers over."""
+        self.applied_total += 1
         for layer in self._unapplied:
             if layer.ranges:
                 self._cache.clear()  # cheap and rare: expired rows must not linger
@@ -226,5 +233,5 @@ class Rows:
             for key, value in layer.rows.items():
                 self._overlay.put(key, value)
             for lower, upper in layer.ranges:
-                for key in self._overlay.keys_between(lower, upper):
+                for key in self._overlay.keys_within(lower, upper):
                     self._overlay.remove(key)

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from logstate.changelog.decoded_rows import NEVER_LATE, DecodedRows, can_keep, late_values
+from logstate.changelog.newest_start import NewestStart
 from logstate.changelog.row_codec import row_codec, serde_topic
 from logstate.changelog.row_groups import PlacedRow, RowGroups
 from logstate.changelog.row_writer import restored_row, row_encoder
 from logstate.changelog.rows import Rows
-from logstate.changelog.segments import SegmentClock, pack_segment
+from logstate.changelog.segments import SegmentClock, pack_segment, segment_of
 from logstate.changelog.time_first_rows import TimeFirstRows
 from logstate.changelog.window_keys import (
     MAX_TIME_MS,
@@ -33,7 +34,7 @@ from logstate.changelog.window_keys import (
 from logstate.changelog.window_reads import WindowReads
 from logstate.changelog.writes import ChangelogWrites, LoggedWrite
 from logstate.processing import TaskContext
-from logstate.stores import StoreSpec
+from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,6 +51,8 @@ class WindowStore(WindowReads[K, V]):
     """
 
     put: Callable[[K, V | None, int], None]
+    #: ``fetch`` for operators, whose rows may be plain tuples; ``put`` takes those too
+    fetch_row: Callable[[K, int], StoredRow | None]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -71,8 +74,11 @@ class WindowStore(WindowReads[K, V]):
         self._counts_none = spec.in_memory or not spec.retain_duplicates
         self._kept: DecodedRows | None = None
         self._groups = RowGroups(self._load_group, self._oldest_start)
+        self._newest = NewestStart(cell, self._newest_in_backend())
+        self.fetch_row = self.fetch  # type: ignore[assignment]  # of timestamped stores only
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
         self._rows.mirror(self._groups)
+        self._rows.mirror(self._newest)
 
     def fetch_range(
         self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -112,11 +118,19 @@ class WindowStore(WindowReads[K, V]):
                 continue
             row = None if value is None else restored_row(self._spec, value, timestamp, headers)
             rows.put(pack_segment(part) + key, row)
+        self._newest.note(latest)
         if self._sequence is not None:
             self._sequence.time = sequence_of(records[-1].key)
         self._groups.forget()
         if self._kept is not None:
             self._kept.forget_known()
+
+    def _newest_in_backend(self) -> int:
+        """No row of the backend starts later; looked up once, when the store is opened."""
+        last = next(self._stored.scan(reverse=True), None)
+        if last is None:
+            return -1
+        return (segment_of(last[0]) + 1) * self.segments.part_ms - 1
 
     def _oldest_start(self) -> int:
         return self.segments.cell.time + self._to_oldest
@@ -163,7 +177,8 @@ class WindowStore(WindowReads[K, V]):
             return put_direct
         decoded = self._kept = DecodedRows(write)
         self._rows.mirror(decoded)
-        self.fetch = self._bound_decoded_fetch(self.fetch, decoded)
+        self.fetch_row = self._bound_decoded_fetch(decoded)
+        self.fetch = _named(self.fetch_row)
         pending, known, row_keys = decoded.pending, decoded.known, decoded.row_keys
         late = NEVER_LATE
         if not self._writes.logs_every_write:
@@ -201,26 +216,47 @@ class WindowStore(WindowReads[K, V]):
 
         return put
 
-    def _bound_decoded_fetch(
-        self, fetch: Callable[[K, int], V | None], decoded: DecodedRows
-    ) -> Callable[[K, int], V | None]:
+    def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
         cell, to_oldest = self.segments.cell, self._to_oldest
         pending_get, known_get, known = decoded.pending.get, decoded.known.get, decoded.known
+        load = self._bound_load()
 
-        def fetch_decoded(key: K, start_ms: int) -> V | None:
+        def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
             if start_ms < cell.time + to_oldest:
                 return None
             window = (key, start_ms)
-            row: V | None = pending_get(window)
+            row: StoredRow | None = pending_get(window)
             if row is None:
                 row = known_get(window)
                 if row is None:
-                    row = fetch(key, start_ms)
+                    row = load(key, start_ms)
                     if row is not None:
                         known[window] = row
             return row
 
         return fetch_decoded
+
+    def _bound_load(self) -> Callable[[K, int], StoredRow | None]:
+        """Read a row that is not held as an object.
+
+        Most windows are asked for first when they are new. The backend is not asked for a window
+        that starts later than everything it has been given.
+        """
+        part_ms, rows, newest = self.segments.part_ms, self._rows, self._newest
+        if not isinstance(rows, Rows):
+            return self.fetch  # type: ignore[return-value]  # of timestamped stores only
+        encode_key, decode_row = self.codec.encode_key, self.codec.decode_row
+        get_row, get_unapplied = rows.get, rows.get_unapplied
+
+        def load(key: K, start_ms: int) -> StoredRow | None:
+            row_key = pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
+            if start_ms > newest.in_backend(rows.applied_total):
+                row = get_unapplied(row_key)
+            else:
+                row = get_row(row_key)
+            return None if row is None else decode_row(row)
+
+        return load
 
     def _put_duplicate(self, key: K, value: V | None, start_ms: int) -> None:
         sequence = self._sequence
@@ -250,3 +286,14 @@ class WindowStore(WindowReads[K, V]):
         if not is_live:
             self._context.drop("expired")
         return is_live and start_ms // segments.part_ms >= segments.first_part()
+
+
+def _named(fetch_row: Callable[[Any, int], StoredRow | None]) -> Callable[[Any, int], Any]:
+    """What users of the store read with: rows whose parts have names."""
+    new = tuple.__new__
+
+    def fetch(key: Any, start_ms: int) -> ValueAndTimestamp[Any] | None:
+        row = fetch_row(key, start_ms)
+        return None if row is None else new(ValueAndTimestamp, row)
+
+    return fetch

@@ -18,6 +18,13 @@ def count_one(_key: Any, _value: Any, aggregate: int) -> int:
     return aggregate + 1
 
 
+def _count_one_more(aggregate: int, _value: Any) -> int:
+    return aggregate + 1
+
+
+count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.callbacks
+
+
 def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
     """A reducer as an aggregator that starts with nothing."""
 
