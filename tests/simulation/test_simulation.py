@@ -55,6 +55,13 @@ def test_a_thousand_schedules_keep_every_promise() -> None:
         assert counted[kind] >= 20, kind
 
 
+@pytest.mark.slow
+def test_so_do_four_thousand_more() -> None:
+    output = simulation("--seeds", "1000..5000", "--jobs", "2")
+    assert output.rstrip().endswith(" 0 wrong")
+    assert counters(output)["crashes"] >= 20_000
+
+
 def test_a_range_run_again_has_the_same_trace() -> None:
     traces = [
         re.findall(r"^trace (\w+),", simulation("--seeds", "0..20", hash_seed=seed), re.MULTILINE)
