@@ -22,7 +22,7 @@ from typing import Generic, NamedTuple, TypeVar
 from logstate.changelog.row_codec import row_codec, serde_topic
 from logstate.changelog.rows import Rows
 from logstate.changelog.suppress_values import BufferedUpdate, decode_update, encode_update
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.records import Headers
 from logstate.stores import StoreSpec
@@ -134,7 +134,7 @@ class JoinBuffer(Generic[K, V]):
         """Take a record out."""
         self._write(waiting.row_key, None)
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns clock and sequence number."""
         for key, value, _, _ in records:
             self._rows.put(key, value)

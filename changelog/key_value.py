@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from logstate.changelog.backend import end_of_prefix
 from logstate.changelog.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.stores import StoreSpec
 
@@ -118,11 +118,9 @@ class KeyValueStore(KeyValueReads[K, V]):
         self.put(key, None)
         return found
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
-        put = self._rows.put
-        for key, value, _, _ in records:
-            put(key, value)
+        self._rows.put_rows({key: value for key, value, _, _ in records})
 
     def _bound_put(
         self, rows: Rows, writes: ChangelogWrites, context: TaskContext

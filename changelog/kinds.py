@@ -16,7 +16,7 @@ from logstate.changelog.suppress_buffer import SuppressBuffer
 from logstate.changelog.timestamped_key_value import TimestampedKeyValueStore
 from logstate.changelog.versioned import VersionedKeyValueStore
 from logstate.changelog.window import WindowStore
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields
 from logstate.errors import TopologyError
 from logstate.processing import TaskContext
 from logstate.stores import StoreSpec
@@ -27,7 +27,7 @@ class Store(Protocol):
 
     name: str
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing; learns the store's clock."""
 
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.stores import StoreSpec
 
@@ -77,7 +77,7 @@ class LruStore(KeyValueStore[K, V]):
         if isinstance(rows, Rows):  # queries read committed rows, which is no use of an entry
             self.get = self._use
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         for key, value, _, _ in records:
             self._put_row(key, value, _logs_nothing)

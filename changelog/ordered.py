@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from sortedcontainers import SortedList
@@ -38,6 +38,12 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         if self._index is not None and key not in self:
             self._unindexed.append(key)
         self[key] = value
+
+    def put_all(self, rows: Mapping[bytes, V]) -> None:
+        """Insert or replace many."""
+        if self._index is not None:
+            self._unindexed += [key for key in rows if key not in self]
+        self.update(rows)
 
     def remove(self, key: bytes) -> None:
         """Delete if present."""

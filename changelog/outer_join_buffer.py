@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from logstate.changelog.row_codec import row_codec, serde_topic
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.errors import StoreCorruptedError
 from logstate.processing import TaskContext
 from logstate.side_serde import SidedValue
@@ -75,7 +75,7 @@ class OuterJoinBuffer(Generic[K]):
         """Remove without looking."""
         self._write(self._row_key(timestamp, is_left, key), None)
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         put = self._rows.put
         for key, value, _, _ in records:

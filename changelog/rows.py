@@ -18,7 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -119,6 +119,12 @@ class Rows:
             )
         self._current.rows[key] = value
         self._overlay.put(key, value)
+
+    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Write many rows at once, outside of any record: a restore's."""
+        assert self._journal is None, "put_rows() cannot be undone with a record"
+        self._current.rows.update(rows)
+        self._overlay.put_all(rows)
 
     def scan(
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False

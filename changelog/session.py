@@ -16,7 +16,7 @@ from logstate.changelog.rows import Rows
 from logstate.changelog.segments import pack_segment
 from logstate.changelog.session_keys import TAIL_BYTES, pack_tail, times_of
 from logstate.changelog.session_reads import MAX_TIME_MS, SessionReads
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec
@@ -89,12 +89,12 @@ class SessionStore(SessionReads[K, V]):
             segments.advance(end_ms, self._rows)
         self._delete(session, end_ms // segments.part_ms >= segments.first_part())
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
         rows, segments = self._rows, self.segments
         # A tombstone is a removal, which does not move the clock in memory.
         latest = max(
-            (times_of(r.key)[0] for r in records if r.value is not None or not self._is_in_memory),
+            (times_of(r[0])[0] for r in records if r[1] is not None or not self._is_in_memory),
             default=-1,
         )
         if latest > segments.cell.time:

@@ -34,7 +34,7 @@ from logstate.changelog.segments import SegmentClock
 from logstate.changelog.session import SessionStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.changelog.window import WindowStore
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
 from logstate.stores import StoreSpec
 
@@ -207,7 +207,7 @@ class TaskState:
             self._note_segments(name, layer)
             rows.committed(layer)
 
-    def restore(self, store: str, records: Sequence[LoggedWrite], position: int) -> None:
+    def restore(self, store: str, records: Sequence[LoggedFields], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""
         rows = self._rows[store]
         if records:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from logstate.changelog.backend import end_of_prefix
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.errors import StoreError
 from logstate.processing import TaskContext
 from logstate.stores import StoreSpec
@@ -63,7 +63,7 @@ class SubscriptionStore(Generic[F, P]):
         """Remove the left row's subscription; logged even where there is none."""
         self._write(foreign_key, subscription, None)
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         put = self._rows.put
         for key, value, _, _ in records:

@@ -28,7 +28,7 @@ from logstate.changelog.suppress_values import (
     decode_update,
     encode_update,
 )
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.errors import RestoreError
 from logstate.processing import TaskContext
 from logstate.records import Headers
@@ -170,7 +170,7 @@ class SuppressBuffer(Generic[K, V]):
         self._size_bytes -= update.size_bytes(raw)
         self._write(raw, None)
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over; raises RestoreError for a format other than version 3."""
         for key, value, _, headers in records:
             if value is not None and (not headers or tuple(headers[-1]) != _FORMAT):

@@ -21,7 +21,7 @@ from logstate.changelog.encoded_rows import EncodedRows, WriteEncoded
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.row_codec import timestamped_row, timestamped_row_with_headers
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -48,16 +48,24 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         if self._kept is None:
             self.get_row = self.get
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""
-        put = self._rows.put
-        for key, value, timestamp, headers in records:
-            if value is None:
-                put(key, None)
-            elif self._with_headers:
-                put(key, timestamped_row_with_headers(value, timestamp or 0, headers))
-            else:
-                put(key, timestamped_row(value, timestamp or 0))
+        if self._with_headers:
+            self._rows.put_rows(
+                {
+                    key: None
+                    if value is None
+                    else timestamped_row_with_headers(value, timestamp or 0, headers)
+                    for key, value, timestamp, headers in records
+                }
+            )
+        else:
+            self._rows.put_rows(
+                {
+                    key: None if value is None else timestamped_row(value, timestamp or 0)
+                    for key, value, timestamp, _ in records
+                }
+            )
         if self._kept is not None:
             self._kept.forget_known()
 

@@ -26,7 +26,7 @@ from logstate.changelog.versioned_reads import (
     pack_latest,
     valid_from_of,
 )
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext, TimeCell
 from logstate.stores import StoreSpec, VersionedRecord
 
@@ -78,7 +78,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self._put(self.codec.encode_key(key), None, timestamp)
         return found
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing; learns the clock."""
         restored = self._restored
         for key, value, timestamp, _ in records:

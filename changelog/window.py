@@ -32,7 +32,7 @@ from logstate.changelog.window_keys import (
     unpack_tail,
 )
 from logstate.changelog.window_reads import WindowReads
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.processing import TaskContext
 from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -100,13 +100,13 @@ class WindowStore(WindowReads[K, V]):
         decode_row = self.codec.decode_row
         return iter([(start_ms, decode_row(row)) for start_ms, _, row in found])
 
-    def restore(self, records: Sequence[LoggedWrite]) -> None:
+    def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns clock and sequence number."""
         if not records:
             return
         rows, segments = self._rows, self.segments
         latest = max(
-            (start_of(r.key) for r in records if r.value is not None or self._counts_none),
+            (start_of(r[0]) for r in records if r[1] is not None or self._counts_none),
             default=-1,
         )
         if latest > segments.cell.time:
@@ -120,7 +120,7 @@ class WindowStore(WindowReads[K, V]):
             rows.put(pack_segment(part) + key, row)
         self._newest.note(latest)
         if self._sequence is not None:
-            self._sequence.time = sequence_of(records[-1].key)
+            self._sequence.time = sequence_of(records[-1][0])
         self._groups.forget()
         if self._kept is not None:
             self._kept.forget_known()

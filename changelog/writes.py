@@ -8,9 +8,12 @@ give every write its own identity.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from logstate.records import Headers
+
+#: A changelog record as a plain tuple, in the order of :class:`LoggedWrite`: what restores read.
+LoggedFields: TypeAlias = "tuple[bytes, bytes | None, int | None, Headers]"
 
 
 class LoggedWrite(NamedTuple):

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from logstate.changelog.writes import LoggedWrite
+from logstate.changelog.writes import LoggedFields, LoggedWrite
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import FetchedRecord, TopicPartition
 from logstate.seams import Cluster, LogConsumer, Step, Steps
@@ -121,7 +121,10 @@ class Restorer:
         assert last is not None
         if last < self._position(owned, target):
             return  # fetched before the consumer was re-assigned
-        writes = [_write(r) for r in records]
+        # Event time 0 travels as "no timestamp", which is -1, on internal topics.
+        writes: Sequence[LoggedFields] = [
+            (r.key(), r.value(), max(r.timestamp()[1], 0), r.headers()) for r in records
+        ]
         spec = state.specs[target.store]
         if spec.source_topic is not None:
             writes = readable(spec, writes)
@@ -161,13 +164,7 @@ def _positions(
     return {partition: consumer.position(partition) for partition in partitions}
 
 
-def _write(record: FetchedRecord) -> LoggedWrite:
-    timestamp = record.timestamp()[1]
-    # Event time 0 travels as "no timestamp" on internal topics.
-    return LoggedWrite(record.key(), record.value(), max(timestamp, 0), record.headers())
-
-
-def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite]:
+def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrite]:
     """What processing would have stored of a source topic that serves as changelog (KAFKA-8037).
 
     Records without a key, or that do not decode, were skipped then and must not come back now. A
@@ -193,4 +190,4 @@ def readable(spec: StoreSpec, writes: Sequence[LoggedWrite]) -> list[LoggedWrite
         timestamp = extractor(key, value, write.timestamp or 0, -1)
         return write._replace(timestamp=timestamp) if timestamp >= 0 else None
 
-    return [kept for kept in map(read, writes) if kept is not None]
+    return [kept for kept in map(read, map(LoggedWrite._make, writes)) if kept is not None]
