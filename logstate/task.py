@@ -56,15 +56,8 @@ class Task:
 
     #: set for every record: in slots that takes a twentieth of what it takes in an instance's dict
     __slots__ = (
-        "__dict__",
-        "fetched",
-        "headers",
-        "offset",
-        "partition",
-        "stream_time",
-        "timestamp",
-        "topic",
-    )
+        "__dict__", "fetched", "headers", "offset", "partition", "stream_time", "timestamp", "topic"
+    )  # fmt: skip
 
     def __init__(
         self,
