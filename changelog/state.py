@@ -34,7 +34,7 @@ from logstate.changelog.segments import SegmentClock
 from logstate.changelog.session import SessionStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.changelog.window import WindowStore
-from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields
 from logstate.processing import TaskContext, TimeCell
 from logstate.stores import StoreSpec
 
@@ -62,7 +62,7 @@ class StoredMeta(msgspec.Struct):
 class Generation:
     """What one commit covers, taken out of all stores at the same instant."""
 
-    writes: Mapping[str, list[LoggedWrite]]
+    writes: Mapping[str, list[LoggedFields]]
     layers: Mapping[str, Layer]
     clocks: Mapping[str, int]
 

@@ -21,7 +21,7 @@ from logstate.changelog.encoded_rows import EncodedRows, WriteEncoded
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.row_codec import timestamped_row, timestamped_row_with_headers
 from logstate.changelog.rows import Rows
-from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields
 from logstate.processing import TaskContext
 from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -97,33 +97,31 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     ) -> Callable[[bytes, ValueAndTimestamp[V]], None]:
         """Encode a row, store and log it."""
         encode_value, put_row, log = self.codec.encode_value, rows.put, writes.add
-        new = tuple.__new__
 
         def write(row_key: bytes, row: ValueAndTimestamp[V]) -> None:
             data = encode_value(row[0])
             timestamp = row[1]
             put_row(row_key, timestamped_row(data, timestamp))
-            log(row_key, new(LoggedWrite, (row_key, data, timestamp, None)))
+            log(row_key, (row_key, data, timestamp, None))
 
         def write_with_headers(row_key: bytes, row: ValueAndTimestamp[V]) -> None:
             data = encode_value(row[0])
             timestamp, headers = row[1], row[2]
             put_row(row_key, timestamped_row_with_headers(data, timestamp, headers))
-            log(row_key, new(LoggedWrite, (row_key, data, timestamp, headers)))
+            log(row_key, (row_key, data, timestamp, headers))
 
         return write_with_headers if self._with_headers else write
 
     def _bound_write_encoded(self, rows: Rows, writes: ChangelogWrites) -> WriteEncoded:
         """Store and log a row whose value is encoded, and that has no headers."""
         put_row, log, with_headers = rows.put, writes.add, self._with_headers
-        new = tuple.__new__
 
         def write(row_key: bytes, data: bytes, timestamp: int) -> None:
             if with_headers:
                 put_row(row_key, timestamped_row_with_headers(data, timestamp, None))
             else:
                 put_row(row_key, timestamped_row(data, timestamp))
-            log(row_key, new(LoggedWrite, (row_key, data, timestamp, None)))
+            log(row_key, (row_key, data, timestamp, None))
 
         return write
 
@@ -142,7 +140,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             if row is None or row[0] is None:
                 put_row(row_key, None)
                 headers = context.headers if with_headers else None
-                log(row_key, LoggedWrite(row_key, None, context.timestamp, headers))
+                log(row_key, (row_key, None, context.timestamp, headers))
             else:
                 write(row_key, row)
 

@@ -32,7 +32,7 @@ from logstate.changelog.window_keys import (
     unpack_tail,
 )
 from logstate.changelog.window_reads import WindowReads
-from logstate.changelog.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.writes import ChangelogWrites, LoggedFields
 from logstate.processing import TaskContext
 from logstate.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
@@ -145,13 +145,11 @@ class WindowStore(WindowReads[K, V]):
         if self._groups.groups:
             self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
         log_key = row_key[SEGMENT_BYTES:]
-        # Without the named tuple's own constructor, which is a Python function.
-        logged = tuple.__new__(LoggedWrite, (log_key, data, timestamp, headers))
-        self._writes.add(log_key, logged)
+        self._writes.add(log_key, (log_key, data, timestamp, headers))
 
     def _log_only(self, log_key: bytes, value: V | None) -> None:
         _, data, timestamp, headers = self._encode(value)
-        self._writes.add(log_key, LoggedWrite(log_key, data, timestamp, headers))
+        self._writes.add(log_key, (log_key, data, timestamp, headers))
 
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""

@@ -31,9 +31,9 @@ class ChangelogWrites:
     def __init__(self, *, is_logged: bool, logs_every_write: bool) -> None:
         self.is_logged = is_logged
         self.logs_every_write = logs_every_write
-        self._last: dict[bytes, LoggedWrite] = {}
-        self._every: list[LoggedWrite] = []
-        self._journal: list[tuple[bytes, LoggedWrite | None]] | None = None
+        self._last: dict[bytes, LoggedFields] = {}
+        self._every: list[LoggedFields] = []
+        self._journal: list[tuple[bytes, LoggedFields | None]] | None = None
         self._journal_length = 0
         #: order of the identities before the journal's first write that changed it
         self._journal_order: list[bytes] | None = None
@@ -41,7 +41,7 @@ class ChangelogWrites:
     def add(
         self,
         identity: bytes,
-        write: LoggedWrite,
+        write: LoggedFields,
         *,
         moves_to_end: bool = False,
         once_per_commit: bool = False,
@@ -65,7 +65,7 @@ class ChangelogWrites:
             del self._last[identity]
         self._last[identity] = write
 
-    def take(self) -> list[LoggedWrite]:
+    def take(self) -> list[LoggedFields]:
         """The generation's writes, in order; starts the next generation."""
         writes = self._every + list(self._last.values())
         self._last = {}

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import LoggedWrite
+from logstate.changelog.writes import LoggedFields
 from logstate.clock import ManualClock
 from logstate.error_handlers import ErrorHandlers
 from logstate.records import Headers, ProducedFields, ProducedRecord, TaskId, TopicPartition
@@ -296,7 +296,7 @@ class TopologyTestDriver:
             self.task.state.apply()
         self._recovery = RecoveryPoint.of(self.task, self._log, commit)
 
-    def _logged(self, store: str, writes: list[LoggedWrite]) -> int:
+    def _logged(self, store: str, writes: list[LoggedFields]) -> int:
         """Append a store's writes to its changelog; returns the changelog's end."""
         source_topic = self.topology.stores[store].source_topic
         if source_topic is not None:

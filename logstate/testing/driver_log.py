@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logstate.changelog.writes import LoggedWrite
+from logstate.changelog.writes import LoggedFields
 from logstate.records import ProducedRecord
 
 
@@ -70,12 +70,12 @@ class DriverLog:
             self.outputs.append(record)
             self.by_topic[record.topic].append(record)
 
-    def log(self, topic: str, writes: list[LoggedWrite]) -> int:
+    def log(self, topic: str, writes: list[LoggedFields]) -> int:
         """Append to a changelog; returns its end."""
         log = self.changelogs[topic]
-        for write in writes:
-            timestamp = -1 if write.timestamp is None else write.timestamp
-            log.append(ProducedRecord(topic, 0, write.key, write.value, timestamp, write.headers))
+        for key, value, timestamp, headers in writes:
+            when = -1 if timestamp is None else timestamp
+            log.append(ProducedRecord(topic, 0, key, value, when, headers))
         return len(log)
 
     def mark(self) -> LogMark:

@@ -82,7 +82,7 @@ class StoreBench:
     def commit(self, *, applies: bool = True) -> list[LoggedWrite]:
         """One commit; returns what it logged."""
         generation = self.state.freeze()
-        written = list(generation.writes[self.spec.name])
+        written = list(map(LoggedWrite._make, generation.writes[self.spec.name]))
         self.log += written
         self.state.committed(generation, {self.spec.name: len(self.log)})
         if applies:

@@ -62,7 +62,7 @@ def test_a_row_without_a_time_is_stamped_by_the_client(rig: CommitRig) -> None:
     def without_time() -> Any:
         generation = freeze()
         writes = {
-            name: [write._replace(timestamp=None) for write in found]
+            name: [(key, value, None, headers) for key, value, _, headers in found]
             for name, found in generation.writes.items()
         }
         return replace(generation, writes=writes)

@@ -72,7 +72,11 @@ class OneOperator:
         generation = self.state.freeze()
         self.state.committed(generation, {})
         self.committed_offset, self.committed_clocks = self.offset, generation.clocks
-        logged = {name: writes for name, writes in generation.writes.items() if writes}
+        logged: dict[str, Sequence[Any]] = {
+            name: [LoggedWrite._make(write) for write in writes]
+            for name, writes in generation.writes.items()
+            if writes
+        }
         for name, writes in logged.items():
             self.changelogs.setdefault(name, []).extend(writes)
         return logged

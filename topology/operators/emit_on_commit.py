@@ -72,9 +72,11 @@ class HeldUpdates:
         updates = sorted(self.held.values(), key=_order_of)
         self.held.clear()
         place = task.topic, task.partition, task.offset
-        for update in updates:
-            _, task.topic, task.partition, task.offset, *edge = update
-            forward(*edge)
+        for _, topic, partition, offset, key, new, old, timestamp, headers, is_latest in updates:
+            task.topic = topic
+            task.partition = partition
+            task.offset = offset
+            forward(key, new, old, timestamp, headers, is_latest)
         task.topic, task.partition, task.offset = place
         return True
 
