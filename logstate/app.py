@@ -76,8 +76,8 @@ class Application:
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
         static_membership: keep partitions over a restart within the session time-out (KIP-345).
         slot: tells instances apart that share one ``state_dir``.
-        error_handlers: what to do with records that do not decode or cannot be processed; by
-            default the application stops before them.
+        error_handlers: what to do with records that do not decode, cannot be processed, or whose
+            results cannot be produced; by default the application stops before them.
         restore_listener: told about the progress of restores, in the worker's thread.
 
     Raises:

@@ -13,7 +13,7 @@ from logstate.errors import ConfigError, RecordError, RegistryError, StoreError
 from logstate.queues import PartitionQueue
 from logstate.record_errors import failed, undecodable, without_timestamp
 from logstate.record_guard import RetryLater
-from logstate.records import FetchedRecord
+from logstate.records import FetchedRecord, TopicPartition
 from logstate.topology.plan import CompiledSource
 
 if TYPE_CHECKING:
@@ -82,10 +82,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             process(key, value, timestamp, headers)
             due = punctuations.next_stream_time
             if due is not None and due <= stream_time:
-                task.punctuate("stream_time")
-                task.topic, task.partition = partition
-                if task.blocked_until_ms > 0:
-                    limit = 0  # no record overtakes a schedule that is to be tried again
+                limit = _punctuated(task, partition, limit)
             consumed = offset + 1  # type: ignore[operator]
             # With the offset: an extractor must see the same time again when a head that was
             # decoded but not processed is read anew.
@@ -109,6 +106,15 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         if partition_time >= 0:
             task.partition_times[partition] = partition_time
     return count
+
+
+def _punctuated(task: Task, partition: TopicPartition, limit: int) -> int:
+    """Run what is due; returns how many records may follow: none overtakes a schedule that is to be
+    tried again.
+    """
+    task.punctuate("stream_time")
+    task.topic, task.partition = partition
+    return 0 if task.blocked_until_ms > 0 else limit
 
 
 def _pass_over(

@@ -91,8 +91,7 @@ class Task:
         self.dropped: Counter[str] = Counter()
         #: records processed so far, by topic
         self.processed: Counter[str] = Counter()
-        self.skipped_total = 0
-        self.dead_letters_total = 0
+        self.skipped_total = self.dead_letters_total = 0
         #: the record at hand as it was read, for error handlers
         self.fetched: FetchedRecord | None = None
         #: monotonic time before which nothing is processed: a record waits for its retry
@@ -118,7 +117,6 @@ class Task:
         self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
         self._sub_topologies = tuple(sub_topologies)
         self._sources: Mapping[str, CompiledSource] = {}
-        self._internal_topics = self._internal_sources(sub_topologies)
         if initialises:
             self.initialise()
 
@@ -131,12 +129,6 @@ class Task:
             sources.update(compile_sub_topology(sub_topology, self))
         guarded = self.guard.guarded
         self._sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
-
-    def _internal_sources(self, sub_topologies: Sequence[SubTopology]) -> frozenset[str]:
-        refs = [ref for sub_topology in sub_topologies for ref in sub_topology.source_topics]
-        return frozenset(
-            self.topic_name(ref.name, is_internal=True) for ref in refs if ref.is_internal
-        )
 
     # ------------------------------------------------------------------ TaskContext
 
@@ -298,7 +290,8 @@ class Task:
 
     def is_internal(self, topic: str) -> bool:
         """True for a repartition or foreign-key topic that this task reads."""
-        return topic in self._internal_topics
+        refs = [ref for sub in self._sub_topologies for ref in sub.source_topics if ref.is_internal]
+        return any(self.topic_name(ref.name, is_internal=True) == topic for ref in refs)
 
     def _next_queue(self) -> tuple[PartitionQueue | None, float]:
         """The queue to go on with, and the time at which another one takes over."""

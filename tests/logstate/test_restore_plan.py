@@ -67,7 +67,7 @@ def test_rows_below_the_start_of_the_log_are_given_up() -> None:
 
 def test_rows_that_missed_tombstones_that_may_be_gone_are_given_up() -> None:
     assert first(150, caught_up_at_ms=NOW - HALF_A_DAY) == 150
-    with pytest.raises(StoreCorruptedError, match="720 minutes ago, which keeps deletions for 1440"):
+    with pytest.raises(StoreCorruptedError, match="720 minutes ago, which keeps deletions for 14"):
         first(150, caught_up_at_ms=NOW - HALF_A_DAY - 1)
 
 
