@@ -29,11 +29,11 @@ class CommitTimer:
 
     def is_due(self) -> bool:
         """Whether to commit now."""
-        now = self._clock.monotonic_ms()
-        return self.has_reason() and (
-            now - self._last_ms >= self._config.commit_interval_ms
+        idle_ms = self._clock.monotonic_ms() - self._last_ms
+        return (
+            idle_ms >= self._config.commit_interval_ms
             or any(owned.running.wants_commit for owned in self._tasks.running())
-        )
+        ) and self.has_reason()
 
     def has_reason(self) -> bool:
         """Whether there is anything to commit."""
@@ -52,6 +52,8 @@ class CommitTimer:
         return min(_IDLE_POLL_S, max(0.0, until / 1000))
 
     def _has_uncommitted(self) -> bool:
-        return any(
-            o.running.has_uncommitted_input or o.running.outputs for o in self._tasks.running()
-        )
+        for owned in self._tasks.running():
+            task = owned.running
+            if task.has_uncommitted_input or task.outputs:
+                return True
+        return False

@@ -92,6 +92,8 @@ class Punctuations:
     def fire(self, kind: PunctuationKind, now: int) -> int:
         """Call every due schedule once, earliest first; returns how many ran."""
         schedules = self._by_kind[kind]
+        if not schedules:
+            return 0
         due = sorted(
             (s for s in schedules if s.next_time <= now and not s.is_cancelled),
             key=lambda s: s.next_time,

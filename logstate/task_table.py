@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
 
+#: asked for several times per turn; a member of an enumeration is not quickly looked up
+_RUNNING = Stage.RUNNING
+
 
 class TaskTable:
     """Who owns which partition, and since which assignment."""
@@ -30,12 +33,12 @@ class TaskTable:
 
     def running(self) -> list[OwnedTask]:
         """Tasks that process records."""
-        return self.in_stage(Stage.RUNNING)
+        return [owned for owned in self._tasks.values() if owned.stage is _RUNNING]
 
     def running_owner(self, partition: TopicPartition) -> OwnedTask | None:
         """The running task that reads a partition."""
         owned = self._owner_of.get(partition)
-        return owned if owned is not None and owned.stage is Stage.RUNNING else None
+        return owned if owned is not None and owned.stage is _RUNNING else None
 
     def add(self, owned: OwnedTask) -> None:
         """Take a task over, unless it is here already."""

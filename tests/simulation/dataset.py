@@ -24,7 +24,7 @@ class Input(NamedTuple):
 
 
 @cache
-def inputs(number: int, *, partitions: int = 2, orders: int = 24, prices: int = 8) -> list[Input]:
+def inputs(number: int, *, partitions: int = 2, orders: int = 18, prices: int = 6) -> list[Input]:
     """Orders and prices in the order of their making; event times are out of order, from 0 on.
 
     In sets with odd numbers no order has the time of a price.

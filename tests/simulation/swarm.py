@@ -147,7 +147,7 @@ def _faults(rng: random.Random, workers: int) -> tuple[Fault, ...]:
     share = rng.choice((0.15, 0.6))
     chosen = {kind for kind in sorted(set(FAULTS)) if rng.random() < share}
     allowed = [kind for kind in FAULTS if kind in chosen]
-    crashes = rng.randint(4, 8)
+    crashes = rng.randint(4, 7)
     others = rng.randint(0, 8) if allowed else 0
     kinds = rng.choices(("crash", "crash_at", "crash_at", "crash_in_write"), k=crashes)
     if allowed:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from tests.simulation.swarm import Swarm
 
 #: replaces an attribute of a class or module until the bug is taken out
 Patch = Callable[[Any, str, Any], None]
@@ -19,6 +21,8 @@ class Bug:
     #: what the code does wrong, in one line
     says: str
     plant: Callable[[Patch], None]
+    #: how well a schedule suits it; None where any will do
+    needs: Callable[[Swarm], int] | None = None
 
 
 BUGS: dict[str, Bug] = {}
@@ -30,6 +34,24 @@ def bug(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
     name = plant.__name__
     BUGS[name] = Bug(name, plant.__doc__.strip().splitlines()[0], plant)
     return plant
+
+
+def rare_bug(
+    needs: Callable[[Swarm], int],
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Register a bug that takes certain faults to show; ``needs`` says how many there are."""
+
+    def register(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        bug(plant)
+        BUGS[plant.__name__] = replace(BUGS[plant.__name__], needs=needs)
+        return plant
+
+    return register
+
+
+def faults(swarm: Swarm, kind: str, steps: Collection[str] = ()) -> int:
+    """Faults of a kind, at these steps if any are named."""
+    return sum(f.kind == kind and (not steps or f.step in steps) for f in swarm.faults)
 
 
 @contextmanager

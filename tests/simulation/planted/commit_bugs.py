@@ -14,7 +14,7 @@ from logstate.seams import Step, Steps
 from logstate.task import Task
 from logstate.transaction import Transactions
 from logstate.worker import Worker
-from tests.simulation.planted.bug import Patch, bug
+from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
 @bug
@@ -65,7 +65,9 @@ def one_task_commits_alone(patch: Patch) -> None:
     patch(Worker, "_commit", lambda self, tasks: commit(self, tasks[:1]))
 
 
-@bug
+@rare_bug(
+    lambda s: 2 * s.splits_assignments + (s.commit_interval_ms >= 30) + (s.faults[0].wait <= 3)
+)
 def new_tasks_commit_alone(patch: Patch) -> None:
     """The first commit of a new task takes the others' outputs along without their offsets."""
     commit = Worker._commit
@@ -120,7 +122,7 @@ def a_failed_commit_counts_as_committed(patch: Patch) -> None:
     patch(Transactions, "_end", wrong)
 
 
-@bug
+@rare_bug(lambda s: 2 * sum(f.kind == "repeated_end" and f.error == "" for f in s.faults))
 def a_slow_commit_keeps_its_producer(patch: Patch) -> None:
     """The producer lives on after an end of a transaction that was sent twice."""
     from logstate.testing.fake.producers import FakeTransactionalProducer
@@ -128,7 +130,7 @@ def a_slow_commit_keeps_its_producer(patch: Patch) -> None:
     patch(FakeTransactionalProducer, "is_suspect", lambda self: False)
 
 
-@bug
+@rare_bug(lambda s: 2 * sum(f.kind == "repeated_end" and f.error != "" for f in s.faults))
 def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
     """After an error the same producer begins the next transaction."""
 
@@ -143,7 +145,7 @@ def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
     patch(Transactions, "abandon", wrong)
 
 
-@bug
+@rare_bug(lambda s: faults(s, "lost_reply", ("produce", "begin")))
 def outputs_survive_an_abort(patch: Patch) -> None:
     """What could not be sent is sent with the next attempt, which makes it again."""
     send_outputs = Committer.send_outputs

@@ -18,7 +18,7 @@ from logstate.seams import Rebalance, Steps
 from logstate.task_starter import TaskStarter
 from logstate.testing.fake.group import Group
 from logstate.worker import Worker
-from tests.simulation.planted.bug import Patch, bug
+from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
 @bug
@@ -81,7 +81,7 @@ def revoked_partitions_are_dropped_uncommitted(patch: Patch) -> None:
     patch(Worker, "_answer", wrong)
 
 
-@bug
+@rare_bug(lambda s: sum(f.is_of_handover for f in s.faults))
 def a_failed_last_commit_is_ignored(patch: Patch) -> None:
     """The commit before a revocation fails, and its transaction goes on without the task."""
     commit_all = Worker._commit_all
@@ -146,16 +146,17 @@ def nothing_is_sought_after_an_abort(patch: Patch) -> None:
 
 
 @bug
-def records_from_before_an_abort_stay_buffered(patch: Patch) -> None:
-    """What was fetched before an abort is processed again after it, besides what is read anew."""
+def records_read_again_after_an_abort_are_dropped(patch: Patch) -> None:
+    """A queue that was at a later record before an abort takes those before it for repetitions."""
     from logstate.task import Task
 
     start_at = Task.start_at
 
     def wrong(self: Task, positions: dict[TopicPartition, int]) -> None:
-        kept = {tp: queue for tp, queue in self.queues.items() if len(queue)}
+        seen = {partition: queue.position for partition, queue in self.queues.items()}
         start_at(self, positions)
-        self.queues.update(kept)
+        for partition, queue in self.queues.items():
+            queue.position = max(queue.position, seen[partition])
 
     patch(Task, "start_at", wrong)
 
@@ -198,7 +199,11 @@ def unstable_offsets_are_read(patch: Patch) -> None:
     patch(GroupOffsets, "fetch", wrong)
 
 
-@bug
+@rare_bug(
+    lambda s: (
+        2 * faults(s, "zombie", ("start_offsets", "end_offsets")) + 3 * (s.purge_interval_ms < 100)
+    )
+)
 def a_silent_member_trusts_its_old_offsets(patch: Patch) -> None:
     """A member that was silent too long takes its successor's state for a contradiction."""
 

@@ -11,7 +11,7 @@ from logstate.changelog.writes import ChangelogWrites
 from logstate.owned_task import Stage
 from logstate.worker import Worker
 from tests.simulation.disk import DiskBackend
-from tests.simulation.planted.bug import Patch, bug
+from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
 @bug
@@ -25,7 +25,9 @@ def an_abort_keeps_uncommitted_rows(patch: Patch) -> None:
     patch(Rows, "discard", wrong)
 
 
-@bug
+@rare_bug(
+    lambda s: 2 * faults(s, "lost_reply", ("poll", "produce", "begin")) + (s.fetch_records_max <= 2)
+)
 def an_abort_keeps_unlogged_writes(patch: Patch) -> None:
     """Changelog records of an aborted transaction are written with the next one."""
 
@@ -37,7 +39,7 @@ def an_abort_keeps_unlogged_writes(patch: Patch) -> None:
     patch(TaskState, "discard", wrong)
 
 
-@bug
+@rare_bug(lambda s: 2 * faults(s, "exit") + (s.commit_interval_ms >= 30))
 def a_closed_task_applies_what_was_not_committed(patch: Patch) -> None:
     """Closing a task flushes everything it holds."""
     close_task = Worker._close_task
@@ -65,7 +67,7 @@ def positions_are_written_before_rows(patch: Patch) -> None:
     patch(DiskBackend, "write", wrong)
 
 
-@bug
+@rare_bug(lambda s: faults(s, "crash_in_write"))
 def rows_are_written_before_positions(patch: Patch) -> None:
     """A crash between two writes leaves rows ahead of their position."""
     write = DiskBackend.write
