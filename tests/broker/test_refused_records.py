@@ -123,6 +123,7 @@ def test_without_a_handler_nothing_past_such_a_record_is_committed(
     bench: Bench, big: bytes
 ) -> None:
     bench.send(big)
+
     def run_to_the_end() -> None:
         with bench.running(bench.copied()) as app:
             deadline = time.monotonic() + 60
