@@ -12,6 +12,8 @@ from logstate.records import ProducedRecord, TopicPartition
 from logstate.seams import Cluster, NewTopic, TransactionalProducer
 
 _CLEANER_LIMIT_S = 60.0
+#: it looks for work every second
+_CLEANER_PAUSE_S = 1.3
 #: librdkafka settings that make a restore take many polls
 _FEW_RECORDS = {
     "max.partition.fetch.bytes": 1,
@@ -48,13 +50,15 @@ class KafkaWorld:
         """Markers cannot be seen, but tombstones can, and both go by the same rule.
 
         A pass of the cleaner takes superseded records; the next one notes that a marker has none
-        left; the one after it takes the marker. A pass has been made when the tombstone that the
-        pass before has noted is gone, and there is a next pass only if there is something new.
+        left; the one after it takes the marker. So does a tombstone take two passes, one that notes
+        it and one that takes it, and there is a pass only where there is something new.
         """
-        rolled = self._roll(partition)
-        for _ in range(3):
-            noted, rolled = rolled, self._roll(partition)
-            self._until(lambda gone=noted: gone not in self._keys(partition))
+        for _ in range(2):
+            tombstone = self._roll(partition)
+            self._until(
+                lambda gone=tombstone: gone not in self._keys(partition),
+                nudge=lambda: self._roll(partition),
+            )
 
     def recreate(self, topic: str) -> None:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
@@ -106,8 +110,15 @@ class KafkaWorld:
         consumer.close()
         return found
 
-    def _until(self, is_true: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _CLEANER_LIMIT_S
+    def _until(
+        self, is_true: Callable[[], bool], nudge: Callable[[], object] = lambda: None
+    ) -> None:
+        """Wait; whoever has been idle for long is nudged."""
+        started = nudged = time.monotonic()
         while not is_true():
-            assert time.monotonic() < deadline, "the broker has not cleaned up in time"
-            time.sleep(0.2)
+            now = time.monotonic()
+            assert now < started + _CLEANER_LIMIT_S, "the broker has not cleaned up in time"
+            if now > nudged + _CLEANER_PAUSE_S:
+                nudged = now
+                nudge()
+            time.sleep(0.1)
