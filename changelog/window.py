@@ -153,12 +153,8 @@ class WindowStore(WindowReads[K, V]):
 
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""
-        spec, encode_key, write, log_only = (
-            self._spec,
-            self.codec.encode_key,
-            self._write,
-            self._log_only,
-        )
+        spec, encode_key = self._spec, self.codec.encode_key
+        write, log_only = self._write, self._log_only
         segments, is_live = self.segments, self._is_live
         cell, part_ms = segments.cell, segments.part_ms
         newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
