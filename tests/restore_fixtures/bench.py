@@ -80,6 +80,8 @@ class Bench:
         self.admin = world.cluster.admin()
         self._closing.callback(self.admin.close)
         self.admin.create_topics([NewTopic(self.inputs, partitions, 1, {})])
+        self._feeder = world.cluster.plain_producer()
+        self._closing.callback(self._feeder.close)
         self.log = Listening()
         logger = logging.getLogger("logstate")
         logger.addHandler(self.log)
@@ -121,9 +123,10 @@ class Bench:
 
     def process(self, app: Application, rows: Mapping[str, str]) -> None:
         """Feed inputs and return when all are committed; the application runs already."""
-        self.write_plain(
+        self._feeder.produce(
             [ProducedRecord(self.inputs, None, k.encode(), v.encode(), 1) for k, v in rows.items()]
         )
+        self._feeder.flush()
         self.eventually(
             lambda: (
                 all(app.store("latest").get(key) is not None for key in rows)
