@@ -160,9 +160,7 @@ class Round:
 
         producer.produce = timed
 
-    def run(
-        self, tables: Mapping[TopicPartition, Sequence[Row]], events: Sequence[Row]
-    ) -> None:
+    def run(self, tables: Mapping[TopicPartition, Sequence[Row]], events: Sequence[Row]) -> None:
         """Read the tables, then the records of the stream, which are what is measured."""
         stream = TopicPartition(_INPUT, 0)
         for partition, rows in tables.items():

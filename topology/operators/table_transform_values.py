@@ -70,9 +70,7 @@ class TableTransformValuesNode(TableNode):
         transform = self._transform(task, f"{self.schedule_name}-reader")
         latest, as_of = self.parent.value_getter(task)
 
-        def transformed(
-            key: Any, row: StoredRow | None
-        ) -> StoredRow | None:
+        def transformed(key: Any, row: StoredRow | None) -> StoredRow | None:
             value = transform(key, None if row is None else row[0])
             if value is None:
                 return None
