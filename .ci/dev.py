@@ -1,7 +1,7 @@
 """The project's commands, with nothing assumed but a Python of at least 3.11.
 
     ./dev demo [--seed N …]    the flights demo, end to end on a real broker
-    ./dev test [--fast] [ARG…] every test; --fast: those that need no broker, Spark or Java
+    ./dev test [--fast] [ARG…] every test; --fast: quick ones without a broker, Spark or Java
     ./dev check                lint, format, types, house rules
     ./dev broker start|stop|status
     ./dev run COMMAND…         a command in the project's environment, in the current directory
@@ -80,7 +80,7 @@ def test(arguments: list[str]) -> NoReturn:
     rest = [argument for argument in arguments if argument != "--fast"]
     ensure_environment(full=not fast)
     if fast:
-        rest = ["-m", "not broker and not spark and not demo", *rest]
+        rest = ["-m", "not broker and not spark and not demo and not slow", *rest]
         rest += [f"--ignore=tests/{tier}" for tier in ("broker", "spark", "demo")]
     os.chdir(ROOT)
     become([str(PYTHON), "-m", "coverage", "run", "-m", "pytest", *rest])
