@@ -1,7 +1,7 @@
 """After SIGKILL under steady load: how soon the first new commit comes, and what is replayed.
 
 ``LOGSTATE_RECOVERY_MIB=1024 pytest -s tests/broker/test_recovery_time.py`` runs it with a GiB of
-state instead of 128 MiB. At commit f13c326, on two cores that twenty other processes wanted too, it
+state instead of 64 MiB. At commit f13c326, on two cores that twenty other processes wanted too, it
 printed (the file cache was warm)::
 
     1024 MiB of state: first commit 4.31 s after the process started; changelogs hold 1050133
@@ -45,7 +45,7 @@ from tests.broker.recovery_app import (
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
 ROW_BYTES = 1_024
-STATE_MIB = int(os.environ.get("LOGSTATE_RECOVERY_MIB", "128"))
+STATE_MIB = int(os.environ.get("LOGSTATE_RECOVERY_MIB", "64"))
 ROWS = STATE_MIB * 1_024
 PER_SECOND = 500
 #: the most a task processes between two looks at the clock
