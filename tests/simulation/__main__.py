@@ -19,12 +19,12 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.campaign import Outcome, Totals, run_seeds
+from tests.simulation.campaign import Outcome, Totals, run_chunk, run_seeds
 from tests.simulation.planted.table import print_table
 from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.systematic import print_systematic
 
-_CHUNK = 50
+_CHUNK = 100
 #: failures that are shown and made small
 _SHOWN_MAX = 5
 
@@ -93,13 +93,8 @@ def _outcomes(seeds: range, jobs: int) -> Iterable[Outcome]:
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for outcomes in pool.map(_run_chunk, chunks):
+        for outcomes in pool.map(run_chunk, chunks):
             yield from outcomes
-
-
-def _run_chunk(seeds: range) -> list[Outcome]:
-    logging.disable(logging.CRITICAL)
-    return list(run_seeds(seeds))
 
 
 if __name__ == "__main__":
