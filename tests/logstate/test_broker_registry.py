@@ -35,8 +35,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def start(port: int, *, temporary: bool = False) -> RunningBroker:
         data = tmp_path / f"data-{port}"
         data.mkdir()
-        process = subprocess.Popen(["sh", "-c", "read _", str(data)], stdin=subprocess.PIPE)
+        process = subprocess.Popen(
+            ["sh", "-c", "echo; read _", str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         started.append(process)
+        # A process that has only just become a shell may not have its command line yet.
+        assert process.stdout is not None
+        process.stdout.readline()
         return RunningBroker(f"127.0.0.1:{port}", process.pid, str(data), temporary)
 
     yield start
