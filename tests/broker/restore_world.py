@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient
@@ -42,9 +43,12 @@ class KafkaWorld:
     def slow_cluster(self) -> Cluster:
         return KafkaCluster(self._bootstrap, _FEW_RECORDS)
 
-    def compact(self, partition: TopicPartition, records_before: int) -> None:
+    def compact(self, partition: TopicPartition) -> None:
         self._roll(partition)
-        self._until(lambda: len(self._keys(partition)) < records_before)
+        self._until(
+            lambda: max(Counter(self._keys(partition)).values()) == 1,
+            nudge=lambda: self._roll(partition),
+        )
 
     def drop_markers(self, partition: TopicPartition) -> None:
         """Markers cannot be seen, but tombstones can, and both go by the same rule.

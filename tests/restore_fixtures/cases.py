@@ -57,15 +57,14 @@ def compacted_holes(bench: Bench) -> None:
         bench.run({"a": value, "gone": value})
     bench.write_plain([bench.logged("gone", None)])
     bench.lose_disk()
-    before = len(bench.read_log())
-    bench.world.compact(bench.changelog, before)
+    bench.world.compact(bench.changelog)
     offsets = [offset for offset, _, _ in bench.read_log()]
     assert len(offsets) < bench.end() - bench.start(), "there are no holes"
 
     found = bench.restore()
 
     assert found.rows == {"a": "3", "b": "2"}
-    assert found.records == len(offsets) < before
+    assert found.records == len(offsets)
 
 
 def a_commit_marker_is_last(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Protocol
 
 from logstate.records import TopicPartition
@@ -19,8 +20,8 @@ class World(Protocol):
     def slow_cluster(self) -> Cluster:
         """The same brokers through clients that get few records per poll."""
 
-    def compact(self, partition: TopicPartition, records_before: int) -> None:
-        """Return when the partition holds fewer committed records than before."""
+    def compact(self, partition: TopicPartition) -> None:
+        """Return when the partition holds one record per key, the last one."""
 
     def drop_markers(self, partition: TopicPartition) -> None:
         """Return when compaction has removed what old transaction markers it can."""
@@ -45,9 +46,10 @@ class FakeWorld:
     def slow_cluster(self) -> Cluster:
         return _FewRecords(self.cluster)
 
-    def compact(self, partition: TopicPartition, records_before: int) -> None:
+    def compact(self, partition: TopicPartition) -> None:
         self.cluster.clean(partition.topic)
-        assert len(self.cluster.records(*partition)) < records_before
+        keys = Counter(record.key() for record in self.cluster.records(*partition))
+        assert max(keys.values()) == 1
 
     def drop_markers(self, partition: TopicPartition) -> None:
         log = self.cluster.log(partition)
