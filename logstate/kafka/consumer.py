@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -149,6 +149,9 @@ class KafkaGroupConsumer:
 
     Never a logical offset like "end" instead: the client looks it up in the background, and a late
     answer overrules a seek that was made meanwhile. Records would be left out without a word.
+
+    Where a partition goes on is counted here and not asked of the client: its answer is the old one
+    after a seek, and none after an assignment, until a record comes.
     """
 
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
@@ -157,8 +160,8 @@ class KafkaGroupConsumer:
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
         self._out_of_range: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
-        #: where partitions were started: their position until something comes from them
-        self._started: dict[TopicPartition, int] = {}
+        #: of the partitions that were started, where they go on: after the last record handed out
+        self._positions: dict[TopicPartition, int] = {}
 
     def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
         self._on_rebalance = on_rebalance
@@ -174,8 +177,11 @@ class KafkaGroupConsumer:
             polled = _fetch(self._consumer, max_records, timeout_s, "group")
         except KafkaException as exc:
             raise translated(exc, "polling the group's partitions", "group") from exc
+        for tp, records in polled.records.items():
+            if tp in self._positions:
+                self._positions[tp] = cast(int, records[-1].offset()) + 1
         self._out_of_range.update(polled.out_of_range)
-        polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._started]
+        polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._positions]
         return polled
 
     def committed(
@@ -206,7 +212,7 @@ class KafkaGroupConsumer:
             raise translated(exc, f"seeking to {dict(positions)}", "group") from exc
         self._out_of_range -= broken
         self._paused.difference_update(positions)
-        self._started.update(positions)
+        self._positions.update(positions)
 
     def _assign_again(self, positions: Mapping[TopicPartition, int]) -> None:
         """Make the client forget what it knew of partitions; the group does not notice.
@@ -218,12 +224,9 @@ class KafkaGroupConsumer:
             consumer.incremental_unassign(_native(positions))
             consumer.incremental_assign(_native_at(positions))
             return
-        all_positions = {}
-        for tp in consumer.position(consumer.assignment()):
-            where = TopicPartition(tp.topic, tp.partition)
-            started = self._started.get(where, 0)
-            all_positions[where] = tp.offset if tp.offset >= 0 else started
-        consumer.assign(_native_at({**all_positions, **positions}))
+        assigned = [TopicPartition(tp.topic, tp.partition) for tp in consumer.assignment()]
+        going_on = {tp: self._positions.get(tp, 0) for tp in assigned}
+        consumer.assign(_native_at({**going_on, **positions}))
         consumer.pause(_native(self._paused))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -291,7 +294,7 @@ class KafkaGroupConsumer:
         self._out_of_range.difference_update(partitions)
         self._paused.difference_update(partitions)
         for partition in partitions:
-            self._started.pop(partition, None)
+            self._positions.pop(partition, None)
         if self._is_incremental:
             consumer.incremental_unassign(_native(partitions))
         else:

@@ -21,9 +21,19 @@ def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
         rig.close()
 
 
-def test_without_incremental_calls_partitions_are_mended_too(bootstrap: str) -> None:
+@pytest.mark.parametrize(
+    "case",
+    [
+        group_cases.a_start_outside_the_log_is_told_and_can_be_mended,
+        group_cases.mending_a_partition_moves_no_other,
+    ],
+    ids=lambda case: case.__name__,
+)
+def test_without_incremental_calls_partitions_are_mended_too(
+    case: Callable[[Rig], None], bootstrap: str
+) -> None:
     rig = Rig(KafkaCluster(bootstrap, group_protocol="classic"))
     try:
-        group_cases.a_start_outside_the_log_is_told_and_can_be_mended(rig)
+        case(rig)
     finally:
         rig.close()

@@ -109,6 +109,31 @@ def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
     assert found == [(0, 7), (0, 8), (0, 9), (1, 0), (1, 1), (1, 2)]
 
 
+def mending_a_partition_moves_no_other(rig: Rig) -> None:
+    """However often it is done, and also where the other one was sent back and not read since."""
+    topic = rig.topic(partitions=2)
+    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    rig.write(one, *(b"%d" % n for n in range(10)))
+    rig.write(other, b"x", b"y")
+    rig.admin.delete_records({one: 5})
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
+    member.consumer.start({other: 0})
+    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    for below_the_start in (1, 2, 3):
+        member.consumer.start({one: below_the_start})
+        rig.eventually(lambda: one in member.poll().out_of_range)
+    rig.write(other, b"z")
+    rig.eventually(lambda: member.poll() and len(member.records) >= 3)
+    member.consumer.start({other: 1})
+    member.consumer.start({one: 8})
+    rig.eventually(lambda: member.poll() and len(member.records) >= 7)
+    together([member] * 3)
+    found = [(r.partition(), r.offset()) for r in member.records]
+    assert found[:3] == [(1, 0), (1, 1), (1, 2)]
+    assert sorted(found[3:]) == [(0, 8), (0, 9), (1, 1), (1, 2)]
+
+
 def a_paused_partition_brings_nothing_until_it_is_resumed(rig: Rig) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
@@ -163,6 +188,7 @@ CASES = [
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
     a_start_outside_the_log_is_told_and_can_be_mended,
+    mending_a_partition_moves_no_other,
     a_paused_partition_brings_nothing_until_it_is_resumed,
     members_see_committed_records_only,
 ]
