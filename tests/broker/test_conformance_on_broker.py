@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,8 +95,8 @@ class Scenario:
     def topology(self) -> Topology:
         return build_topology(self.case)
 
-    def send(self, inputs: Inputs) -> None:
-        """Write everything, in batches so small that a fetch brings few of them."""
+    def send(self, records: Iterable[ProducedRecord]) -> None:
+        """Write records, in batches so small that a fetch brings few of them."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -105,29 +105,36 @@ class Scenario:
                 "queue.buffering.max.messages": 1_000_000,
             }
         )
-        for records in inputs.by_topic.values():
-            for record in records:
-                producer.produce(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    partition=record.partition,
-                    timestamp=record.timestamp,
-                    headers=record.headers,
-                )
+        for record in records:
+            producer.produce(
+                record.topic,
+                key=record.key,
+                value=record.value,
+                partition=record.partition,
+                timestamp=record.timestamp,
+                headers=record.headers,
+            )
         assert producer.flush(30) == 0
 
-    def run_until_killed(self) -> int:
-        """Run an instance, kill it after its first outputs; returns how many of them are there."""
+    def run_until_killed(self, inputs: Inputs) -> int:
+        """Let an instance see everything and die in a transaction; returns how many outputs count.
+
+        Of half of the inputs there are outputs when its doom is sealed; of the other half it can
+        commit nothing.
+        """
+        first, second = inputs.halves()
+        self.send(first)
+        doom = self.state_dir.with_name("doom")
         command = [sys.executable, "-m", "tests.broker.vector_app"]
-        arguments = [self.bootstrap, self.name, self.prefix, str(self.state_dir)]
-        self.process = subprocess.Popen([*command, *arguments], cwd=ROOT)
+        places = [self.bootstrap, self.name, self.prefix, str(self.state_dir)]
+        self.process = subprocess.Popen([*command, *places, str(doom)], cwd=ROOT)
         deadline = time.monotonic() + DEADLINE_S
         while self.read(0.02) == 0:
             assert time.monotonic() < deadline, "the first instance has no outputs"
             assert self.process.poll() is None, "the first instance ended"
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        doom.touch()
+        self.send(second)
+        assert self.process.wait(DEADLINE_S) == -signal.SIGKILL
         while self.read(0.5):
             pass
         return self.seen
@@ -226,12 +233,11 @@ def test_each_partition_gives_the_drivers_records_through_a_kill(
     scenario = scenario_of(PARTITION_BY_PARTITION[kind])
     assert not scenario.topology().internal_topics
     inputs = inputs_of(scenario.case, scenario.prefix, copies=COPIES, fixed_keys=set())
-    scenario.send(inputs)
     parts = [Expected(scenario, inputs.of_partition(p)) for p in range(PARTITIONS)]
     total = sum(len(outputs) for part in parts for outputs in part.outputs.values())
 
-    at_kill = scenario.run_until_killed()
-    assert 0 < at_kill < total, "the kill did not come in the middle"
+    at_kill = scenario.run_until_killed(inputs)
+    assert 0 < at_kill < total
     with application(*_places(scenario)) as app:
         scenario.read_until(lambda: scenario.seen >= total)
         expected_rows = {
@@ -257,7 +263,6 @@ def test_a_foreign_key_join_ends_with_the_drivers_rows_through_a_kill(
     scenario = scenario_of("fk-left")
     assert scenario.topology().internal_topics
     inputs = inputs_of(scenario.case, scenario.prefix, copies=COPIES, fixed_keys={"r"})
-    scenario.send(inputs)
     whole = Expected(scenario, inputs.of_all())
     (topic,) = scenario.case.outputs
     expected = _last_values(whole.outputs[topic])
@@ -267,9 +272,9 @@ def test_a_foreign_key_join_ends_with_the_drivers_rows_through_a_kill(
         partitions = [scenario.outputs[TopicPartition(topic, p)] for p in range(PARTITIONS)]
         return _last_values([output for outputs in partitions for output in outputs])
 
-    at_kill = scenario.run_until_killed()
+    at_kill = scenario.run_until_killed(inputs)
     assert at_kill > 0
-    assert last_values() != expected, "the kill did not come in the middle"
+    assert last_values() != expected
     with application(*_places(scenario)) as app:
         expected_rows = _without_times(whole.rows)
         scenario.read_until(

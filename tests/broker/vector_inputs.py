@@ -30,6 +30,16 @@ class Inputs:
     """Records by topic, in the order of their offsets; each names its partition."""
 
     by_topic: Mapping[str, Sequence[ProducedRecord]]
+    #: when the second half of the runs begins
+    second_half_ms: int
+
+    def halves(self) -> tuple[list[ProducedRecord], list[ProducedRecord]]:
+        """What comes before a time and what comes after it: some runs, and the others."""
+        by_half: tuple[list[ProducedRecord], list[ProducedRecord]] = ([], [])
+        for records in self.by_topic.values():
+            for record in records:
+                by_half[record.timestamp >= self.second_half_ms].append(record)
+        return by_half
 
     def of_partition(self, partition: int) -> list[ProducedRecord]:
         """What a task reads, in the order in which it does."""
@@ -62,8 +72,9 @@ def inputs_of(case: Case, prefix: str, *, copies: int, fixed_keys: set[str]) -> 
     """
     topics = list(case.inputs)
     found: dict[str, list[ProducedRecord]] = {topic: [] for topic in topics}
-    begin_ms = _FIRST_MS
+    begins_ms = [_FIRST_MS]
     for run in case.runs:
+        begin_ms = begins_ms[-1]
         events = [event for event in run.events if event["op"] == "pipe"]
         for number, event in enumerate(events):
             topic = f"{prefix}-{event['topic']}"
@@ -77,8 +88,9 @@ def inputs_of(case: Case, prefix: str, *, copies: int, fixed_keys: set[str]) -> 
                 _placed(record._replace(key=record.key + b"%d" % copy), number)
                 for copy in range(copies)
             ]
-        begin_ms += max(event["ts"] for event in events) * len(topics) + _PAUSE_MS
-    return Inputs(found)
+        length_ms = max(event["ts"] for event in events) * len(topics)
+        begins_ms.append(begin_ms + length_ms + _PAUSE_MS)
+    return Inputs(found, begins_ms[len(case.runs) // 2])
 
 
 def _record(case: Case, topic: str, event: dict[str, Any], time_ms: int) -> ProducedRecord:
