@@ -29,7 +29,9 @@ from logstate.seams import Cluster, Step, Steps, TransactionalProducer
 
 _LOGGER = logging.getLogger(__name__)
 
-_ALONE_ATTEMPTS_MAX = 5
+_ALONE_ATTEMPTS_MAX = 20
+#: A process that stood still for longer than the time-out is fenced as well, and may be again.
+_ALONE_FENCES_MAX = 4
 
 
 class Transactions:
@@ -93,8 +95,8 @@ class Transactions:
     def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Records that belong to no task (the manifest), in a transaction of their own.
 
-        Written again after a failure; the last of a few failures is raised. Who is fenced twice has
-        a living rival: they would fence each other for ever.
+        Written again after a failure; the last of many failures is raised. Who is fenced again and
+        again has a living rival: they would fence each other for ever.
         """
         fenced = 0
         for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
@@ -103,7 +105,7 @@ class Transactions:
                 yield from self._end()
             except FencedError as exc:
                 fenced += 1
-                if fenced > 1:
+                if fenced > _ALONE_FENCES_MAX:
                     raise FencedError(
                         f"another process uses the transactional id {self.transactional_id!r} right"
                         f" now ({exc}). Two instances were probably given copies of one state"
