@@ -11,6 +11,8 @@ Invariants:
       process is killed (`logstate.broker_jvm` says how).
     - A temporary directory is removed by ``stop`` (or by the watchdog), a given one never.
     - The port stays the same over ``kill`` and ``restart``.
+    - After a kill the node fences its broker before that starts (`logstate.broker_fencing` says
+      why), which takes two seconds.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from logstate.broker_fencing import fence, was_killed
 from logstate.broker_jars import broker_jars
-from logstate.broker_jvm import Launch, last_words, start_jvm, watch
+from logstate.broker_jvm import Launch, last_words, start_jvm, unwatch, watch
 from logstate.broker_probe import broker_count
 from logstate.broker_registry import RunningBroker, register, unregister
 from logstate.errors import BrokerError
@@ -162,6 +165,8 @@ class LocalBroker:
 
     def _run(self) -> None:
         launch = self._launch
+        if was_killed(launch):
+            fence(launch, controller_port=self._controller.port)
         self._process = start_jvm(
             launch, port=self._port.port, controller_port=self._controller.port
         )
@@ -209,10 +214,7 @@ class LocalBroker:
             unregister(self._registration(process))
         # The watchdog goes last: until the broker is reaped its number cannot mean another process.
         if watchdog is not None:
-            watchdog.kill()
-            watchdog.wait()
-            if watchdog.stdin is not None:
-                watchdog.stdin.close()
+            unwatch(watchdog)
 
     def _registration(self, process: subprocess.Popen[bytes]) -> RunningBroker:
         launch = self._launch

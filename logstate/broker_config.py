@@ -66,8 +66,8 @@ logger.startup.name=kafka.server.KafkaRaftServer
 logger.startup.level=info
 appender.file.type=RollingFile
 appender.file.name=file
-appender.file.fileName={directory}/broker.log
-appender.file.filePattern={directory}/broker-%i.log
+appender.file.fileName={directory}/{name}.log
+appender.file.filePattern={directory}/{name}-%i.log
 appender.file.layout.type=PatternLayout
 appender.file.layout.pattern=%d %p %c{{1}} %m%n
 appender.file.policies.type=Policies
@@ -76,6 +76,15 @@ appender.file.policies.size.size=20MB
 appender.file.strategy.type=DefaultRolloverStrategy
 appender.file.strategy.max=2
 """
+
+
+#: a node that is a controller only, for as long as it takes to fence the broker that it was
+CONTROLLER_ONLY = {
+    **ONE_NODE,
+    "process.roles": "controller",
+    "broker.heartbeat.interval.ms": "100",
+    "broker.session.timeout.ms": "500",
+}
 
 
 def server_properties(
@@ -92,6 +101,26 @@ def server_properties(
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
+def controller_properties(*, controller_port: int, log_directory: Path) -> str:
+    """The text of the settings of the node while it is a controller only."""
+    address = f"{LOOPBACK}:{controller_port}"
+    settings = {
+        **CONTROLLER_ONLY,
+        "listeners": f"CONTROLLER://{address}",
+        "controller.quorum.bootstrap.servers": address,
+        "log.dirs": str(log_directory),
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def controller_log4j_properties(directory: Path) -> str:
+    """A log4j configuration that writes what the controller does to ``controller.log``."""
+    text = _LOG4J.format(directory=directory, name="controller")
+    return text + (
+        "logger.controller.name=org.apache.kafka.controller\nlogger.controller.level=info\n"
+    )
+
+
 def log4j_properties(directory: Path) -> str:
     """A log4j configuration that writes warnings to ``broker.log`` in ``directory``."""
-    return _LOG4J.format(directory=directory)
+    return _LOG4J.format(directory=directory, name="broker")

@@ -69,7 +69,7 @@ def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.
     with (launch.data / "jvm.log").open("ab") as output:
         return subprocess.Popen(
             [
-                *_java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}"),
+                *java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}"),
                 *("kafka.Kafka", str(launch.settings)),
             ],
             stdin=subprocess.DEVNULL,
@@ -92,6 +92,14 @@ def watch(pid: int, temporary: Path | None) -> subprocess.Popen[bytes]:
     )
 
 
+def unwatch(watchdog: subprocess.Popen[bytes]) -> None:
+    """End a watchdog. Only after what it watches was reaped: its number may be another's then."""
+    watchdog.kill()
+    watchdog.wait()
+    if watchdog.stdin is not None:
+        watchdog.stdin.close()
+
+
 def last_words(launch: Launch) -> str:
     """The last lines of what the JVM and the broker wrote."""
     written = [launch.data / name for name in ("jvm.log", "broker.log")]
@@ -106,7 +114,7 @@ def _format(launch: Launch) -> None:
         cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
     answer = subprocess.run(
         [
-            *_java_command(launch, "-XX:TieredStopAtLevel=1"),
+            *java_command(launch, "-XX:TieredStopAtLevel=1"),
             *("kafka.tools.StorageTool", "format", "--standalone"),
             *("-t", cluster_id, "-c", str(launch.settings)),
         ],
@@ -121,9 +129,10 @@ def _format(launch: Launch) -> None:
         )
 
 
-def _java_command(launch: Launch, *flags: str) -> list[str]:
-    log4j = f"-Dlog4j2.configurationFile={launch.log4j}"
-    return [str(launch.java.executable), *flags, log4j, "-cp", str(launch.jars / "*")]
+def java_command(launch: Launch, *flags: str, log4j: Path | None = None) -> list[str]:
+    """Java with the broker's jars and a logging configuration, the broker's own by default."""
+    logging = f"-Dlog4j2.configurationFile={log4j or launch.log4j}"
+    return [str(launch.java.executable), *flags, logging, "-cp", str(launch.jars / "*")]
 
 
 def _without_frames(log: str) -> str:

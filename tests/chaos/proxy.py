@@ -47,6 +47,10 @@ class Proxy:
         self._is_refusing = True
         self._call(self._reset, 1.0, random.Random(0))
 
+    def refuse_new(self) -> None:
+        """Reset every new connection, until ``heal``; those that are open are served."""
+        self._is_refusing = True
+
     def reset_some(self, share: float, rng: random.Random) -> None:
         """Reset a share of the open connections; new ones are served."""
         self._call(self._reset, share, rng)
