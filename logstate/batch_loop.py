@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _KEY: Final = "key"
 _VALUE: Final = "value"
 _USER: Final = "user"
+_NEVER: Final = float("inf")
 
 
 def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
@@ -35,13 +36,16 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
     """
     partition, records = queue.partition, queue.records
+    take = records.popleft
     decode_key, decode_value = source.deserialize_key, source.deserialize_value
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
     partition_time = task.partition_times.get(partition, -1)
     stream_time = task.stream_time
     head, queue.head = queue.head, None
-    count, consumed, stage = 0, -1, _USER
+    # Comparing two times costs a tenth of a microsecond, and an integer with infinity more.
+    is_bounded = before != _NEVER
+    count, last, stage = 0, -1, _USER
     record: FetchedRecord | None = None
     task.topic, task.partition = partition
     try:
@@ -52,7 +56,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             else:
                 if not records:
                     break
-                record = records[0]
+                record = take()
                 stage = _KEY
                 raw = record.key()
                 key = None if raw is None else decode_key(raw)
@@ -63,12 +67,11 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                 timestamp = record.timestamp()[1]
                 if has_extractor or timestamp < 0:
                     timestamp = event_time(task, source, record, key, value, partition_time)
-                records.popleft()
-                if timestamp < 0:
-                    task.drop("negative_timestamp")
-                    consumed = (record.offset() or 0) + 1
-                    continue
-                if timestamp >= before:
+                    if timestamp < 0:
+                        task.drop("negative_timestamp")
+                        last = record.offset() or 0
+                        continue
+                if is_bounded and timestamp >= before:
                     queue.make_head(timestamp, key, value, record)
                     break
             if timestamp > stream_time:
@@ -83,7 +86,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             due = punctuations.next_stream_time
             if due is not None and due <= stream_time:
                 limit = _punctuated(task, partition, limit)
-            consumed = offset + 1  # type: ignore[operator]
+            last = offset  # type: ignore[assignment]
             # With the offset: an extractor must see the same time again when a head that was
             # decoded but not processed is read anew.
             if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
@@ -97,11 +100,15 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         raise  # not the record's fault, or said already
     except Exception as exc:  # noqa: BLE001  decoders and user functions raise anything
         assert record is not None
-        consumed = _pass_over(task, queue, source, stage, record, exc)
+        last = _pass_over(task, queue, source, stage, record, exc)
+        stage = _USER
         count += 1
     finally:
-        if consumed >= 0:
-            task.consumed[partition] = consumed
+        if stage is not _USER:
+            assert record is not None
+            records.appendleft(record)  # it was taken, but neither processed nor passed over
+        if last >= 0:
+            task.consumed[partition] = last + 1
             task.has_uncommitted_input = True
         if partition_time >= 0:
             task.partition_times[partition] = partition_time
@@ -125,7 +132,7 @@ def _pass_over(
     record: FetchedRecord,
     cause: Exception,
 ) -> int:
-    """Leave an undecodable record behind if the handler says so; returns the next offset.
+    """Leave an undecodable record behind if the handler says so; returns its offset.
 
     Raises the record's error otherwise.
     """
@@ -136,8 +143,7 @@ def _pass_over(
     error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
     if not task.guard.passes_over(record, error, source.name):
         raise error from cause
-    queue.records.popleft()
-    return offset + 1
+    return offset
 
 
 def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bool:

@@ -11,6 +11,9 @@ import linecache
 from collections.abc import Mapping
 from typing import Any
 
+#: file names in tracebacks begin with it
+FILE_PREFIX = "<generated: "
+
 
 def make_function(name: str, source: str, namespace: Mapping[str, Any], origin: str) -> Any:
     r"""The function ``name`` that ``source`` defines; ``origin`` says in tracebacks what it is.
@@ -19,7 +22,7 @@ def make_function(name: str, source: str, namespace: Mapping[str, Any], origin: 
     >>> double(4), double.source.splitlines()[0]
     (8, 'def double(x):')
     """
-    file_name = f"<generated: {origin}>"
+    file_name = f"{FILE_PREFIX}{origin}>"
     linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
     defined = dict(namespace)
     exec(compile(source, file_name, "exec"), defined)  # noqa: S102

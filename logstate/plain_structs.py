@@ -38,6 +38,7 @@ from __future__ import annotations
 import keyword
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -45,12 +46,13 @@ import msgspec
 from logstate.generated_code import make_function
 
 _SMALL = 2**30  # what Python keeps in one digit
-_TESTS = {
+_PLAIN = {
     int: f"(-{_SMALL} < x < {_SMALL} or {-(2**63)} <= x <= {2**63 - 1})",
     float: "x - x == 0.0",
     str: "x.isascii()",
     bool: "",
 }
+_FINITE = {int: "", float: "x - x == 0.0", str: "", bool: ""}
 
 
 class PlainCheck(Protocol):
@@ -63,13 +65,50 @@ class PlainCheck(Protocol):
 
 def plain_check(type_: Any) -> PlainCheck | None:
     """The function for a struct; None where its objects cannot be told by a look at the fields."""
-    if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)):
+    condition = plain_condition(type_)
+    if condition is None:
+        return None
+    conditions = condition.replace("\n", "\n        ")
+    source = f"def is_plain(value):\n    return (\n        {conditions}\n    )\n"
+    made = make_function("is_plain", source, {}, f"plain check of {type_.__qualname__}")
+    return cast("PlainCheck", made)
+
+
+def plain_condition(type_: Any) -> str | None:
+    """What ``plain_check`` asks of ``value``, as text: for functions that ask it on their way.
+
+    It assigns to ``x``, ``x1``, ``x2`` and so on.
+    """
+    if not _is_struct(type_):
         return None
     if not type_.__struct_config__.frozen or hasattr(type_, "__post_init__"):
         return None
+    return _condition(type_, _PLAIN)
+
+
+def finite_condition(type_: Any) -> str | None:
+    """As ``plain_condition``, where only NaN and the infinities matter: no field can hold one.
+
+    >>> class Spent(msgspec.Struct):
+    ...     count: int
+    ...     sum: float
+    >>> print(finite_condition(Spent))
+    type(value.count) is int
+    and type(x1 := value.sum) is float
+    and (x := x1) - x == 0.0
+    """
+    return _condition(type_, _FINITE) if _is_struct(type_) else None
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _condition(struct: Any, test_of: Mapping[type[Any], str]) -> str | None:
+    """The tests of all fields; None where a field is of another type than the given ones."""
     tests: list[str] = []
     floats: list[str] = []
-    for field in msgspec.structs.fields(type_):
+    for field in msgspec.structs.fields(struct):
         name, may_be_none, scalar = field.name, *_scalar(field.type)
         if scalar is None or not name.isidentifier() or keyword.iskeyword(name):
             return None
@@ -77,21 +116,18 @@ def plain_check(type_: Any) -> PlainCheck | None:
             floats.append(f"x{len(floats) + 1}")
             tests.append(f"type({floats[-1]} := value.{name}) is float")
             continue
+        within = [test_of[scalar]] if test_of[scalar] else []
         of_type = f"type(x) is {scalar.__name__}"
-        first = f"(x := value.{name})"
-        within = [_TESTS[scalar]] if _TESTS[scalar] else []
         if may_be_none:
-            tests.append(f"({first} is None or {' and '.join([of_type, *within])})")
+            is_none = f"(x := value.{name}) is None"
+            tests.append(f"({is_none} or {' and '.join([of_type, *within])})")
+        elif within:
+            tests += [f"type(x := value.{name}) is {scalar.__name__}", *within]
         else:
-            tests += [f"type{first} is {scalar.__name__}", *within]
+            tests.append(f"type(value.{name}) is {scalar.__name__}")
     if floats:
         tests.append(f"(x := {' + '.join(floats)}) - x == 0.0")
-    if not tests:
-        return None
-    conditions = "\n        and ".join(tests)
-    source = f"def is_plain(value):\n    return (\n        {conditions}\n    )\n"
-    made = make_function("is_plain", source, {}, f"plain check of {type_.__qualname__}")
-    return cast("PlainCheck", made)
+    return "\nand ".join(tests) if tests else None
 
 
 def _scalar(type_: Any) -> tuple[bool, type[Any] | None]:
@@ -102,4 +138,4 @@ def _scalar(type_: Any) -> tuple[bool, type[Any] | None]:
         if len(alternatives) != 1:
             return False, None
         (type_,), may_be_none = alternatives, True
-    return may_be_none, (type_ if isinstance(type_, type) and type_ in _TESTS else None)
+    return may_be_none, (type_ if isinstance(type_, type) and type_ in _PLAIN else None)

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import logstate.records as nouns
+from logstate.generated_code import FILE_PREFIX
 
-#: folders whose frames are the library's, with a separator at the end
-LIBRARY_FOLDERS = tuple(
-    str(Path(path).absolute().parent) + os.sep for path in (__file__, nouns.__file__)
+#: folders whose frames are the library's, with a separator at the end, and what it makes from text
+LIBRARY_FOLDERS = (
+    *(str(Path(path).absolute().parent) + os.sep for path in (__file__, nouns.__file__)),
+    FILE_PREFIX,
 )
 
 

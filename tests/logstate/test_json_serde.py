@@ -170,3 +170,38 @@ def test_the_schema_is_described() -> None:
     assert properties["page"] == {"type": "string"}
     assert msgspec.json.encode(description)
     assert json.describe() == {"format": "json", "schema": None}
+
+
+class Measured(msgspec.Struct):
+    name: str
+    ratio: float
+    total: float
+    note: str | None = None
+    is_new: bool = False
+
+
+_ANY_FIELD = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.just("null"))
+
+
+@given(st.tuples(*[_ANY_FIELD] * 5))
+def test_a_struct_of_scalars_is_refused_exactly_where_a_field_is_nan_or_infinite(
+    fields: tuple[typing.Any, ...],
+) -> None:
+    serialize = json_of(Measured).serializer("t", False)
+    value = Measured(*fields)
+    is_bad = any(type(field) is float and not math.isfinite(field) for field in fields)
+    if is_bad:
+        with pytest.raises(SerdeError, match="NaN or an infinity"):
+            serialize(value)
+    else:
+        assert serialize(value) == msgspec.json.encode(value)
+
+
+def test_a_subclass_of_a_struct_of_scalars_is_written_with_its_own_fields() -> None:
+    class More(Measured):
+        extra: float = 0.5
+
+    serialize = json_of(Measured).serializer("t", False)
+    assert b'"extra":0.5' in serialize(More("a", 1.0, 2.0))
+    with pytest.raises(SerdeError, match="NaN or an infinity"):
+        serialize(More("a", 1.0, 2.0, extra=math.nan))
