@@ -38,6 +38,14 @@ class RowCodec(NamedTuple):
     decode_value: Callable[[bytes], Any]
     decode_row: Callable[[bytes], Any]
 
+    def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
+        """Whether a serialised key lies between two keys: both inclusive, None = open."""
+        first = b"" if lower is None else self.encode_key(lower)
+        if upper is None:
+            return lambda raw: first <= raw
+        last = self.encode_key(upper)
+        return lambda raw: first <= raw <= last
+
 
 def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
     """The topic that the store's serdes are bound to: its changelog, or the source topic."""

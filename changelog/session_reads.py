@@ -70,6 +70,32 @@ class SessionReads(Generic[K, V]):
             rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
         return self._decoded(rows)
 
+    def find_sessions_of_key_range(
+        self,
+        lower: K | None,
+        upper: K | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The same for keys whose bytes lie between two keys', both inclusive, None = open.
+
+        Kafka Streams' ``findSessions(keyFrom, keyTo, ...)``, in the order of ``all``.
+        """
+        is_inside = self.codec.key_range(lower, upper)
+        oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
+        rows = (
+            (row_key, row)
+            for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
+            if times_of(row_key)[0] >= oldest
+            and times_of(row_key)[1] <= latest_start_ms
+            and is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
+        )
+        if self._is_in_memory:
+            rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
+        return self._decoded(rows)
+
     def find_ended(
         self, earliest_end_ms: int, latest_end_ms: int
     ) -> Iterator[tuple[Windowed[K], V]]:

@@ -74,6 +74,21 @@ class WindowReads(Generic[K, V]):
         rows = self._rows_of_all(from_ms, to_ms, reverse)
         return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
 
+    def fetch_key_range(
+        self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The same for keys whose bytes lie between two keys', both inclusive, None = open.
+
+        Kafka Streams' ``fetch(keyFrom, keyTo, timeFrom, timeTo)``, in the order of ``fetch_all``.
+        """
+        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
+        is_inside = self.codec.key_range(lower, upper)
+        return (
+            (decode_key(row_key), decode_row(row))
+            for row_key, row in self._rows_of_all(from_ms, to_ms, reverse)
+            if is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
+        )
+
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible window."""
         return self.fetch_all(0, MAX_TIME_MS, reverse=reverse)

@@ -34,6 +34,8 @@ _READS = (
     "prefix_scan",
     "all",
     "fetch_all",
+    "fetch_key_range",
+    "find_sessions_of_key_range",
 )
 
 
@@ -65,9 +67,9 @@ class QueryableStore:
     """A store of the application as this instance can see it.
 
     ``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions`` take
-    a key and are answered by its partition; ``range``, ``all``, ``fetch_all`` and their like go
-    over the local partitions in order. Which of them a store has depends on its kind, see
-    :mod:`logstate.stores`.
+    a key and are answered by its partition; ``range``, ``all``, ``fetch_all``, ``fetch_key_range``
+    and their like go over the local partitions in order. Which of them a store has depends on its
+    kind, see :mod:`logstate.stores`.
     """
 
     def __init__(
@@ -164,6 +166,20 @@ class QueryableStore:
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
         """Windows of every key by start, both ends inclusive."""
         return self._over_all("fetch_all", from_ms, to_ms)
+
+    def fetch_key_range(
+        self, lower: Any, upper: Any, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """Windows of the keys between two, both inclusive, None = open."""
+        return self._over_all("fetch_key_range", lower, upper, from_ms, to_ms)
+
+    def find_sessions_of_key_range(
+        self, lower: Any, upper: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Any, Any]]:
+        """Sessions that overlap a span, of the keys between two, both inclusive, None = open."""
+        return self._over_all(
+            "find_sessions_of_key_range", lower, upper, earliest_end_ms, latest_start_ms
+        )
 
     @property
     def partitions(self) -> list[int]:

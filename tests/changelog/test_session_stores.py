@@ -192,6 +192,18 @@ class SessionModel:
             and session.start_ms <= latest_start
         ]
 
+    def find_sessions_of_key_range(
+        self, first: str | None, last: str | None, earliest_end: int, latest_start: int
+    ) -> list[tuple[Windowed[str], Any]]:
+        return [
+            (session, value)
+            for session, value in self.visible()
+            if (first is None or first <= session.key)
+            and (last is None or session.key <= last)
+            and session.end_ms >= earliest_end
+            and session.start_ms <= latest_start
+        ]
+
     def fetch(self, key: str) -> list[tuple[Windowed[str], Any]]:
         return [row for row in self.visible() if row[0].key == key]
 
@@ -210,6 +222,9 @@ STEPS = st.lists(
         st.tuples(st.just("put"), SESSIONS, st.integers(0, 9)),
         st.tuples(st.just("remove"), SESSIONS),
         st.tuples(st.just("find_sessions"), KEYS, TIMES, TIMES),
+        st.tuples(
+            st.just("find_sessions_of_key_range"), st.none() | KEYS, st.none() | KEYS, TIMES, TIMES
+        ),
         st.tuples(st.just("fetch"), KEYS),
         st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),

@@ -268,6 +268,15 @@ class WindowModel:
     def fetch_all(self, lower: int, upper: int) -> list[tuple[Windowed[str], Any]]:
         return [(Windowed(k, s, s + 10), value) for k, s, value in self.visible(lower, upper)]
 
+    def fetch_key_range(
+        self, first: str | None, last: str | None, lower: int, upper: int
+    ) -> list[tuple[Windowed[str], Any]]:
+        return [
+            (window, value)
+            for window, value in self.fetch_all(lower, upper)
+            if (first is None or first <= window.key) and (last is None or window.key <= last)
+        ]
+
 
 KEYS = st.sampled_from(["a", "aa", "a\x00", "b"])
 TIMES = st.integers(0, 30).map(lambda n: n * 10)
@@ -280,6 +289,7 @@ STEPS = st.lists(
         st.tuples(st.just("fetch"), KEYS, TIMES),
         st.tuples(st.just("fetch_range"), KEYS, TIMES, TIMES),
         st.tuples(st.just("fetch_all"), TIMES, TIMES),
+        st.tuples(st.just("fetch_key_range"), st.none() | KEYS, st.none() | KEYS, TIMES, TIMES),
         st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),
     max_size=30,
@@ -293,7 +303,7 @@ def run_step(bench: StoreBench, model: WindowModel, step: str, *arguments: Any) 
         arguments = (key, row, start)
     result = getattr(bench.store, step)(*arguments)
     expected = getattr(model, step)(*arguments)
-    if step in ("fetch_range", "fetch_all"):
+    if step in ("fetch_range", "fetch_all", "fetch_key_range"):
         assert list(result) == expected
         assert list(getattr(bench.store, step)(*arguments, reverse=True)) == expected[::-1]
     else:

@@ -234,6 +234,8 @@ def test_windows_are_read_by_key_and_time(timed: FakeCluster) -> None:
     backwards = store.fetch_range("a", 0, 10_000, reverse=True)
     assert [start for start, _ in backwards] == [10_000, 0]
     assert [window.key for window, _ in store.fetch_all(0, 0)] == ["a"]
+    assert [window.key for window, _ in store.fetch_key_range("a", "b", 0, 0)] == ["a"]
+    assert list(store.fetch_key_range("b", None, 0, 0)) == []
     assert len(list(store.all())) == 2
 
 
@@ -249,6 +251,8 @@ def test_sessions_are_read_by_key_and_span(timed: FakeCluster) -> None:
     assert store.fetch_session("a", 1_000, 2_000) == 2
     assert [session for session, _ in store.find_sessions("a", 0, 3_000)] == [first]
     assert [count for _, count in store.fetch("a")] == [2, 1]
+    in_range = store.find_sessions_of_key_range(None, "a", 0, 3_000)
+    assert [session for session, _ in in_range] == [first]
 
 
 def test_versions_are_read_as_of_a_time(timed: FakeCluster) -> None:
