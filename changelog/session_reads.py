@@ -85,7 +85,7 @@ class SessionReads(Generic[K, V]):
         """
         is_inside = self.codec.key_range(lower, upper)
         oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
-        rows = (
+        found = (
             (row_key, row)
             for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
             if times_of(row_key)[0] >= oldest
@@ -93,8 +93,8 @@ class SessionReads(Generic[K, V]):
             and is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
         )
         if self._is_in_memory:
-            rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
-        return self._decoded(rows)
+            return self._decoded(iter(sorted(found, key=_memory_order, reverse=reverse)))
+        return self._decoded(found)
 
     def find_ended(
         self, earliest_end_ms: int, latest_end_ms: int
