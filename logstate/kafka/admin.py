@@ -157,7 +157,7 @@ class KafkaAdmin:
         It then answers without an error and without an offset, which the client shows as -1001.
         Taken for an offset it would say that there is nothing to restore.
         """
-        deadline = time.monotonic() + REACH_LIMIT_S
+        deadline = time.monotonic() + self._reach_limit_s
         while True:
             found = self._offsets(partitions, spec)
             missing = [str(tp) for tp, offset in found.items() if offset < 0]
