@@ -18,6 +18,9 @@ from sortedcontainers import SortedList
 
 V = TypeVar("V")
 
+#: so few keys are sorted for a walk in less time than an index of them is made
+_SORTED_EACH_TIME_MAX = 32
+
 
 class OrderedMap(dict[bytes, V], Generic[V]):
     """Bytes keys in unsigned byte order.
@@ -63,6 +66,10 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         self, lower: bytes, upper: bytes | None, *, reverse: bool = False
     ) -> Iterator[bytes]:
         """Keys in ``[lower, upper)``, ascending or descending; upper None = to the end."""
+        if self._index is None and len(self) <= _SORTED_EACH_TIME_MAX:
+            found = [key for key in self if key >= lower and (upper is None or key < upper)]
+            found.sort(reverse=reverse)
+            return iter(found)
         index = self._refreshed_index()
         return iter(
             [

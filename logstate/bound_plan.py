@@ -36,6 +36,10 @@ class BoundPlan:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
     tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
+    #: sub-topology -> tasks, as far as asked for
+    _task_counts: dict[int, int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def resolved(self, name: str, is_internal: bool) -> str:
         """The real name of a topic of the plan."""
@@ -52,13 +56,21 @@ class BoundPlan:
 
     def sub_topology(self, task_id: TaskId) -> SubTopology:
         """The sub-topology of a task."""
-        return next(s for s in self.topology.sub_topologies if s.id == task_id.sub_topology)
+        return self._by_id[task_id.sub_topology]
+
+    @cached_property
+    def _by_id(self) -> Mapping[int, SubTopology]:
+        return {sub.id: sub for sub in self.topology.sub_topologies}
 
     def task_count(self, sub_topology: SubTopology) -> int:
         """Tasks of a sub-topology: the largest partition count of its sources."""
         # By its number: the caller's may have patterns where this plan has topics.
-        topics = self.source_topics(self.sub_topology(TaskId(sub_topology.id, 0)))
-        return max((self.partition_counts[topic] for topic in topics), default=0)
+        count = self._task_counts.get(sub_topology.id)
+        if count is None:
+            topics = self.source_topics(self._by_id[sub_topology.id])
+            count = max((self.partition_counts[topic] for topic in topics), default=0)
+            self._task_counts[sub_topology.id] = count
+        return count
 
     def input_partitions(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
         """All partitions a task reads."""
@@ -81,6 +93,23 @@ class BoundPlan:
         if not spec.is_logged:
             return None
         return spec.source_topic or f"{self.application_id}-{spec.name}-changelog"
+
+    def changelogs(self, task_id: TaskId) -> dict[TopicPartition, StoreSpec]:
+        """The changelog partitions of a task, with the stores they belong to."""
+        return {
+            TopicPartition(topic, task_id.partition): spec
+            for spec in self.sub_topology(task_id).stores
+            if (topic := self.changelog_topics[spec.name]) is not None
+        }
+
+    @cached_property
+    def changelog_topics(self) -> Mapping[str, str | None]:
+        """Store to the topic it is logged to; None where it is not logged."""
+        return {
+            spec.name: self.changelog_topic(spec)
+            for sub in self.topology.sub_topologies
+            for spec in sub.stores
+        }
 
     @cached_property
     def repartition_topics(self) -> frozenset[str]:

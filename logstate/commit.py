@@ -137,9 +137,11 @@ class Committer:
         by_store: dict[str, list[ProducedFields]] = {}
         partition = commit.task_id.partition
         for store, writes in commit.generation.writes.items():
+            if not writes:
+                continue
             spec = self._plan.topology.stores[store]
-            topic = self._plan.changelog_topic(spec)
-            if topic is None or spec.source_topic is not None or not writes:
+            topic = self._plan.changelog_topics[store]
+            if topic is None or spec.source_topic is not None:
                 continue
             by_store[store] = [
                 (topic, partition, key, value, timestamp or _untimed(timestamp), headers)
@@ -160,7 +162,7 @@ class Committer:
         positions = {}
         for store in commit.generation.writes:
             spec = self._plan.topology.stores[store]
-            topic = self._plan.changelog_topic(spec)
+            topic = self._plan.changelog_topics[store]
             if topic is None:
                 continue
             partition = TopicPartition(topic, commit.task_id.partition)
@@ -206,7 +208,7 @@ class Committer:
         named = {}
         for store, position in positions.items():
             spec = self._plan.topology.stores[store]
-            topic = self._plan.changelog_topic(spec)
+            topic = self._plan.changelog_topics[store]
             if topic is not None and spec.source_topic is None:
                 named[topic] = position
         return named

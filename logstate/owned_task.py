@@ -12,6 +12,7 @@ target costs one question to the broker. Nothing of a task is processed before R
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -76,6 +77,8 @@ class OwnedTask:
     #: ends of the input partitions as last heard from the consumer, for the lag
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
+    #: told after every change of the stage
+    on_move: Callable[[], None] = lambda: None
 
     def move_to(self, stage: Stage) -> None:
         """Change the stage; raises IllegalTransition with the story so far."""
@@ -86,6 +89,7 @@ class OwnedTask:
             )
         self.history = [*self.history[-20:], self.stage]
         self.stage = stage
+        self.on_move()
 
     @property
     def running(self) -> Task:

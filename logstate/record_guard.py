@@ -86,6 +86,11 @@ class RecordGuard:
 
     # ------------------------------------------------------------------ records
 
+    @property
+    def guards_processing(self) -> bool:
+        """Whether ``guarded`` gives anything but the process itself."""
+        return self._handlers.guards_processing
+
     def guarded(self, process: StreamProcess) -> StreamProcess:
         """``process`` under a journal; the process itself where no handler needs one."""
         if not self._handlers.guards_processing:

@@ -43,6 +43,8 @@ _LOGGER = logging.getLogger(__name__)
 
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
+#: the default: whatever is wrong stops the application
+_FAIL = ErrorHandlers()
 
 
 class Task:
@@ -114,7 +116,7 @@ class Task:
         self._state: TaskState | None = None
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
-        self.guard = RecordGuard(self, error_handlers or ErrorHandlers())
+        self.guard = RecordGuard(self, error_handlers or _FAIL)
         self._sub_topologies = tuple(sub_topologies)
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
@@ -127,8 +129,10 @@ class Task:
         sources: dict[str, CompiledSource] = {}
         for sub_topology in self._sub_topologies:
             sources.update(compile_sub_topology(sub_topology, self))
-        guarded = self.guard.guarded
-        self._sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+        if self.guard.guards_processing:
+            guarded = self.guard.guarded
+            sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+        self._sources = sources
 
     # ------------------------------------------------------------------ TaskContext
 

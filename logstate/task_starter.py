@@ -140,7 +140,7 @@ class TaskStarter:
 
     def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
         inputs = list(owned.partitions)
-        changelogs = self._changelogs(owned)
+        changelogs = self._plan.changelogs(owned.task_id)
         logs = [*inputs, *changelogs]
         starts = yield Step("start_offsets", self._admin.start_offsets, (logs,))
         ends = yield Step("end_offsets", self._admin.end_offsets, (logs,))
@@ -167,23 +167,28 @@ class TaskStarter:
             owned.start_positions[tp] = position
             owned.is_new |= position != committed.offset
         ranges = {tp: LogRange(starts[tp], ends[tp]) for tp in changelogs}
-        self._open(owned, ranges)
+        self._open(owned, changelogs, ranges)
         cut = yield from self._cut(owned)
         self._take_cut(owned, cut, ranges)
         owned.move_to(Stage.RESTORING)
 
     # ------------------------------------------------------------------ local state
 
-    def _open(self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]) -> None:
+    def _open(
+        self,
+        owned: OwnedTask,
+        changelogs: Mapping[TopicPartition, StoreSpec],
+        ranges: Mapping[TopicPartition, LogRange],
+    ) -> None:
         """Open the task's stores, rebuilding the directory where its identity does not hold."""
         try:
             if owned.task is None:
                 owned.task = self._new_task(owned)
-            self._set_targets(owned, ranges)
+            self._set_targets(owned, changelogs, ranges)
         except StoreCorruptedError as exc:
             self._give_up(owned, exc)
             owned.task = self._new_task(owned)
-            self._set_targets(owned, ranges)
+            self._set_targets(owned, changelogs, ranges)
 
     def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
         """Give up the local state of a task if it is the one that was found damaged."""
@@ -211,11 +216,16 @@ class TaskStarter:
             owned.task = None
         self._destroy_state(owned)
 
-    def _set_targets(self, owned: OwnedTask, ranges: Mapping[TopicPartition, LogRange]) -> None:
+    def _set_targets(
+        self,
+        owned: OwnedTask,
+        changelogs: Mapping[TopicPartition, StoreSpec],
+        ranges: Mapping[TopicPartition, LogRange],
+    ) -> None:
         state = owned.running.state
         now = self._clock.wall_clock_ms()
         owned.targets = []
-        for changelog, spec in self._changelogs(owned).items():
+        for changelog, spec in changelogs.items():
             log = ranges[changelog]
             topic_id = self._plan.topic_ids.get(changelog.topic)
             first = first_offset(
@@ -238,14 +248,6 @@ class TaskStarter:
             if spec.source_topic is not None:
                 target = min(log.end, max(first, owned.start_positions[changelog]))
             owned.targets.append(StoreTarget(spec.name, changelog, target))
-
-    def _changelogs(self, owned: OwnedTask) -> dict[TopicPartition, StoreSpec]:
-        found = {}
-        for spec in self._plan.sub_topology(owned.task_id).stores:
-            topic = self._plan.changelog_topic(spec)
-            if topic is not None:
-                found[TopicPartition(topic, owned.task_id.partition)] = spec
-        return found
 
     # ------------------------------------------------------------------ the cut
 

@@ -16,6 +16,8 @@ class TaskTable:
 
     def __init__(self) -> None:
         self._tasks: dict[TaskId, OwnedTask] = {}
+        #: None after a change
+        self._running: list[OwnedTask] | None = None
         self._owner_of: dict[TopicPartition, OwnedTask] = {}
         #: epoch of the assignment that gave each partition; absent once it is given up
         self.epochs: dict[TopicPartition, int] = {}
@@ -32,8 +34,13 @@ class TaskTable:
         return [owned for owned in self._tasks.values() if owned.stage is stage]
 
     def running(self) -> list[OwnedTask]:
-        """Tasks that process records."""
-        return [owned for owned in self._tasks.values() if owned.stage is _RUNNING]
+        """Tasks that process records. A list stays as it is; a change gives another one."""
+        if self._running is None:
+            self._running = [owned for owned in self._tasks.values() if owned.stage is _RUNNING]
+        return self._running
+
+    def _moved(self) -> None:
+        self._running = None
 
     def running_owner(self, partition: TopicPartition) -> OwnedTask | None:
         """The running task that reads a partition."""
@@ -45,6 +52,8 @@ class TaskTable:
         if owned.task_id in self._tasks:
             return
         self._tasks[owned.task_id] = owned
+        owned.on_move = self._moved
+        self._moved()
         for partition in owned.partitions:
             self._owner_of[partition] = owned
             self.epochs[partition] = owned.epoch
@@ -57,6 +66,7 @@ class TaskTable:
     def remove(self, task_id: TaskId) -> OwnedTask | None:
         """Let a task go."""
         owned = self._tasks.pop(task_id, None)
+        self._moved()
         if owned is not None:
             for partition in owned.partitions:
                 self._owner_of.pop(partition, None)

@@ -174,14 +174,15 @@ class Worker:
             return  # the brokers do not answer; being polled keeps the membership
         if len(self._tasks.running()) < len(self._tasks):
             yield from self._start_tasks()
-        yield from self._live.globals.poll()
+        live = self._live
+        yield from live.globals.poll()
         yield from self._process()
         if self._timer.is_due():
             yield from self._commit_all()
             yield from self._housekeeping.purge(
-                self._live.admin, self._live.plan, self._tasks.running(), self._clock.monotonic_ms()
+                live.admin, live.plan, self._tasks.running(), self._clock.monotonic_ms()
             )
-        self._observer.turn(self._tasks.all(), self._live.consumer.known_ends)
+        self._observer.turn(self._tasks.all(), live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
@@ -189,9 +190,8 @@ class Worker:
         timeout_s = (
             0.0 if self._had_work or not self._restorer.is_idle else self._timer.idle_timeout_s()
         )
-        polled = yield Step(
-            "poll", self._live.consumer.poll, (self._config.poll_records_max, timeout_s)
-        )
+        consumer = self._live.consumer
+        polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))
         for rebalance in polled.rebalances:
             yield from self._answer(rebalance)
         if self._failure is not None:
@@ -210,9 +210,9 @@ class Worker:
             raise AbortableError(
                 f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
             )
-        yield from balance(
-            self._live.consumer, self._tasks.running(), self._config.buffered_records_max
-        )
+        running = self._tasks.running()
+        if polled.records or any(owned.paused for owned in running):
+            yield from balance(consumer, running, self._config.buffered_records_max)
 
     # ------------------------------------------------------------------ assignment
 

@@ -45,7 +45,7 @@ class SubTopology:
         """Topics its tasks read."""
         return tuple(topic for source in self.sources for topic in source.topics)
 
-    @property
+    @cached_property
     def sink_topics(self) -> tuple[TopicRef, ...]:
         """Topics it writes, except those chosen per record."""
         topics = (node.topic for node in self.nodes if isinstance(node, SinkNode))
@@ -94,6 +94,11 @@ class Topology:
 
         Source: Kafka Streams' ``TopologyDescription.toString`` (KIP-120).
         """
+        return self._described
+
+    @cached_property
+    def _described(self) -> str:
+        # Every instance writes it into its manifest when it starts.
         return str(self._description)
 
     def description(self) -> Description:

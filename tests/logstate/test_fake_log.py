@@ -86,7 +86,7 @@ def test_a_truncated_log_ends_earlier() -> None:
     for _ in range(5):
         log.append(b"k", b"v", 5, None, 0)
     log.truncate(3)
-    assert (log.end, len(log.read(0, 10).records), len(log.history)) == (3, 3, 5)
+    assert (log.end, len(log.read(0, 10)[0]), len(log.history)) == (3, 3, 5)
 
 
 def test_a_topic_that_was_made_again_is_another_topic() -> None:

@@ -18,7 +18,7 @@ import zlib
 from datetime import timedelta
 from functools import cache
 
-from logstate.partitioner import partition_of
+import logstate.partitioner
 from logstate.records import Record, Windowed
 from logstate.topology import (
     JoinWindows,
@@ -31,6 +31,9 @@ from logstate.topology import (
     key_value_store,
     until_window_closes,
 )
+
+#: a few keys are asked for again and again
+partition_of = cache(logstate.partitioner.partition_of)
 
 APPLICATION = "flow"
 ORDERS, PRICES = "orders", "prices"

@@ -15,7 +15,7 @@ import msgspec
 
 from logstate.changelog.cut import decode_cut
 from logstate.changelog.state import StoredMeta, TaskState
-from logstate.changelog.writes import LoggedWrite
+from logstate.changelog.writes import LoggedFields
 from logstate.records import TaskId, TopicPartition
 from logstate.stores import StoreSpec
 from logstate.testing.fake.partition_log import LogEntry
@@ -258,8 +258,8 @@ class Oracles:
         for spec in sub_topology.stores:
             topic = f"{flow.APPLICATION}-{spec.name}-changelog"
             end = positions.get(spec.name)
-            writes = [
-                LoggedWrite(
+            writes: list[LoggedFields] = [
+                (
                     e.record.key() or b"",
                     e.record.value(),
                     max(e.record.timestamp()[1], 0),

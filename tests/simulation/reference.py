@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from logstate.changelog.state import TaskState
 from logstate.changelog.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.clock import ManualClock
-from logstate.partitioner import partition_of
 from logstate.records import ProducedRecord, TaskId, TopicPartition
 from logstate.stores import StoreSpec
 from logstate.task import Task
@@ -27,8 +27,7 @@ _KEPT_MAX = 4_000
 _TOPICS = (flow.ORDERS, flow.PRICES, flow.REPARTITION)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One record consumed by a task."""
 
     topic: str
@@ -39,8 +38,7 @@ class Step:
     timestamp: int
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One record as it stands in a log."""
 
     key: bytes | None
@@ -205,6 +203,6 @@ def _logged(record: ProducedRecord, partitions: int, task_id: TaskId) -> Output:
         where = record.partition
         if where is None:
             assert record.key is not None
-            where = partition_of(record.key, partitions)
+            where = flow.partition_of(record.key, partitions)
         assert where == task_id.partition, "an output partition has two writers"
     return Output(record.key, record.value, timestamp)

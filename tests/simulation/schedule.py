@@ -72,6 +72,11 @@ class Schedule:
         )
         self.topology = flow.topology(swarm.variant, in_memory=swarm.in_memory)
         self.slots = [self._slot(number) for number in range(swarm.workers)]
+        self._inputs_of_tasks = [
+            TopicPartition(topic, partition)
+            for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION)
+            for partition in range(partitions)
+        ]
         self._waiting = list(self.inputs)
         self._faults = list(swarm.faults)
         #: turns in a row in which nobody had anything to do
@@ -143,11 +148,12 @@ class Schedule:
             self._advance(slot, rng.randint(1, swarm.burst), turn)
 
     def _advance(self, slot: Slot, steps: int, turn: int) -> None:
+        crc32, number, now_ms = zlib.crc32, slot.number, self.clock.wall_clock_ms
         for _ in range(steps):
-            if not slot.is_running or slot.frozen_until_ms > self.clock.wall_clock_ms():
+            if not slot.is_running or slot.frozen_until_ms > now_ms():
                 return
             name = slot.step()
-            self.trace = zlib.crc32(name.encode(), self.trace + slot.number)
+            self.trace = crc32(name.encode(), self.trace + number)
             if self.log is not None:
                 self.log.append(f"turn {turn:4d}  slot {slot.number}  {name}")
             if not slot.is_running:
@@ -198,20 +204,18 @@ class Schedule:
     def _is_done(self) -> bool:
         return all(left == 0 for left in self._progress().values())
 
-    def _progress(self) -> dict[str, int]:
+    def _progress(self) -> dict[TopicPartition, int]:
         """Committed records that the group has not consumed yet."""
         committed = self.cluster.group(flow.APPLICATION).offsets.committed
         left = {}
-        for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION):
-            for partition in range(self.partitions):
-                tp = TopicPartition(topic, partition)
-                log = self.cluster.log_or_none(tp)
-                if log is None:
-                    left[str(tp)] = 1
-                    continue
-                offset = committed[tp].offset if tp in committed else 0
-                last = log.last_committed_offset()
-                left[str(tp)] = max(0, last + 1 - (offset or 0))
+        for tp in self._inputs_of_tasks:
+            log = self.cluster.log_or_none(tp)
+            if log is None:
+                left[tp] = 1
+                continue
+            offset = committed[tp].offset if tp in committed else 0
+            last = log.last_committed_offset()
+            left[tp] = max(0, last + 1 - (offset or 0))
         return left
 
     # ------------------------------------------------------------------ the world

@@ -11,6 +11,9 @@ from logstate.worker_observer import WorkerObserver
 class SilentObserver(WorkerObserver):
     """Hears everything, keeps the tasks."""
 
+    def __init__(self) -> None:
+        self.tasks = {}  # and no metrics: every process of a schedule has an observer
+
     def tasks_changed(self, tasks: Mapping[Any, Any]) -> None:
         self.tasks = dict(tasks)
 

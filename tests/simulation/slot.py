@@ -25,7 +25,6 @@ from tests.simulation.silent_observer import SilentObserver
 
 #: steps of a commit after which the outcome on the log is open or decided
 _COMMITTING = frozenset({"flush", "flush_plain", "group_metadata", "send_offsets", "commit"})
-_NOTHING = Polled()
 _REPLACING = frozenset({"abort", "close_producer", "new_producer", "init_transactions"})
 
 
@@ -67,6 +66,8 @@ class Slot:
         self._world = world
         self.clock = ProcessClock(world)
         self.worker: Worker | None = None
+        #: a process lives here
+        self.is_running = False
         self.pending: Step | None = None
         self.ordered: list[Ordered] = []
         #: the last call was a poll that brought nothing
@@ -96,11 +97,6 @@ class Slot:
         self._made: list[Task] = []
 
     @property
-    def is_running(self) -> bool:
-        """A process lives here."""
-        return self.worker is not None
-
-    @property
     def has_tasks(self) -> bool:
         """A process lives here and owns something."""
         return self.worker is not None and bool(self._observer.tasks)
@@ -127,6 +123,7 @@ class Slot:
         self._injected = False
         self._observer = SilentObserver()
         self._is_open = False
+        self.is_running = True
         self.worker = Worker(
             self._topology,
             self._config,
@@ -146,7 +143,7 @@ class Slot:
         assert step is not None
         error: Exception | None = None
         result = None
-        order = self._take_order(step.name)
+        order = self._take_order(step.name) if self.ordered else None
         if order is not None and order.frozen_ms:
             self.frozen_until_ms = self._world.wall_clock_ms() + order.frozen_ms
             return f"frozen before {step.name}"
@@ -175,12 +172,13 @@ class Slot:
         return step.name
 
     def _watch(self, name: str, result: Any) -> None:
-        self.is_idle = name == "poll" and result == _NOTHING
+        self.is_idle = False
         if name == "poll":
+            self.is_idle = result is not None and _is_empty(result)
             self._is_handing_over = result is not None and any(
                 rebalance.kind == "revoked" for rebalance in result.rebalances
             )
-        if name == "group_consumer":
+        elif name == "group_consumer":
             self.consumer = result
         elif name == "begin":
             self._is_open = True
@@ -243,6 +241,7 @@ class Slot:
             take_apart(task)
         self._made = []
         self.worker = None
+        self.is_running = False
         self.pending = None
         self.consumer = None
         self._steps = None
@@ -310,6 +309,10 @@ class Slot:
         )
         self._made.append(task)
         return task
+
+
+def _is_empty(polled: Polled) -> bool:
+    return not (polled.records or polled.rebalances or polled.ends or polled.out_of_range)
 
 
 def _no_callbacks(_: object) -> None:

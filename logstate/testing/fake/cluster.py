@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from logstate.clock import Clock, SystemClock
@@ -27,6 +28,8 @@ from logstate.testing.fetched import StoredRecord
 _RECORD_OVERHEAD_BYTES = 70
 #: longest time between two looks at the clock while a poll waits
 _LOOK_S = 0.01
+#: of keys that were placed lately: tests write the same few again and again
+_partition_of = lru_cache(1_000)(partition_of)
 
 
 class FakeCluster:
@@ -71,6 +74,8 @@ class FakeCluster:
         self.is_incremental = group_protocol == "consumer"
         self.buffers_sends = buffers_sends
         self.topics: dict[str, FakeTopic] = {}
+        #: the same logs by partition, which are asked for all the time
+        self._logs: dict[TopicPartition, PartitionLog] = {}
         self.groups: dict[str, Group] = {}
         self.transactions = TransactionCoordinator(
             transaction_timeout_ms, delays_markers=delays_markers
@@ -81,7 +86,8 @@ class FakeCluster:
         self.sending: dict[FakePlainProducer, None] = {}
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
-        self._waits = isinstance(self.clock, SystemClock)
+        #: polls wait, in real time
+        self.waits = isinstance(self.clock, SystemClock)
         self._random = random.Random(seed)  # noqa: S311  reproducible, not secret
         self._session_timeout_ms = session_timeout_ms
         self._fetch_records_max = fetch_records_max
@@ -127,7 +133,8 @@ class FakeCluster:
                 raise TopicError(f"topic {name!r} exists already")
             self._topics_made += 1
             topic_id = f"topic-{self._topics_made:06d}"
-            self.topics[name] = FakeTopic(name, topic_id, partitions, config)
+            topic = self.topics[name] = FakeTopic(name, topic_id, partitions, config)
+            self._logs.update(zip(topic.partitions, topic.logs, strict=True))
             for group in self.groups.values():
                 group.rebalance()
 
@@ -146,12 +153,12 @@ class FakeCluster:
 
     def log(self, partition: TopicPartition) -> PartitionLog:
         """The log of a partition; raises TopicError for an unknown one."""
-        return self.topic(partition.topic).logs[partition.partition]
+        found = self._logs.get(partition)
+        return found if found is not None else self.topic(partition.topic).logs[partition.partition]
 
     def log_or_none(self, partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, or None."""
-        topic = self.topics.get(partition.topic)
-        return topic.logs[partition.partition] if topic is not None else None
+        return self._logs.get(partition)
 
     # ------------------------------------------------------------------ for tests
 
@@ -167,9 +174,10 @@ class FakeCluster:
     ) -> int:
         """Write one record outside transactions; ``timestamp`` None is now. Returns its offset."""
         with self.lock:
-            when = self.now_ms() if timestamp is None else timestamp
+            now_ms = self.now_ms()
+            when = now_ms if timestamp is None else timestamp
             record = ProducedRecord(topic, partition, key, value, when, headers)
-            offset = self.append(self.partition_of(record), record, writer="test")
+            offset = self.append(self.partition_of(record), record, now_ms, writer="test")
             self.notify()
             return offset
 
@@ -250,10 +258,11 @@ class FakeCluster:
 
     def check_size(self, record: ProducedRecord) -> None:
         """Raises RefusedError for a record the topic does not take."""
-        topic = self.topics.get(record.topic)
+        topic = self.topics.get(record[0])
         if topic is None:
             raise RefusedError(f"output topic {record.topic!r} does not exist: create it first")
-        size = _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+        _, _, key, value, _, _ = record
+        size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
         if size > topic.bytes_max:
             raise RefusedError(
                 f"a record of {size} bytes for {record.topic!r} is over max.message.bytes ="
@@ -262,31 +271,32 @@ class FakeCluster:
 
     def partition_of(self, record: ProducedRecord) -> TopicPartition:
         """Where a record goes: its own choice, murmur2 of the key, or anywhere."""
-        count = len(self.topic(record.topic).logs)
+        partitions = self.topic(record.topic).partitions
         if record.partition is not None:
-            return TopicPartition(record.topic, record.partition)
+            return partitions[record.partition]
         if record.key is None:
-            return TopicPartition(record.topic, self._random.randrange(count))
-        return TopicPartition(record.topic, partition_of(record.key, count))
+            return partitions[self._random.randrange(len(partitions))]
+        return partitions[_partition_of(record.key, len(partitions))]
 
     def append(
         self,
         partition: TopicPartition,
         record: ProducedRecord,
+        now_ms: int,
         *,
         writer: str,
         transaction: Transaction | None = None,
     ) -> int:
         """A record reaches its log."""
-        now_ms = self.now_ms()
-        topic = self.topic(partition.topic)
+        _, _, key, value, timestamp, headers = record
         # The client takes 0 for "not given" (negative times stay what they are).
-        timestamp = now_ms if topic.uses_append_time else record.timestamp or now_ms
-        return topic.logs[partition.partition].append(
-            record.key,
-            record.value,
+        if not timestamp or self.topics[partition.topic].uses_append_time:
+            timestamp = now_ms
+        return self._logs[partition].append(
+            key,
+            value,
             timestamp,
-            record.headers,
+            headers,
             now_ms,
             transaction=transaction,
             writer=writer,
@@ -294,17 +304,17 @@ class FakeCluster:
 
     def notify(self) -> None:
         """Something changed: wake the polls that wait."""
-        if self._waits:
+        if self.waits:
             self._changed.notify_all()
 
     def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
         """Look until there is something, no longer than the time-out; once on a manual clock."""
         with self.lock:
-            if self._waits:
+            if self.waits:
                 self.tick()
             if look():
                 return True
-            if not self._waits:
+            if not self.waits:
                 return False
             deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
             while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:

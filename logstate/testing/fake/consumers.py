@@ -143,9 +143,9 @@ class FakeGroupConsumer(FakeClient):
 
     def _heartbeat(self, polled: Polled) -> None:
         now_ms = self._cluster.now_ms()
-        # What was revoked in the last poll has been answered by now.
-        self._fetcher.remove(self._leaving)
-        self._leaving = set()
+        if self._leaving:  # revoked in the last poll, which has been answered by now
+            self._fetcher.remove(self._leaving)
+            self._leaving = set()
         if not self._topics or self._must_rejoin(polled, now_ms):
             return
         assert self._member is not None

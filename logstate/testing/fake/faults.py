@@ -34,18 +34,16 @@ class Faults:
     """Faults waiting for their calls."""
 
     def __init__(self) -> None:
-        self._waiting: list[Fault] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        #: ordered and not taken yet, in order
+        self.waiting: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
         """Wait for the next call of that name."""
-        self._waiting.append(fault)
+        self.waiting.append(fault)
 
     def take(self, call: str) -> Fault | None:
         """The fault for this call, if there is one."""
-        for i, fault in enumerate(self._waiting):
+        for i, fault in enumerate(self.waiting):
             if fault.call == call:
-                return self._waiting.pop(i)
+                return self.waiting.pop(i)
         return None

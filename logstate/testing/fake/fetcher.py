@@ -67,27 +67,33 @@ class Fetcher:
     def fetch(self, polled: Polled, max_records: int) -> bool:
         """Add what can be read; returns whether there was anything to tell."""
         left = max_records
-        partitions = list(self._positions)
         self._first += 1
-        for i in range(len(partitions)):
-            partition = partitions[(i + self._first) % len(partitions)]
+        for partition in self._in_turn():
             position = self._positions[partition]
             if position is None or partition in self._paused:
                 continue
             log = self._log_of(partition)
             if log is None:
                 continue
+            if position == log.end and self._reported_ends.get(partition) == position:
+                continue  # it stands there, and said so
             if not log.start <= position <= log.end:
                 self._positions[partition] = None
                 polled.out_of_range.append(partition)
                 continue
-            chunk = log.read(position, left)
-            if chunk.records:
-                polled.records[partition] = list(chunk.records)
-                left -= len(chunk.records)
-            self._positions[partition] = chunk.position
-            self._report_end(polled, partition, chunk.position, log.lso)
+            records, position = log.read(position, left)
+            if records:
+                polled.records[partition] = [*records]
+                left -= len(records)
+            self._positions[partition] = position
+            self._report_end(polled, partition, position, log.lso)
         return bool(polled.records or polled.ends or polled.out_of_range)
+
+    def _in_turn(self) -> list[TopicPartition]:
+        """What is assigned, beginning with another one each time."""
+        partitions = list(self._positions)
+        first = self._first % len(partitions) if partitions else 0
+        return partitions[first:] + partitions[:first]
 
     def _report_end(
         self, polled: Polled, partition: TopicPartition, position: int, end: int

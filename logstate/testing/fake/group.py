@@ -128,9 +128,13 @@ class Group:
         return self._eager_heartbeat(member)
 
     def _incremental_heartbeat(self, member: Member) -> list[Rebalance]:
-        member.owned -= member.revoking
-        member.revoking = set()
+        if member.revoking:
+            member.owned -= member.revoking
+            member.revoking = set()
         target = self._target[member.id]
+        if member.owned == target:
+            member.epoch = self.epoch
+            return []
         surplus = member.owned - target
         if surplus:
             member.revoking = self._chosen(surplus)

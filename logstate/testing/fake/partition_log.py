@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from logstate.records import Headers
 from logstate.testing.fake.transaction import Transaction
@@ -44,13 +43,6 @@ class LogEntry:
         self.marks = marks
         #: client that wrote it, for whoever examines the log
         self.writer = writer
-
-
-class Chunk(NamedTuple):
-    """What one read brought, and where the next one goes on."""
-
-    records: list[StoredRecord]
-    position: int
 
 
 class PartitionLog:
@@ -107,10 +99,12 @@ class PartitionLog:
         """Last stable offset: read-committed readers stop before it."""
         return min(self._undecided.values()) if self._undecided else self.end
 
-    def read(self, position: int, max_records: int, *, is_committed: bool = True) -> Chunk:
+    def read(
+        self, position: int, max_records: int, *, is_committed: bool = True
+    ) -> tuple[list[StoredRecord], int]:
         """Up to ``max_records`` records from ``position``; markers and aborted records are passed.
 
-        ``position`` must lie within the log.
+        Also returns where the next read goes on. ``position`` must lie within the log.
         """
         limit = self.lso if is_committed else self.end
         records: list[StoredRecord] = []
@@ -124,11 +118,11 @@ class PartitionLog:
                 not is_committed or entry.transaction is None or entry.transaction.is_committed
             ):
                 if len(records) == max_records:
-                    return Chunk(records, position)
+                    return records, position
                 records.append(entry.record)
             position = entry.offset + 1
             i += 1
-        return Chunk(records, max(position, limit))
+        return records, max(position, limit)
 
     def entries(self) -> Iterator[LogEntry]:
         """Everything that is in the log now, control records included."""

@@ -55,10 +55,11 @@ class FakePlainProducer(FakeClient):
 
     def arrive(self, count: int) -> None:
         """Let up to ``count`` buffered records reach the log; a failure is raised at a flush."""
+        now_ms = self._cluster.now_ms()
         while self._buffer and count > 0:
             count -= 1
             try:
-                self._send(self._buffer.popleft())
+                self._send(self._buffer.popleft(), now_ms)
             except LogstateError as exc:
                 self._failure = self._failure or exc
                 self._forget()
@@ -78,14 +79,14 @@ class FakePlainProducer(FakeClient):
             failure, self._failure = self._failure, None
             raise failure
 
-    def _send(self, record: ProducedRecord) -> None:
-        offset = self._append(record)
-        if record.partition is not None:
-            self._delivered[TopicPartition(record.topic, record.partition)] = offset + 1
-
-    def _append(self, record: ProducedRecord) -> int:
+    def _send(self, record: ProducedRecord, now_ms: int) -> None:
         partition = self._cluster.partition_of(record)
-        return self._cluster.append(partition, record, writer=self.name)
+        offset = self._append(partition, record, now_ms)
+        if record.partition is not None:
+            self._delivered[partition] = offset + 1
+
+    def _append(self, partition: TopicPartition, record: ProducedRecord, now_ms: int) -> int:
+        return self._cluster.append(partition, record, now_ms, writer=self.name)
 
     def _forget(self) -> None:
         self._buffer.clear()
@@ -173,13 +174,14 @@ class FakeTransactionalProducer(FakePlainProducer):
             self.name, self._live_epoch, self._cluster.now_ms(), commits=commits
         )
 
-    def _append(self, record: ProducedRecord) -> int:
-        partition = self._cluster.partition_of(record)
+    def _append(self, partition: TopicPartition, record: ProducedRecord, now_ms: int) -> int:
         transaction = self._cluster.transactions.add_partition(
             self.name,
             self._live_epoch,
             partition,
             self._cluster.log(partition),
-            self._cluster.now_ms(),
+            now_ms,
         )
-        return self._cluster.append(partition, record, writer=self.name, transaction=transaction)
+        return self._cluster.append(
+            partition, record, now_ms, writer=self.name, transaction=transaction
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from logstate.records import TopicPartition
 from logstate.testing.fake.partition_log import PartitionLog
 
 #: what brokers use where a topic says nothing
@@ -26,6 +27,7 @@ class FakeTopic:
         self.name = name
         self.topic_id = topic_id
         self.config = {**_DEFAULTS, **(config or {})}
+        self.partitions = [TopicPartition(name, partition) for partition in range(partitions)]
         self.logs = [PartitionLog(name, partition) for partition in range(partitions)]
         self.bytes_max = int(self.config["max.message.bytes"])
         self.uses_append_time = self.config["message.timestamp.type"] == "LogAppendTime"
