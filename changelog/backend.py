@@ -39,10 +39,19 @@ class BackendSnapshot(BackendReader, Protocol):
 class StoreBackend(BackendReader, Protocol):
     """A medium that holds rows."""
 
+    #: from so many rows on :meth:`ingest` costs less than :meth:`write`; None where it never does
+    ingest_rows_min: int | None
+
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
         """Put (None = delete) all rows, then delete the ranges; all or nothing.
 
         Survives a killed process once it returned, not a power cut: the changelog covers that.
+        """
+
+    def ingest(self, rows: Mapping[bytes, bytes | None], mark: Mapping[bytes, bytes]) -> None:
+        """Write ``mark``, so that it survives a power cut, then take over ``rows`` as a whole.
+
+        None deletes. What a crash leaves: neither, the mark, or both.
         """
 
     def snapshot(self) -> BackendSnapshot:

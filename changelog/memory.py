@@ -12,6 +12,8 @@ from logstate.errors import StoreUnavailableError
 class MemoryBackend:
     """Rows in a dict with an ordered index. Nothing survives ``close``."""
 
+    ingest_rows_min: int | None = None
+
     def __init__(self) -> None:
         self._rows: OrderedMap[bytes] = OrderedMap()
 
@@ -36,6 +38,9 @@ class MemoryBackend:
         for lower, upper in ranges:
             for key in self._rows.keys_between(lower, upper):
                 self._rows.remove(key)
+
+    def ingest(self, rows: Mapping[bytes, bytes | None], mark: Mapping[bytes, bytes]) -> None:
+        self.write({**mark, **rows})
 
     def snapshot(self) -> MemorySnapshot:
         return MemorySnapshot(self._rows)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,12 @@ _MIB: Final = 1024 * 1024
 #: Expiry deletes ranges. Measured after 200 retention periods with few records in each: a put takes
 #: 25 % longer than at first where none is flushed, 9 % with 64 per flush, 1 % with 16.
 _RANGES_PER_FLUSH: Final = 16
+
+#: Measured with rows of 110 bytes in key order: a file costs some syncs and 0.75 us a row, a write
+#: 0.75 us a row and half of that again in the background.
+_INGEST_ROWS_MIN: Final = 20_000
+#: a file on its way into the database; found at an opening, it was not taken over
+_LOAD_FILE: Final = "loading.rows"
 
 _open_backends: weakref.WeakSet[RocksBackend] = weakref.WeakSet()
 _kept_for_ever: list[object] = []
@@ -120,6 +127,8 @@ class RocksBackend:
     StoreCorruptedError when its files are damaged.
     """
 
+    ingest_rows_min: int | None = _INGEST_ROWS_MIN
+
     def __init__(self, path: Path | str, memory: RocksMemory | None = None) -> None:
         self.path = Path(path)
         self._memory = memory or shared_memory()  # the cache lives at least as long as its users
@@ -134,8 +143,10 @@ class RocksBackend:
             )
         except Exception as error:
             raise explained(error, self.path, "open") from error
+        self._options = options
         self._get: Any = self._database.get
         self._unflushed_ranges = 0
+        (self.path / _LOAD_FILE).unlink(missing_ok=True)
         _open_backends.add(self)
 
     def get(self, key: bytes) -> bytes | None:
@@ -172,7 +183,9 @@ class RocksBackend:
         """Put (None = delete) all rows, then delete the ranges, in one atomic write."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for key, value in rows.items():
+        # In key order a row costs RocksDB 0.25 us, in any other 1.4 us; sorting takes 0.45 us.
+        for key in sorted(rows):
+            value = rows[key]
             if value is None:
                 delete(key)
             else:
@@ -187,6 +200,40 @@ class RocksBackend:
                 self._database.flush(wait=False)
         except Exception as error:
             raise explained(error, self.path, "write") from error
+
+    def ingest(self, rows: Mapping[bytes, bytes | None], mark: Mapping[bytes, bytes]) -> None:
+        """Write ``mark`` for good, then take over ``rows`` as one sorted file.
+
+        The file is synced and so is its arrival; without the sync of the mark, which travels
+        through the write-ahead log, a power cut could keep the rows and lose the mark.
+        """
+        file = self.path / _LOAD_FILE
+        try:
+            self._write_file(file, rows)
+            self.write(mark)
+            self._database.flush_wal(True)
+            how = rocksdict.IngestExternalFileOptions()
+            how.set_move_files(True)
+            self._database.ingest_external_file([str(file)], how)
+            file.unlink(missing_ok=True)  # taken over by a second name
+        except Exception as error:
+            raise explained(error, self.path, "write") from error
+
+    def _write_file(self, file: Path, rows: Mapping[bytes, bytes | None]) -> None:
+        file.unlink(missing_ok=True)
+        writer = rocksdict.SstFileWriter(self._options)
+        writer.open(str(file))
+        keys = sorted(rows)
+        if None in rows.values():
+            for key in keys:
+                value = rows[key]
+                if value is None:
+                    del writer[key]
+                else:
+                    writer[key] = value
+        else:  # the loop in C
+            deque(map(writer.__setitem__, keys, map(rows.__getitem__, keys)), maxlen=0)
+        writer.finish()
 
     def snapshot(self) -> RocksSnapshot:
         """A view of the rows as they are now, readable from any thread until released.

@@ -9,7 +9,8 @@ memory), told apart by a prefix. A commit takes one *generation* out of all stor
     state.apply()                        # now or some commits later: ONE backend write
 
 Invariants:
-1. the backend's rows and the positions stored with them always belong together;
+1. the backend's rows and the positions stored with them always belong together, but for stores
+   that the backend says are being loaded (see :mod:`logstate.changelog.loading`);
 2. a layer is applied only on top of the position it was built on, and positions never go back;
 3. nothing that is not committed reaches a backend.
 
@@ -23,39 +24,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from logstate.changelog.backend import KeyRange, StoreBackend
 from logstate.changelog.kinds import Store, build_store
+from logstate.changelog.loading import Loads
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rows import Layer, Rows
 from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
 from logstate.changelog.segments import SegmentClock
 from logstate.changelog.session import SessionStore
+from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.changelog.window import WindowStore
 from logstate.changelog.writes import ChangelogWrites, LoggedFields
 from logstate.processing import TaskContext, TimeCell
+from logstate.records import FetchedRecord
 from logstate.stores import StoreSpec
-
-_META = b"\x00meta"
-_STORES = b"\x01"
-
-
-class StoredMeta(msgspec.Struct):
-    """The row that stands beside the stores' rows in the backend."""
-
-    version: int = 1
-    #: store name -> number used in its prefix; numbers are never reused
-    numbers: dict[str, int] = {}
-    #: changelog position (next offset) that the rows stand for, per store
-    positions: dict[str, int] = {}
-    #: topic id of each store's changelog when the position was taken
-    topic_ids: dict[str, str] = {}
-    #: segment -> first offset, per windowed store (see segment_offsets)
-    segment_offsets: dict[str, dict[int, int]] = {}
-    #: wall clock when the rows were last known to be at the end of their changelogs
-    caught_up_at_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,14 +71,14 @@ class TaskState:
         self._persistent: StoreBackend = backend if backend is not None else self._memory
         #: the directory of the persistent stores, which tells damage of this task from others'
         self.path: Path | None = getattr(backend, "path", None)
-        raw = self._persistent.get(_META)
-        self.meta = msgspec.msgpack.decode(raw, type=StoredMeta) if raw else StoredMeta()
+        self.meta = read_meta(self._persistent)
         self.specs = {spec.name: spec for spec in specs}
         #: committed positions: next changelog offset per logged store; may be ahead of the backend
         self.positions: dict[str, int] = {}
         self.cells: dict[str, TimeCell] = {}
         self.stores: dict[str, Store] = {}
         self._rows: dict[str, Rows] = {}
+        self._loads = Loads()
         self._unapplied_bytes = 0
         self._writes: dict[str, ChangelogWrites] = {}
         self._segments: dict[str, SegmentOffsets] = {}
@@ -112,12 +95,9 @@ class TaskState:
         self.view = StateView({}, {})
 
     def _open_store(self, spec: StoreSpec, logs_every_write: bool) -> None:
-        numbers = self.meta.numbers
-        number = numbers.setdefault(spec.name, max(numbers.values(), default=-1) + 1)
+        prefix = prefix_of(self.meta.number_of(spec.name))
         is_memory = spec.in_memory or self._persistent is self._memory
-        rows = Rows(
-            _STORES + number.to_bytes(2, "big"), self._memory if is_memory else self._persistent
-        )
+        rows = Rows(prefix, self._memory if is_memory else self._persistent)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         self._writes[spec.name] = writes
@@ -218,8 +198,20 @@ class TaskState:
             self._unapplied_bytes += layer.data_bytes()
         self._advance({store: position})
 
+    def load(self, store: str, records: Sequence[FetchedRecord], position: int) -> bool:
+        """As :meth:`restore`, past the rows: nothing shows before the next ``apply``.
+
+        False, and nothing done, for a store that has to see the records.
+        """
+        if not self._loads.add(self.specs[store], self._rows[store], records):
+            return False
+        self._advance({store: position})
+        return True
+
     def restored(self) -> None:
-        """The changelogs' ends are reached: publish the first view."""
+        """The changelogs' ends are reached, and applied: publish the first view."""
+        for store in self._loads.end():
+            self._rows[store].drop_cache()
         self._renew_snapshots()
 
     # ------------------------------------------------------------------ trimming
@@ -241,12 +233,13 @@ class TaskState:
 
     def unapplied_rows(self) -> int:
         """Committed rows that the backend does not hold yet."""
-        return sum(len(la.rows) for rows in self._rows.values() for la in rows.unapplied())
+        in_layers = sum(len(la.rows) for rows in self._rows.values() for la in rows.unapplied())
+        return in_layers + self._loads.rows_total()
 
     @property
     def unapplied_bytes(self) -> int:
         """Keys and values of these rows, each as often as it was committed: what a crash costs."""
-        return self._unapplied_bytes
+        return self._unapplied_bytes + self._loads.bytes_total()
 
     def has_many_unapplied(self, layers_max: int) -> bool:
         """Whether any store has so many committed layers that reading through them costs."""
@@ -264,7 +257,10 @@ class TaskState:
         )
 
     def apply(self, caught_up_at_ms: int | None = None) -> int:
-        """Write all committed layers and the positions in one backend write; returns the rows."""
+        """Write all that is committed and the positions; returns the rows.
+
+        In one backend write, but for large loads, which have steps of their own before it.
+        """
         if caught_up_at_ms is not None:
             self.meta.caught_up_at_ms = caught_up_at_ms
         self._unapplied_bytes = 0
@@ -272,6 +268,9 @@ class TaskState:
         if self._persistent is self._memory:
             self._renew_snapshots()
             return count
+        on_disk = [name for name in self._rows if not self._is_in_memory(name)]
+        # With the positions that were written last: rows come first, and this speaks of neither.
+        count += self._loads.ingest(self._persistent, on_disk, self.meta.mark)
         self.meta.positions = {
             name: position
             for name, position in self.positions.items()
@@ -282,9 +281,7 @@ class TaskState:
             for name, offsets in self._segments.items()
             if not self.specs[name].in_memory
         }
-        count += self._apply_to(
-            self._persistent, is_memory=False, extra={_META: msgspec.msgpack.encode(self.meta)}
-        )
+        count += self._apply_to(self._persistent, is_memory=False, extra=self.meta.row())
         self._renew_snapshots()
         return count
 
@@ -297,20 +294,23 @@ class TaskState:
     ) -> int:
         merged: dict[bytes, bytes | None] = dict(extra or {})
         ranges: list[KeyRange] = []
-        touched: list[Rows] = []
+        touched: list[tuple[str, Rows]] = []
         for name, rows in self._rows.items():
-            if self._is_in_memory(name) is not is_memory or not rows.unapplied():
+            loaded = self._loads.rows_of(name)
+            if self._is_in_memory(name) is not is_memory or not (rows.unapplied() or loaded):
                 continue
-            touched.append(rows)
+            touched.append((name, rows))
             prefix = rows.prefix
             for layer in rows.unapplied():
                 for key, value in layer.rows.items():
                     merged[prefix + key] = value
                 ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
+            merged |= loaded  # what came by replay is newer than what was committed before it
         if merged or ranges:
             backend.write(merged, ranges)
-        for rows in touched:
+        for name, rows in touched:
             rows.applied()
+            self._loads.written(name)
         return len(merged)
 
     def _is_in_memory(self, name: str) -> bool:

@@ -16,14 +16,12 @@ from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import FetchedRecord, TopicPartition
 from logstate.seams import Cluster, LogConsumer, Step, Steps
 from logstate.stores import StoreSpec
+from logstate.worker_config import WorkerConfig
 
 _LOGGER = logging.getLogger(__name__)
 
 #: records asked for at once
 _BATCH = 10_000
-#: committed rows held in memory before they are written to the backend
-_APPLY_ROWS = 200_000
-_APPLY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,11 @@ RestoreListener = Callable[[RestoreProgress], None]
 class Restorer:
     """The restore consumer of a worker and what it reads."""
 
-    def __init__(self, cluster: Cluster, listener: RestoreListener | None = None) -> None:
+    def __init__(
+        self, config: WorkerConfig, cluster: Cluster, listener: RestoreListener | None = None
+    ) -> None:
+        self._rows_max = config.restore_rows_max
+        self._bytes_max = config.restore_bytes
         self._cluster = cluster
         self._listener = listener
         self._consumer: LogConsumer | None = None
@@ -92,6 +94,7 @@ class Restorer:
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
+        self._write_some()
         positions = yield Step("restore_position", _positions, (consumer, tuple(self._active)))
         for changelog, position in positions.items():
             owned, target = self._active[changelog]
@@ -121,19 +124,20 @@ class Restorer:
         assert last is not None
         if last < self._position(owned, target):
             return  # fetched before the consumer was re-assigned
-        # Event time 0 travels as "no timestamp", which is -1, on internal topics.
-        writes: Sequence[LoggedFields] = [
-            (r.key(), r.value(), max(r.timestamp()[1], 0), r.headers()) for r in records
-        ]
-        spec = state.specs[target.store]
-        if spec.source_topic is not None:
-            writes = readable(spec, writes)
-        state.restore(target.store, writes, last + 1)
+        if not state.load(target.store, records, last + 1):
+            state.restore(target.store, logged_fields(state.specs[target.store], records), last + 1)
         owned.restored_records += len(records)
         target.restored_records += len(records)
         self.restored_total += len(records)
-        if state.unapplied_rows() >= _APPLY_ROWS or state.unapplied_bytes >= _APPLY_BYTES:
-            state.apply()
+
+    def _write_some(self) -> None:
+        """Keep what waits in memory within its bounds, over all tasks: the largest goes first."""
+        states = {id(owned): owned.running.state for owned, _ in self._active.values()}.values()
+        while states and (
+            sum(state.unapplied_rows() for state in states) >= self._rows_max
+            or sum(state.unapplied_bytes for state in states) >= self._bytes_max
+        ):
+            max(states, key=lambda state: state.unapplied_bytes).apply()
 
     def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:
         state = owned.running.state
@@ -162,6 +166,15 @@ def _positions(
 ) -> dict[TopicPartition, int | None]:
     """One step for all of them: nothing is asked of a broker, and nothing changes in between."""
     return {partition: consumer.position(partition) for partition in partitions}
+
+
+def logged_fields(spec: StoreSpec, records: Sequence[FetchedRecord]) -> Sequence[LoggedFields]:
+    """Records as a store takes them over that has to see each."""
+    # Event time 0 travels as "no timestamp", which is -1, on internal topics.
+    fields: Sequence[LoggedFields] = [
+        (r.key(), r.value(), max(r.timestamp()[1], 0), r.headers()) for r in records
+    ]
+    return fields if spec.source_topic is None else readable(spec, fields)
 
 
 def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrite]:

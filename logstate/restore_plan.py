@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logstate.changelog.state import StoredMeta
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.errors import RestoreError, StoreCorruptedError
 from logstate.records import TopicPartition
 

@@ -106,7 +106,7 @@ class Worker:
             destroy_state,
             lambda: self._is_stopping,
         )
-        self._restorer = Restorer(cluster, restore_listener)
+        self._restorer = Restorer(config, cluster, restore_listener)
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
         self._abort_limit = AbortLimit(config.aborts_max, config.aborts_window_ms)

@@ -35,6 +35,10 @@ class WorkerConfig:
     checkpoint_bytes: int = CHECKPOINT_BYTES
     #: ... and in rows, which cost memory however small they are
     checkpoint_rows_max: int = 200_000
+    #: both bounds again for rows that are being restored, over all tasks of the worker; with fewer
+    #: rows there are more files, and each costs some syncs of the disk, 10 to 50 ms
+    restore_bytes: int = CHECKPOINT_BYTES
+    restore_rows_max: int = 500_000
     #: clean rows held in memory per task before they are dropped
     cached_rows_max: int = 500_000
     replication_factor: int = -1

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from logstate.changelog.rocks import RocksBackend
-from logstate.changelog.state import StoredMeta
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.kafka.cluster import KafkaCluster
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.seams import NewTopic

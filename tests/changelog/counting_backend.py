@@ -14,6 +14,7 @@ class CountingBackend:
         self.backend = backend
         #: reads, scans, rows that scans returned, rows and ranges written
         self.work = 0
+        self.ingest_rows_min = backend.ingest_rows_min
 
     def get(self, key: bytes) -> bytes | None:
         self.work += 1
@@ -33,6 +34,10 @@ class CountingBackend:
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
         self.work += len(rows) + len(ranges)
         self.backend.write(rows, ranges)
+
+    def ingest(self, rows: Mapping[bytes, bytes | None], mark: Mapping[bytes, bytes]) -> None:
+        self.work += len(rows) + len(mark)
+        self.backend.ingest(rows, mark)
 
     def snapshot(self) -> BackendSnapshot:
         return self.backend.snapshot()

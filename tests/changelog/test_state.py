@@ -13,7 +13,8 @@ from logstate import serdes
 from logstate.changelog.backend import KeyRange
 from logstate.changelog.memory import MemoryBackend
 from logstate.changelog.rocks import RocksBackend
-from logstate.changelog.state import StoredMeta, TaskState
+from logstate.changelog.state import TaskState
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.changelog.writes import LoggedWrite
 from logstate.errors import StoreUnavailableError
 from logstate.processing import TaskContext

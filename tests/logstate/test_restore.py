@@ -12,6 +12,7 @@ from logstate.records import ProducedRecord, TaskId, TopicPartition
 from logstate.restore import RestoreProgress, Restorer
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
+from logstate.worker_config import WorkerConfig
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.task_bench import TaskBench
 from tests.logstate.worker_rig import cluster_of
@@ -34,7 +35,7 @@ class RestoreRig:
     def __init__(self, **options: Any) -> None:
         self.cluster: FakeCluster = cluster_of({LOG.topic: 2}, **options)
         self.progress: list[RestoreProgress] = []
-        self.restorer = Restorer(self.cluster, self.progress.append)
+        self.restorer = Restorer(WorkerConfig("app", "app-0"), self.cluster, self.progress.append)
         self.recorder = StepRecorder()
 
     def write(self, key: str, value: int | None, timestamp: int = 5, partition: int = 0) -> None:
@@ -77,6 +78,7 @@ class RestoreRig:
 
 
 def rows(owned: OwnedTask) -> dict[str, int]:
+    owned.running.state.apply()  # as at the end of every restore: nothing shows before
     found: Any = owned.running.state.stores["counts"]
     return {key: row.value for key, row in found.all()}
 
@@ -189,6 +191,7 @@ def test_event_time_zero_comes_back_from_no_timestamp(rig: RestoreRig) -> None:
     rig.write("b", 1, timestamp=7)
     owned = rig.task()
     rig.restore(owned)
+    owned.running.state.apply()
     found: Any = owned.running.state.stores["counts"]
     assert [(key, row.timestamp) for key, row in found.all()] == [("a", 0), ("b", 7)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.changelog.state import StoredMeta
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.errors import RestoreError, StoreCorruptedError
 from logstate.records import TopicPartition
 from logstate.restore_plan import TOMBSTONE_LIFETIME_MS, LogRange, check_cut, first_offset

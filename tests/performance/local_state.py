@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from logstate.changelog.rocks import RocksBackend
-from logstate.changelog.state import StoredMeta
+from logstate.changelog.stored_meta import StoredMeta
 
 _META = b"\x00meta"
 _FIRST_ROW, _BEHIND_ROWS = b"\x01", b"\x02"

@@ -15,7 +15,7 @@ import msgspec
 
 from logstate.app import Application
 from logstate.changelog.rocks import RocksBackend
-from logstate.changelog.state import StoredMeta
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.clock import SystemClock
 from logstate.records import ProducedRecord, TopicPartition
 from logstate.restore import RestoreProgress

@@ -2,12 +2,14 @@
 
 A write is one atomic batch, as RocksDB's. What a crash leaves is chosen by the schedule: everything
 that was written (a killed process), everything but the last batches (a power cut), nothing, or an
-older copy of the directory.
+older copy of the directory. A power cut takes no file that was taken over as a whole, and nothing
+that was synced or came before something synced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from logstate.changelog.backend import KeyRange
 from logstate.changelog.memory import MemoryBackend, MemorySnapshot
@@ -16,25 +18,38 @@ from logstate.records import TaskId
 from logstate.testing import FakeProcess, ProcessKilled
 
 
+class Batch(NamedTuple):
+    """One write, and how well it is kept."""
+
+    rows: Mapping[bytes, bytes | None]
+    ranges: Sequence[KeyRange] = ()
+    #: it survives a power cut, and so do all batches before it
+    is_synced: bool = False
+    #: it survives a power cut, whatever becomes of the batches before it
+    is_file: bool = False
+
+
 class Directory:
     """One task's rows, with the batches that made them."""
 
     def __init__(self) -> None:
         self.rows = MemoryBackend()
-        self.batches: list[tuple[Mapping[bytes, bytes | None], Sequence[KeyRange]]] = []
+        self.batches: list[Batch] = []
         self.is_open = False
 
-    def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange]) -> None:
-        self.batches.append((rows, ranges))
-        self.rows.write(rows, ranges)
+    def write(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self.rows.write(batch.rows, batch.ranges)
 
     def keep(self, batches: int) -> None:
-        """Lose what came after the first ``batches``."""
-        kept = self.batches[:batches]
+        """Lose what came after the first ``batches``, but for what a power cut cannot take."""
+        synced = (number for number, batch in enumerate(self.batches, 1) if batch.is_synced)
+        batches = max(batches, *synced, 0)
+        kept = self.batches[:batches] + [b for b in self.batches[batches:] if b.is_file]
         self.rows = MemoryBackend()
         self.batches = []
-        for rows, ranges in kept:
-            self.write(rows, ranges)
+        for batch in kept:
+            self.write(batch)
 
 
 class Disk:
@@ -45,6 +60,8 @@ class Disk:
         #: ordered: the process dies "before" or "after" its next write
         self.kills: str | None = None
         self.writes = 0
+        #: files that were to be taken over
+        self.loads = 0
         self.quarantined = 0
 
     def open(self, task_id: TaskId, process: FakeProcess) -> DiskBackend:
@@ -79,6 +96,9 @@ class Disk:
 class DiskBackend:
     """What a process holds of an open directory (see :class:`logstate.changelog.backend`)."""
 
+    #: almost every load is large here
+    ingest_rows_min: int | None = 2
+
     def __init__(self, disk: Disk, directory: Directory, process: FakeProcess) -> None:
         self._disk = disk
         self._directory = directory
@@ -100,10 +120,22 @@ class DiskBackend:
         return self._directory.rows.scan(lower, upper, reverse=reverse)
 
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
+        self._write(Batch(dict(rows), tuple(ranges)))
+
+    def ingest(self, rows: Mapping[bytes, bytes | None], mark: Mapping[bytes, bytes]) -> None:
+        """Two writes; an ordered kill meets either of them, or the one that follows, in turn."""
+        kills, number = self._disk.kills, self._disk.loads
+        self._disk.loads += 1
+        for place, batch in enumerate((Batch(mark, is_synced=True), Batch(rows, is_file=True))):
+            self._disk.kills = kills if place == number % 3 else None
+            self._write(batch)
+        self._disk.kills = kills if number % 3 == 2 else None
+
+    def _write(self, batch: Batch) -> None:
         self._check()
         kills, self._disk.kills = self._disk.kills, None
         if kills != "before":
-            self._directory.write(dict(rows), tuple(ranges))
+            self._directory.write(batch)
             self._disk.writes += 1
         if kills is not None:
             self._process.kill()

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from logstate.changelog.cut import decode_cut
-from logstate.changelog.state import StoredMeta, TaskState
+from logstate.changelog.state import TaskState
+from logstate.changelog.stored_meta import StoredMeta
 from logstate.changelog.writes import LoggedFields
 from logstate.records import TaskId, TopicPartition
 from logstate.stores import StoreSpec
@@ -223,8 +224,8 @@ class Oracles:
         sub_topology = self._schedule.topology.sub_topologies[task_id.sub_topology]
         folded = self._fold(sub_topology, task_id, meta.positions)
         for spec in sub_topology.stores:
-            if spec.in_memory or spec.name not in meta.positions:
-                continue
+            if spec.in_memory or spec.name not in meta.positions or spec.name in meta.loading:
+                continue  # what is marked as half loaded is emptied when it is opened
             prefix = b"\x01" + meta.numbers[spec.name].to_bytes(2, "big")
             rows = {
                 key[len(prefix) :]: value

@@ -95,6 +95,7 @@ class Schedule:
             commit_interval_ms=swarm.commit_interval_ms,
             checkpoint_interval_ms=swarm.checkpoint_interval_ms,
             checkpoint_rows_max=swarm.checkpoint_rows_max,
+            restore_rows_max=swarm.checkpoint_rows_max,
             purge_interval_ms=swarm.purge_interval_ms,
             aborts_max=1_000,
         )

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import LoggedWrite
+from logstate.changelog.stored_meta import StoredMeta
+from logstate.changelog.writes import LoggedFields
 from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TopicPartition
+from logstate.records import FetchedRecord, TopicPartition
 from logstate.restore import Restorer
 from logstate.task_starter import TaskStarter
 from logstate.testing.fake.admin import FakeAdmin
@@ -90,12 +91,39 @@ def tasks_run_before_they_are_restored(patch: Patch) -> None:
 @bug
 def tombstones_are_not_restored(patch: Patch) -> None:
     """A deletion in the changelog is passed over."""
-    restore = TaskState.restore
+    restore, load = TaskState.restore, TaskState.load
 
-    def wrong(self: TaskState, store: str, records: Sequence[LoggedWrite], position: int) -> None:
-        restore(self, store, [r for r in records if r.value is not None], position)
+    def wrong(self: TaskState, store: str, records: Sequence[LoggedFields], position: int) -> None:
+        restore(self, store, [r for r in records if r[1] is not None], position)
+
+    def loads_wrong(
+        self: TaskState, store: str, records: Sequence[FetchedRecord], position: int
+    ) -> bool:
+        return load(self, store, [r for r in records if r.value() is not None], position)
 
     patch(TaskState, "restore", wrong)
+    patch(TaskState, "load", loads_wrong)
+
+
+@bug
+def a_load_writes_its_position_before_its_rows(patch: Patch) -> None:
+    """The row that comes before the file of a load has the new positions already."""
+    apply = TaskState.apply
+
+    def wrong(self: TaskState, caught_up_at_ms: int | None = None) -> int:
+        self.meta.positions = {
+            name: at for name, at in self.positions.items() if not self.specs[name].in_memory
+        }
+        return apply(self, caught_up_at_ms)
+
+    patch(TaskState, "apply", wrong)
+    patch(StoredMeta, "mark", lambda self, stores: self.row())
+
+
+@bug
+def a_load_leaves_no_mark(patch: Patch) -> None:
+    """What comes before the file of a load does not say that its rows may be too new."""
+    patch(StoredMeta, "mark", lambda self, stores: self.row())
 
 
 @bug

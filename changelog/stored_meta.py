@@ -1,0 +1,65 @@
+"""What stands beside the rows of a task's stores: which is which, and what they stand for.
+
+One row of the backend, written together with the rows it speaks of, but for the mark of large loads
+(see :mod:`logstate.changelog.loading`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from logstate.changelog.backend import StoreBackend, end_of_prefix
+
+META_KEY = b"\x00meta"
+_STORES = b"\x01"
+
+
+def prefix_of(number: int) -> bytes:
+    """What the keys of a store's rows begin with."""
+    return _STORES + number.to_bytes(2, "big")
+
+
+class StoredMeta(msgspec.Struct):
+    """The row that stands beside the stores' rows in the backend."""
+
+    version: int = 1
+    #: store name -> number used in its prefix; numbers are never reused
+    numbers: dict[str, int] = {}
+    #: changelog position (next offset) that the rows stand for, per store
+    positions: dict[str, int] = {}
+    #: topic id of each store's changelog when the position was taken
+    topic_ids: dict[str, str] = {}
+    #: segment -> first offset, per windowed store (see segment_offsets)
+    segment_offsets: dict[str, dict[int, int]] = {}
+    #: wall clock when the rows were last known to be at the end of their changelogs
+    caught_up_at_ms: int = 0
+    #: stores whose rows may be newer than their positions: they are emptied when this is read
+    loading: list[str] = []
+
+    def number_of(self, store: str) -> int:
+        """The number of a store; a store that is new gets the next."""
+        numbers = self.numbers
+        return numbers.setdefault(store, max(numbers.values(), default=-1) + 1)
+
+    def row(self) -> dict[bytes, bytes]:
+        """The row as it is written."""
+        return {META_KEY: msgspec.msgpack.encode(self)}
+
+    def mark(self, stores: list[str]) -> dict[bytes, bytes]:
+        """The row that distrusts ``stores`` from here on, until :meth:`row` is written again."""
+        return msgspec.structs.replace(self, loading=stores).row()
+
+
+def read_meta(backend: StoreBackend) -> StoredMeta:
+    """The row of a backend, or a new one. Empties the stores that were left half loaded."""
+    raw = backend.get(META_KEY)
+    if raw is None:
+        return StoredMeta()
+    meta = msgspec.msgpack.decode(raw, type=StoredMeta)
+    if meta.loading:
+        prefixes = [prefix_of(meta.numbers[store]) for store in meta.loading]
+        for store in meta.loading:
+            meta.positions.pop(store, None)
+        meta.loading = []
+        backend.write(meta.row(), [(prefix, end_of_prefix(prefix)) for prefix in prefixes])
+    return meta
