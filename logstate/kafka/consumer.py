@@ -23,6 +23,8 @@ _OUT_OF_RANGE = frozenset(
         KafkaError._LOG_TRUNCATION,
     }
 )
+#: how late an assignment may be noticed
+_ASSIGNMENT_WAIT_S = 0.01
 
 
 def _native(
@@ -174,7 +176,7 @@ class KafkaGroupConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
-            polled = _fetch(self._consumer, max_records, timeout_s, "group")
+            polled = self._poll(max_records, timeout_s)
         except KafkaException as exc:
             raise translated(exc, "polling the group's partitions", "group") from exc
         for tp, records in polled.records.items():
@@ -183,6 +185,19 @@ class KafkaGroupConsumer:
         self._out_of_range.update(polled.out_of_range)
         polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._positions]
         return polled
+
+    def _poll(self, max_records: int, timeout_s: float) -> Polled:
+        """A poll; one that brings the first assignment ends with it.
+
+        The client calls back from within its wait for a record and then goes on waiting.
+        """
+        has_none = not self._paused and not self._positions
+        while has_none and timeout_s > _ASSIGNMENT_WAIT_S:
+            polled = _fetch(self._consumer, max_records, _ASSIGNMENT_WAIT_S, "group")
+            if self._paused or polled.records or polled.out_of_range:
+                return polled
+            timeout_s -= _ASSIGNMENT_WAIT_S
+        return _fetch(self._consumer, max_records, timeout_s, "group")
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any
 
@@ -32,6 +32,10 @@ SUSPECT_AFTER_S = 5.0
 CALL_LIMIT_S = 60.0
 #: calls that can be made again, or left out, do not hold up an end (SIGTERM) for longer
 _PATIENCE_S = 4.0
+#: the client's pause before it looks for a transaction's coordinator again
+_COORDINATOR_RETRY_S = 0.5
+#: asked for where only the connection counts; every cluster with transactions has it
+_ANY_TOPIC = "__transaction_state"
 #: the partition count of an output topic is looked up again after so long
 _COUNT_LIFETIME_S = 300.0
 #: keys whose partition is remembered, per topic
@@ -252,6 +256,10 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         self._hang_limit_s = int(config["transaction.timeout.ms"]) / 1000 + 1
 
     def init_transactions(self) -> None:
+        # Asked before it has a connection, the client looks for the coordinator again only after
+        # half a second. So it connects first; waiting longer than that for it wins nothing.
+        with suppress(KafkaException):
+            self._producer.list_topics(_ANY_TOPIC, timeout=_COORDINATOR_RETRY_S)
         self._retried(self._producer.init_transactions, "initialising transactions", _PATIENCE_S)
 
     def begin(self) -> None:
