@@ -64,6 +64,7 @@ def test_a_transaction_decided_before_the_kill_gets_all_its_markers_after_it(
             proxy.heal()
             broker.restart()
 
+            assert "Fencing broker 1" in (tmp_path / "controller.log").read_text()
             deadline = time.monotonic() + 30
             everything = dict.fromkeys(range(PARTITIONS), 2)  # a record and its marker
             while ends(broker.bootstrap, IsolationLevel.READ_COMMITTED) != everything:
