@@ -112,16 +112,32 @@ def _sort_error(
 
 
 class KafkaLogConsumer:
-    """Assign-only, read committed (see :class:`logstate.seams.LogConsumer`)."""
+    """Assign-only, read committed (see :class:`logstate.seams.LogConsumer`).
+
+    A partition that is read on from where it is stays as it is: assigned anew, it would lose what
+    the client has fetched already, and each of many partitions is assigned again when one is done.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._consumer = Consumer(dict(config))
+        #: what is assigned, and from where it was read at first
+        self._starts: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        kept = {
+            tp
+            for tp, start in self._starts.items()
+            if tp in positions and positions[tp] == (self.position(tp) or start)
+        }
+        consumer = self._consumer
         try:
-            self._consumer.assign(_native_at(positions))
+            consumer.incremental_unassign(_native(self._starts.keys() - kept))
+            consumer.incremental_assign(
+                _native_at({tp: at for tp, at in positions.items() if tp not in kept})
+            )
         except KafkaException as exc:
             raise translated(exc, "assigning logs", "fetch") from exc
+        self._starts = {tp: self._starts[tp] if tp in kept else at for tp, at in positions.items()}
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
