@@ -224,6 +224,10 @@ class TaskStarter:
     ) -> None:
         state = owned.running.state
         now = self._clock.wall_clock_ms()
+        if not state.meta.caught_up_at_ms and not state.meta.positions:
+            # New stores miss no deletion so far. One that is restored in parts has to be told apart
+            # from one that stopped half way and comes back when tombstones are gone.
+            state.meta.caught_up_at_ms = now
         owned.targets = []
         for changelog, spec in changelogs.items():
             log = ranges[changelog]

@@ -12,7 +12,7 @@ import pytest
 from logstate.changelog.backend import KeyRange
 from logstate.errors import BrokerError, RestoreError, RetriableError, StoreCorruptedError
 from logstate.owned_task import Stage
-from logstate.records import Record, TaskId, TopicPartition
+from logstate.records import ProducedRecord, Record, TaskId, TopicPartition
 from logstate.seams import Committed
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
@@ -221,6 +221,22 @@ class Damaged(KeptRows):
 
     def write(self, rows: Any, ranges: tuple[KeyRange, ...] = ()) -> None:
         raise StoreCorruptedError("block 7 is damaged")
+
+
+def test_the_age_of_new_rows_counts_from_the_beginning_of_their_restore(
+    cluster: FakeCluster,
+) -> None:
+    ran(cluster, "a")
+    producer = cluster.transactional_producer("somebody")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord(LOG_0.topic, 0, b"a", bytes(8), 5)])
+    producer.flush()
+    rig = WorkerRig(cluster, counted).start()
+    rig.turn(5)
+    assert rig.stages == {"0_0": Stage.RESTORING}  # it waits for the transaction
+    meta = rig.tasks["0_0"].running.state.meta
+    assert rig.clock.wall_clock_ms() - 1_000 < meta.caught_up_at_ms <= rig.clock.wall_clock_ms()
 
 
 def test_rows_that_cannot_be_opened_are_rebuilt(cluster: FakeCluster) -> None:
