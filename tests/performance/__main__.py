@@ -120,6 +120,7 @@ def _settings(arguments: argparse.Namespace, bootstrap: str, pid: int | None) ->
         keys=arguments.keys,
         commit_interval_ms=arguments.commit_ms,
         cache_mb=arguments.cache_mb,
+        cache_mib=arguments.cache_mib,
         jvm_options=tuple(arguments.jvm.split()),
         kafka_streams=tuple(arguments.set),
         limit_s=arguments.limit,
@@ -149,6 +150,7 @@ def _arguments() -> argparse.Namespace:
     add("--emit", choices=("both", "update", "commit"), default="both", help="output policy")
     add("--commit-ms", type=int, default=1_000, help="commit interval of both")
     add("--cache-mb", type=int, default=10, help="Kafka Streams' record cache")
+    add("--cache-mib", type=int, help="one bound of configured cache for both sides")
     add("--set", action="append", default=[], help="key=value for Kafka Streams")
     add("--jvm", default="-XX:+UseG1GC", help="options of Kafka Streams' JVM")
     add("--bootstrap", help="a broker that runs; otherwise one is started for this run")

@@ -25,6 +25,8 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
     if run.peer == "kafka-streams":
         return _kafka_streams(settings, run, state)
     python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
+    if settings.cache_mib is not None:
+        python += ["--cache-mib", str(settings.cache_mib)]
     if run.peer != "logstate":
         python = [str(interpreter(run.peer)), str(program(run.peer))]
     words = [
@@ -61,6 +63,7 @@ def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:
     guarantee = "exactly_once_v2" if workload.is_exactly_once else "at_least_once"
     # The cache serves reads too: only where it would hold results back it can be unwanted.
     has_cache = run.emit == "commit" or not (workload.has_emit or workload.is_latency)
+    cache_mib = settings.cache_mib or settings.cache_mb
     config: dict[str, object] = {
         "workload": workload.program,
         "in": run.inputs,
@@ -72,7 +75,7 @@ def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:
         "num.stream.threads": 1,
         "processing.guarantee": guarantee,
         "commit.interval.ms": settings.commit_interval_ms,
-        "statestore.cache.max.bytes": settings.cache_mb * _MIB if has_cache else 0,
+        "statestore.cache.max.bytes": cache_mib * _MIB if has_cache else 0,
         "topology.optimization": "all",
         "replication.factor": 1,
         "buffered.records.per.partition": 5_000,

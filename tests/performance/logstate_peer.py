@@ -234,6 +234,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eos", action="store_true")
     parser.add_argument("--low-latency", action="store_true")
     parser.add_argument("--records", type=int, default=0)
+    parser.add_argument("--cache-mib", type=int, help="blocks and unflushed writes of RocksDB")
     parser.add_argument("--emit", choices=("update", "commit"), default="update")
     parser.add_argument("--profile", help="write a cProfile of the worker to this file")
     return parser.parse_args()
@@ -242,6 +243,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Run one workload."""
     a = arguments()
+    if a.cache_mib is not None:
+        from logstate.changelog.rocks import shared_memory  # a stateless workload needs none
+
+        bytes_max = a.cache_mib << 20
+        shared_memory().resize(bytes_max, bytes_max * 3 // 8)  # the shares of the default
     app = application(a)
     mark("READY")
     if not a.profile:

@@ -23,6 +23,8 @@ class Settings:
     commit_interval_ms: int = 1_000
     #: Kafka Streams' record cache where results are held back until the commit
     cache_mb: int = 10
+    #: one bound for both sides: that record cache, and logstate's blocks and unflushed writes
+    cache_mib: int | None = None
     jvm_options: tuple[str, ...] = ("-XX:+UseG1GC",)
     #: further ``key=value`` settings of Kafka Streams
     kafka_streams: tuple[str, ...] = field(default=())
