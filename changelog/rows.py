@@ -121,8 +121,12 @@ class Rows:
         self._overlay.put(key, value)
 
     def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Write many rows at once, outside of any record: a restore's."""
-        assert self._journal is None, "put_rows() cannot be undone with a record"
+        """Write many rows at once: a restore's, or what a mirror kept back."""
+        if self._journal is not None:
+            in_overlay, in_layer = self._overlay, self._current.rows
+            for key in rows:
+                undo = key, in_overlay.get(key, _ABSENT), in_layer.get(key, _ABSENT)
+                self._journal.append(undo)
         self._current.rows.update(rows)
         self._overlay.put_all(rows)
 

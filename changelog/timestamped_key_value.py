@@ -13,10 +13,16 @@ they are put and read without going through the rows: :mod:`logstate.changelog.e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from logstate.changelog.decoded_rows import NEVER_LATE, DecodedRows, can_keep, late_values
+from logstate.changelog.decoded_rows import (
+    NEVER_LATE,
+    DecodedRows,
+    can_keep,
+    late_encoder,
+    late_values,
+)
 from logstate.changelog.encoded_rows import EncodedRows, WriteEncoded
 from logstate.changelog.key_value import KeyValueStore
 from logstate.changelog.row_codec import timestamped_row, timestamped_row_with_headers
@@ -82,7 +88,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             rows.mirror(encoded)
             self.get = self.get_row = encoded.bound_get(self.get)
             return encoded.bound_put(direct, waits=not writes.logs_every_write)
-        decoded = DecodedRows(write)
+        decoded = DecodedRows(self._bound_write_all(rows, writes))
         self._kept = decoded
         rows.mirror(decoded)
         self.get_row = decoded.bound_get(self.get)
@@ -111,6 +117,27 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             log(row_key, (row_key, data, timestamp, headers))
 
         return write_with_headers if self._with_headers else write
+
+    def _bound_write_all(
+        self, rows: Rows, writes: ChangelogWrites
+    ) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
+        """Encode, store and log the rows of these keys, which have no headers."""
+        encode_value = late_encoder(self.codec, self._spec.value)
+        new_row = timestamped_row if not self._with_headers else _without_headers
+        put_rows, log_all = rows.put_rows, writes.add_all
+
+        def write_all(row_keys: Mapping[Any, bytes], decoded: Mapping[Any, StoredRow]) -> None:
+            put: dict[bytes, bytes | None] = {}
+            logged: dict[bytes, LoggedFields] = {}
+            for key, row_key in row_keys.items():
+                value, timestamp, _ = decoded[key]
+                data = encode_value(value)
+                put[row_key] = new_row(data, timestamp)
+                logged[row_key] = row_key, data, timestamp, None
+            put_rows(put)
+            log_all(logged)
+
+        return write_all
 
     def _bound_write_encoded(self, rows: Rows, writes: ChangelogWrites) -> WriteEncoded:
         """Store and log a row whose value is encoded, and that has no headers."""
@@ -145,6 +172,10 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
                 write(row_key, row)
 
         return put
+
+
+def _without_headers(value: bytes, timestamp: int) -> bytes:
+    return timestamped_row_with_headers(value, timestamp, None)
 
 
 def _named(get_row: Callable[[Any], StoredRow | None]) -> Callable[[Any], Any]:

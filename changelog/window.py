@@ -11,12 +11,19 @@ none replaces another; there a put of None is logged and changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from logstate.changelog.decoded_rows import NEVER_LATE, DecodedRows, can_keep, late_values
+from logstate.changelog.decoded_rows import (
+    NEVER_LATE,
+    DecodedRows,
+    bound_to,
+    can_keep,
+    late_encoder,
+    late_values,
+)
 from logstate.changelog.newest_start import NewestStart
-from logstate.changelog.row_codec import row_codec, serde_topic
+from logstate.changelog.row_codec import row_codec, serde_topic, timestamped_row
 from logstate.changelog.row_groups import PlacedRow, RowGroups
 from logstate.changelog.row_writer import restored_row, row_encoder
 from logstate.changelog.rows import Rows
@@ -42,6 +49,32 @@ V = TypeVar("V")
 _LAST_SEQUENCE = 0x7FFFFFFF
 #: how many times the asked range the way from its start to the newest row may be
 _GROUP_SHARE = 4
+
+
+#: a row that is pending already has its key, and its window is live
+_PUT = """\
+def bind(rows, row_keys, row_key_of, put_direct, late_type, cell, to_oldest):
+    def put(key, row, start_ms):
+        window = key, start_ms
+        if row is not None:
+            value = row[0]
+            if (
+                type(value) is late_type
+                and row[2] is None
+                and {condition}
+            ):
+                if window not in row_keys or start_ms < cell.time + to_oldest:
+                    row_key = row_key_of(key, start_ms, row)
+                    if row_key is None:
+                        return
+                    row_keys[window] = row_key
+                rows[window] = row
+                return
+        row_keys.pop(window, None)
+        rows.pop(window, None)
+        put_direct(key, row, start_ms)
+    return put
+"""
 
 
 class WindowStore(WindowReads[K, V]):
@@ -169,63 +202,62 @@ class WindowStore(WindowReads[K, V]):
 
         if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
             return put_direct
-        decoded = self._kept = DecodedRows(write)
+        decoded = self._kept = DecodedRows(self._bound_write_all())
         self._rows.mirror(decoded)
         self.fetch_row = self._bound_decoded_fetch(decoded)
         self.fetch = _named(self.fetch_row)
-        pending, known, row_keys = decoded.pending, decoded.known, decoded.row_keys
         late = NEVER_LATE
         if not self._writes.logs_every_write:
             late = late_values(spec.key, spec.value)
-        late_type, least, most, fits = late
-        is_bounded = late_type is int
 
-        def put(key: K, row: Any, start_ms: int) -> None:
-            window = (key, start_ms)
-            if row is not None:
-                value: Any
-                value, _, headers = row
-                if (
-                    type(value) is late_type
-                    and headers is None
-                    and (least <= value <= most if is_bounded else fits is None or fits(value))
-                ):
-                    if window in pending and start_ms >= cell.time + to_oldest:
-                        pending[window] = row
-                        return
-                    if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
-                        row_keys[window] = (
-                            pack_segment(start_ms // part_ms)
-                            + encode_key(key)
-                            + pack_tail(start_ms, 0)
-                        )
-                        pending[window] = row
-                    else:
-                        log_only(encode_key(key) + pack_tail(start_ms, 0), row)
-                    return
-            if window in pending:
-                del pending[window], row_keys[window]
-            known.pop(window, None)
-            put_direct(key, row, start_ms)
+        def row_key_of(key: K, start_ms: int, row: V) -> bytes | None:
+            """None, and only logged, if it comes too late."""
+            tail = encode_key(key) + pack_tail(start_ms, 0)
+            if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
+                return pack_segment(start_ms // part_ms) + tail
+            log_only(tail, row)
+            return None
 
+        put: Callable[[K, V | None, int], None] = bound_to(_PUT, late)(
+            decoded.rows, decoded.row_keys, row_key_of, put_direct, late.type_, cell, to_oldest
+        )
         return put
+
+    def _bound_write_all(self) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
+        """Encode, store and log rows that waited."""
+        write, rows, groups = self._write, self._rows, self._groups
+        log_all = self._writes.add_all
+        encode_value = late_encoder(self.codec, self._spec.value)
+        with_headers = self._spec.with_headers
+
+        def write_all(row_keys: Mapping[Any, bytes], decoded: Mapping[Any, StoredRow]) -> None:
+            if groups.groups or with_headers or not isinstance(rows, Rows):
+                for window, row_key in row_keys.items():
+                    write(row_key, decoded[window])  # type: ignore[arg-type]  # V, but for its name
+                return
+            put: dict[bytes, bytes | None] = {}
+            logged: dict[bytes, LoggedFields] = {}
+            for window, row_key in row_keys.items():
+                value, timestamp, _ = decoded[window]
+                data = encode_value(value)
+                put[row_key] = timestamped_row(data, timestamp)
+                log_key = row_key[SEGMENT_BYTES:]
+                logged[log_key] = log_key, data, timestamp, None
+            rows.put_rows(put)
+            log_all(logged)
+
+        return write_all
 
     def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
         cell, to_oldest = self.segments.cell, self._to_oldest
-        pending_get, known_get, known = decoded.pending.get, decoded.known.get, decoded.known
         load = self._bound_load()
+        decoded.rows.load = lambda window: load(*window)
+        row_of = decoded.rows.__getitem__
 
         def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
             if start_ms < cell.time + to_oldest:
                 return None
-            window = (key, start_ms)
-            row: StoredRow | None = pending_get(window)
-            if row is None:
-                row = known_get(window)
-                if row is None:
-                    row = load(key, start_ms)
-                    if row is not None:
-                        known[window] = row
+            row: StoredRow | None = row_of((key, start_ms))
             return row
 
         return fetch_decoded

@@ -8,6 +8,7 @@ give every write its own identity.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from logstate.records import Headers
@@ -64,6 +65,14 @@ class ChangelogWrites:
                 self._journal_order = list(self._last)
             del self._last[identity]
         self._last[identity] = write
+
+    def add_all(self, writes: Mapping[bytes, LoggedFields]) -> None:
+        """Log the only or last writes of many rows: ``add(identity, write)`` of each."""
+        if self._journal is not None or self.logs_every_write:
+            for identity, write in writes.items():
+                self.add(identity, write)
+        elif self.is_logged:
+            self._last.update(writes)
 
     def take(self) -> list[LoggedFields]:
         """The generation's writes, in order; starts the next generation."""

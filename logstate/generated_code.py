@@ -8,23 +8,27 @@ function, and every traceback shows its lines.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 #: file names in tracebacks begin with it
 FILE_PREFIX = "<generated: "
 
 
-def make_function(name: str, source: str, namespace: Mapping[str, Any], origin: str) -> Any:
+@lru_cache(maxsize=1_000)
+def make_function(name: str, source: str, origin: str) -> Any:
     r"""The function ``name`` that ``source`` defines; ``origin`` says in tracebacks what it is.
 
-    >>> double = make_function("double", "def double(x):\n    return 2 * x\n", {}, "an example")
+    Made once however often it is asked for, so that what the interpreter learns about its types is
+    kept. A function that needs objects takes them as arguments, and defines and returns another.
+
+    >>> double = make_function("double", "def double(x):\n    return 2 * x\n", "an example")
     >>> double(4), double.source.splitlines()[0]
     (8, 'def double(x):')
     """
     file_name = f"{FILE_PREFIX}{origin}>"
     linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
-    defined = dict(namespace)
+    defined: dict[str, Any] = {}
     exec(compile(source, file_name, "exec"), defined)  # noqa: S102
     function = defined[name]
     function.source = source

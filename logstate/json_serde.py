@@ -142,7 +142,7 @@ def bind(encode, cls, serialize_other, refuse_nan):
 def _looking_at_fields(encode: Serializer[Any], cls: type, condition: str) -> Serializer[Any]:
     """A look at the fields of a struct of scalars takes half the time of the search for a null."""
     source = _LOOKING_AT_FIELDS.format(condition=condition.replace("\n", "\n            "))
-    bind = make_function("bind", source, {}, f"serializer of {cls.__qualname__}")
+    bind = make_function("bind", source, f"serializer of {cls.__qualname__}")
     others = _refusing_others(encode, cls, may_hold_nan=True)
     serialize: Serializer[Any] = bind(encode, cls, others, _refuse_nan)
     return serialize

@@ -5,31 +5,26 @@ nor come back as something else. Nobody has checked the fields of a struct that 
 that is asked of every object: each field has exactly one of its declared scalar types, integers fit
 64 bits, floats are finite, strings are ASCII (a lone surrogate would not encode).
 
-The question is asked for every write, so one function made for the struct answers it:
+The question is asked for every write, so it is text about ``value``, to be put into the function
+that asks (it assigns to ``x``, ``x1``, ``x2`` and so on):
 
 >>> class Spent(msgspec.Struct, frozen=True):
 ...     count: int
 ...     sum: float
 ...     fee: float
 ...     note: str | None = None
->>> is_plain = plain_check(Spent)
->>> is_plain(Spent(1, 2.5, 0.1)), is_plain(Spent(1, 2, 0.1)), is_plain(Spent(1, 2.5, float("nan")))
-(True, False, False)
->>> print(is_plain.source, end="")
-def is_plain(value):
-    return (
-        type(x := value.count) is int
-        and (-1073741824 < x < 1073741824 or -9223372036854775808 <= x <= 9223372036854775807)
-        and type(x1 := value.sum) is float
-        and type(x2 := value.fee) is float
-        and ((x := value.note) is None or type(x) is str and x.isascii())
-        and (x := x1 + x2) - x == 0.0
-    )
+>>> print(plain_condition(Spent))
+type(x := value.count) is int
+and (-1073741824 < x < 1073741824 or -9223372036854775808 <= x <= 9223372036854775807)
+and type(x1 := value.sum) is float
+and type(x2 := value.fee) is float
+and ((x := value.note) is None or type(x) is str and x.isascii())
+and (x := x1 + x2) - x == 0.0
 
 (Of small integers the first comparison is the quick one. A sum that overflows says no to finite
 floats too, which costs an encoding at the write and nothing else.)
 
-What is not covered (other field types, constraints, a ``__post_init__``) has no such function, and
+What is not covered (other field types, constraints, a ``__post_init__``) has no such condition, and
 costs its store an encoding at every write.
 """
 
@@ -39,11 +34,9 @@ import keyword
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any
 
 import msgspec
-
-from logstate.generated_code import make_function
 
 _SMALL = 2**30  # what Python keeps in one digit
 _PLAIN = {
@@ -55,30 +48,8 @@ _PLAIN = {
 _FINITE = {int: "", float: "x - x == 0.0", str: "", bool: ""}
 
 
-class PlainCheck(Protocol):
-    """Whether an object of the struct is what its JSON decodes to; ``source`` is its text."""
-
-    source: str
-
-    def __call__(self, value: Any, /) -> bool: ...
-
-
-def plain_check(type_: Any) -> PlainCheck | None:
-    """The function for a struct; None where its objects cannot be told by a look at the fields."""
-    condition = plain_condition(type_)
-    if condition is None:
-        return None
-    conditions = condition.replace("\n", "\n        ")
-    source = f"def is_plain(value):\n    return (\n        {conditions}\n    )\n"
-    made = make_function("is_plain", source, {}, f"plain check of {type_.__qualname__}")
-    return cast("PlainCheck", made)
-
-
 def plain_condition(type_: Any) -> str | None:
-    """What ``plain_check`` asks of ``value``, as text: for functions that ask it on their way.
-
-    It assigns to ``x``, ``x1``, ``x2`` and so on.
-    """
+    """The condition for a struct; None where its objects cannot be told by a look at the fields."""
     if not _is_struct(type_):
         return None
     if not type_.__struct_config__.frozen or hasattr(type_, "__post_init__"):
