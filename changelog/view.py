@@ -110,6 +110,10 @@ class CommittedRows:
         """Refused: what queries see is read-only."""
         raise _read_only(f"put {value!r:.20} at {key!r:.40}")
 
+    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Refused, like put."""
+        raise _read_only(f"put {len(rows)} rows")
+
     def mirror(self, mirror: RowMirror) -> None:
         """Nothing to tell it: these rows never change."""
 
