@@ -252,8 +252,9 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         super().__init__(config, call_limit_s=call_limit_s)
         self._is_suspect = False
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
-        #: beyond the time-out of the transaction an answer is of no use
-        self._hang_limit_s = int(config["transaction.timeout.ms"]) / 1000 + 1
+        #: The client takes no time-out for this call: where the brokers are away, or it hangs, it
+        #: waits as long as the transaction lives, or for ever. One replay costs less than that.
+        self._hang_limit_s = min(_PATIENCE_S, int(config["transaction.timeout.ms"]) / 1000)
 
     def init_transactions(self) -> None:
         # Asked before it has a connection, the client looks for the coordinator again only after
