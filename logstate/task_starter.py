@@ -18,6 +18,7 @@ from logstate.clock import Clock
 from logstate.closing import Closing
 from logstate.cuts_reader import CutsReader
 from logstate.errors import RestoreError, RetriableError, StoreCorruptedError
+from logstate.inquiry_pace import LONGEST_S, InquiryPace
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.records import TopicPartition
 from logstate.restore_plan import (
@@ -34,9 +35,6 @@ from logstate.task import Task
 from logstate.worker_config import WorkerConfig
 
 _LOGGER = logging.getLogger(__name__)
-
-#: one question about committed offsets; an open transaction makes it wait, so it is asked again
-_COMMITTED_TIMEOUT_S = 0.5
 
 
 class TaskStarter:
@@ -60,22 +58,31 @@ class TaskStarter:
         self._clock = clock
         self._new_task = new_task
         self._destroy_state = destroy_state
+        self._pace = InquiryPace(clock)
         self._cuts = CutsReader(plan.application_id, cluster, admin)
 
     def close(self) -> Steps[None]:
         """Release what it read with."""
         yield from self._cuts.close()
 
-    def prepare(self, tasks: Sequence[OwnedTask]) -> Steps[list[OwnedTask]]:
-        """Take assigned tasks to RESTORING; returns those that got there."""
+    def prepare(
+        self, tasks: Sequence[OwnedTask], *, beside: Sequence[OwnedTask]
+    ) -> Steps[list[OwnedTask]]:
+        """Take assigned tasks to RESTORING; returns those that got there.
+
+        ``beside`` are the tasks that run, and stand still while a question waits for its answer.
+        """
+        timeout_s = self._pace.timeout_s(holds_up=bool(beside))
+        if timeout_s is None:
+            return []
         partitions = [tp for owned in tasks for tp in owned.partitions]
         try:
-            found = yield Step(
-                "committed", self._consumer.committed, (partitions, _COMMITTED_TIMEOUT_S)
-            )
+            found = yield Step("committed", self._consumer.committed, (partitions, timeout_s))
         except RetriableError as exc:
             _LOGGER.debug("committed offsets are not stable yet: %s", exc)
+            self._pace.unanswered()
             return []
+        self._pace.answered()
         prepared = []
         for owned in tasks:
             if not all(tp in found for tp in owned.partitions):
@@ -107,9 +114,7 @@ class TaskStarter:
         This happens to a member that was silent for so long that it lost its partitions.
         """
         try:
-            now = yield Step(
-                "committed", self._consumer.committed, (owned.partitions, _COMMITTED_TIMEOUT_S)
-            )
+            now = yield Step("committed", self._consumer.committed, (owned.partitions, LONGEST_S))
         except RetriableError:
             return True
         return any(now.get(tp) != found[tp] for tp in owned.partitions)

@@ -275,7 +275,8 @@ class Worker:
         starter = self._live.starter
         assigned = self._tasks.in_stage(Stage.ASSIGNED)
         if assigned:
-            for owned in (yield from starter.prepare(assigned)):
+            beside = self._tasks.running()
+            for owned in (yield from starter.prepare(assigned, beside=beside)):
                 self._restorer.add(owned)
         yield from self._restorer.poll(0.0 if self._had_work else _RESTORE_POLL_S)
         for owned in self._tasks.in_stage(Stage.RESTORING):
