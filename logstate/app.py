@@ -28,7 +28,7 @@ from logstate.global_queries import GlobalQueryableStore
 from logstate.global_stores import GlobalStores
 from logstate.metrics import Metrics
 from logstate.owned_task import OwnedTask, Stage
-from logstate.queries import QueryableStore
+from logstate.queries import QueryableStore, unless_ended
 from logstate.redaction import redacted, redacted_text
 from logstate.restore import RestoreListener
 from logstate.seams import Cluster, run_steps
@@ -87,6 +87,8 @@ class Application:
 
     _thread: threading.Thread | None = None
     _failure: BaseException | None = None
+    #: what stopped the worker, for whoever asks afterwards
+    _stopped_by: str | None = None
     _has_begun = False
     _is_finished = False
 
@@ -271,7 +273,10 @@ class Application:
             globals_ = self.topology.global_sub_topologies
             number = next(s.id for s in globals_ if spec in s.stores)
             return GlobalQueryableStore(
-                spec, self.application_id, number, lambda: self._worker.global_stores
+                spec,
+                self.application_id,
+                number,
+                unless_ended(name, self._why_ended, lambda: self._worker.global_stores),
             )
         spec = self.topology.stores.get(name)
         if spec is None:
@@ -281,9 +286,9 @@ class Application:
         return QueryableStore(
             spec,
             self.application_id,
-            lambda: self._observer.tasks,
+            unless_ended(name, self._why_ended, lambda: self._observer.tasks),
             sub_topology.id,
-            lambda: self._worker.task_count(sub_topology),
+            unless_ended(name, self._why_ended, lambda: self._worker.task_count(sub_topology)),
             self._cluster.partition_for,
         )
 
@@ -310,6 +315,12 @@ class Application:
             )
         self._has_begun = True
 
+    def _why_ended(self) -> str | None:
+        if not self._is_finished:
+            return None
+        why = "it was stopped" if self._stopped_by is None else f"it failed: {self._stopped_by}"
+        return f"application {self.application_id!r} has ended, because {why}"
+
     def _raise_failure(self) -> None:
         """Raise what stopped the worker, once."""
         failure, self._failure = self._failure, None
@@ -322,7 +333,7 @@ class Application:
                 run_steps(self._worker.run())
         except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
             self._failure = exc
-            text = redacted_text(str(exc), self._kafka)
+            text = self._stopped_by = redacted_text(str(exc), self._kafka)
             _LOGGER.error("application %s stopped: %s", self.application_id, text)
         finally:
             self._is_finished = True

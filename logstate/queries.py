@@ -11,7 +11,7 @@ are put over that view, read-only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from logstate.changelog.kinds import Store, build_store
 from logstate.changelog.writes import ChangelogWrites
@@ -20,6 +20,8 @@ from logstate.owned_task import OwnedTask, Stage
 from logstate.processing import TimeCell
 from logstate.records import Headers, TaskId
 from logstate.stores import StoreSpec
+
+T = TypeVar("T")
 
 #: every read there is, for the message about one that a store does not have
 _READS = (
@@ -37,6 +39,23 @@ _READS = (
     "fetch_key_range",
     "find_sessions_of_key_range",
 )
+
+
+def unless_ended(
+    store: str, why: Callable[[], str | None], question: Callable[[], T]
+) -> Callable[[], T]:
+    """The question; it raises StoreUnavailableError once ``why`` says why there are no answers."""
+
+    def ask() -> T:
+        ended = why()
+        if ended is not None:
+            raise StoreUnavailableError(
+                f"store {store!r} cannot be read: {ended}. Ask another instance, or start this one"
+                " again"
+            )
+        return question()
+
+    return ask
 
 
 class QueryContext:

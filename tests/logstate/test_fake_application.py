@@ -7,7 +7,10 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from logstate.app import Application
+from logstate.errors import RecordError, StoreUnavailableError
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
 
@@ -99,3 +102,58 @@ def test_a_pattern_is_resolved_at_start_and_new_topics_are_read_after_a_restart(
     cluster.produce("lines-b", b"k", b"x", timestamp=2)
     run_until(2)
     assert [r.value() for r in cluster.records("totals")] == [b"1", b"2"]
+
+
+def failing(builder: StreamsBuilder) -> None:
+    names = builder.global_table("names", key=str, value=str, store="names")
+    lines = builder.stream("lines", key=str, value=str)
+    lines.join(names, lambda word, name: f"{word} {name}", key_mapper=lambda key, _: key)
+    lines.map_values(int, value=int).group_by_key().count(store="counts")
+
+
+@pytest.mark.parametrize("store", ["counts", "names"])
+def test_a_query_after_the_application_failed_says_that_it_ended_and_why(
+    tmp_path: Path, store: str
+) -> None:
+    cluster = FakeCluster({"lines": 1, "names": 1})
+    builder = StreamsBuilder()
+    failing(builder)
+    app = Application(
+        builder.build(),
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=tmp_path,
+        cluster=cluster,
+    )
+    app.start()
+    cluster.produce("lines", b"k", b"no number", timestamp=1)
+    assert _ended(app)
+    with pytest.raises(RecordError):
+        app.close()
+    with pytest.raises(
+        StoreUnavailableError,
+        match=rf"store '{store}' cannot be read: application 'app' has ended, because it failed:"
+        r" processing a record failed: topic 'lines', partition 0, offset 0.*start this one again",
+    ):
+        app.store(store).get("k")
+
+
+def test_a_query_after_the_end_says_that_it_was_stopped(tmp_path: Path) -> None:
+    with Application(
+        counting(),
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=tmp_path,
+        cluster=FakeCluster({"lines": 1, "counts": 1}),
+    ) as app:
+        store = app.store("counts")
+    with pytest.raises(StoreUnavailableError, match="'app' has ended, because it was stopped"):
+        store.get("w")
+    with pytest.raises(StoreUnavailableError, match="'app' has ended, because it was stopped"):
+        list(store.all())
+
+
+def _ended(app: Application) -> bool:
+    assert app._thread is not None
+    app._thread.join(10)
+    return not app.is_alive
