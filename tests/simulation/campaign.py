@@ -7,7 +7,7 @@ import hashlib
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation import flow
@@ -15,7 +15,7 @@ from tests.simulation.garbage import take_cluster_apart
 from tests.simulation.oracles import Oracles
 from tests.simulation.reference import Reference
 from tests.simulation.schedule import Schedule
-from tests.simulation.swarm import Swarm, draw
+from tests.simulation.swarm import Swarm
 
 #: every directory of every slot is examined in one schedule of so many
 _DIRECTORIES_EVERY = 4
@@ -78,8 +78,10 @@ def run_swarm(swarm: Swarm, reference: Reference, schedule: Schedule | None = No
     return outcome
 
 
-def run_seeds(seeds: Iterable[int]) -> Iterable[Outcome]:
-    """One after the other, with one reference."""
+def run_seeds(
+    seeds: Iterable[int], make: Callable[[int], Schedule] = Schedule.of
+) -> Iterable[Outcome]:
+    """One after the other, with one reference; ``make`` makes the schedule of a seed."""
     reference = Reference()
     # Next to nothing of a schedule is left in cycles, and what is kept never becomes garbage in
     # them: looking for it all the time costs more than the run.
@@ -88,7 +90,8 @@ def run_seeds(seeds: Iterable[int]) -> Iterable[Outcome]:
     gc.freeze()
     try:
         for count, seed in enumerate(seeds, 1):
-            yield run_swarm(draw(seed), reference)
+            schedule = make(seed)
+            yield run_swarm(schedule.swarm, reference, schedule)
             if count % _COLLECTED_EVERY == 0:
                 gc.collect()
                 gc.freeze()

@@ -110,7 +110,9 @@ class Oracles:
             topic: {
                 e.offset: e.record
                 for e in self._history(topic, task_id.partition)
-                if e.record is not None and (e.transaction is None or e.transaction.is_committed)
+                if e.record is not None
+                and _is_committed(e)
+                and e.record.value() not in self._schedule.passed_over
             }
             for topic in topics
         }

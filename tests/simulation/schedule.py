@@ -20,7 +20,7 @@ from logstate.worker_config import WorkerConfig
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
 from tests.simulation.slot import Ordered, Slot
-from tests.simulation.swarm import Fault, Swarm
+from tests.simulation.swarm import Fault, Swarm, draw
 
 #: wall clock at the start: far from 0, which the client would replace
 START_MS = 1_000_000_000
@@ -43,6 +43,14 @@ class Stuck(AssertionError):
 
 class Schedule:
     """Runs a swarm configuration; examine ``cluster``, ``slots`` and ``counters`` afterwards."""
+
+    #: values of inputs that must leave no trace
+    passed_over: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def of(cls, seed: int) -> Schedule:
+        """The schedule of a seed."""
+        return cls(draw(seed))
 
     def __init__(
         self, swarm: Swarm, *, partitions: int = 2, inputs: Sequence[Input] | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from traceback import clear_frames
 from typing import Any
 
 from logstate.bound_plan import BoundPlan
 from logstate.changelog.state import TaskState
 from logstate.clock import ManualClock
+from logstate.error_handlers import ErrorHandlers
 from logstate.errors import LogstateError
 from logstate.global_stores import GlobalStores
 from logstate.owned_task import OwnedTask, Stage
@@ -84,6 +86,7 @@ class Slot:
         self._cluster = cluster
         self._topology = topology
         self._config = config
+        self._handlers: ErrorHandlers | None = None
         self._counters = counters
         #: the member of the group, once there is one
         self.consumer: GroupConsumer | None = None
@@ -100,6 +103,16 @@ class Slot:
     def has_tasks(self) -> bool:
         """A process lives here and owns something."""
         return self.worker is not None and bool(self._observer.tasks)
+
+    @property
+    def running_tasks(self) -> int:
+        """Tasks that process records here."""
+        return sum(owned.stage is Stage.RUNNING for owned in self._observer.tasks.values())
+
+    def handle_errors(self, handlers: ErrorHandlers) -> None:
+        """From the next start on, answer failed records like this."""
+        self._handlers = handlers
+        self._config = replace(self._config, passes_over_refused=handlers.decides_on_results)
 
     def is_asleep(self, now_ms: int) -> bool:
         """Nothing will happen here until time passes, or something comes from elsewhere."""
@@ -238,6 +251,8 @@ class Slot:
 
     def _forget(self) -> None:
         for task in self._made:
+            if task.skipped_total:
+                self._counters["skipped"] += task.skipped_total
             take_apart(task)
         self._made = []
         self.worker = None
@@ -305,6 +320,7 @@ class Slot:
             open_state=open_state,
             global_stores=globals_.stores,
             partition_counts=plan.partition_counts,
+            error_handlers=self._handlers,
             initialises=False,
         )
         self._made.append(task)

@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.campaign import run_seeds
+from tests.simulation.dead_owner import DeadOwner
+from tests.simulation.refused_results import RefusedResults
+from tests.simulation.schedule import Schedule
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -85,3 +90,10 @@ def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None
 @pytest.mark.slow
 def test_so_does_a_crash_at_every_second_pair_of_steps() -> None:
     simulation("--systematic", "--pairs", "5000")
+
+
+@pytest.mark.parametrize("kind", [DeadOwner, RefusedResults])
+def test_every_promise_holds_in_other_kinds_of_schedules(kind: type[Schedule]) -> None:
+    outcomes = list(run_seeds(range(24), kind.of))
+    assert [f"{o.seed}: {o.failure}" for o in outcomes if o.failure is not None] == []
+    assert sum(o.counters["crashes"] for o in outcomes) >= 24

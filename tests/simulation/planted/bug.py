@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.simulation.schedule import Schedule
 from tests.simulation.swarm import Swarm
 
 #: replaces an attribute of a class or module until the bug is taken out
@@ -23,6 +24,8 @@ class Bug:
     plant: Callable[[Patch], None]
     #: how well a schedule suits it; None where any will do
     needs: Callable[[Swarm], int] | None = None
+    #: makes the schedule of a seed
+    make: Callable[[int], Schedule] = Schedule.of
 
 
 BUGS: dict[str, Bug] = {}
@@ -44,6 +47,19 @@ def rare_bug(
     def register(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         bug(plant)
         BUGS[plant.__name__] = replace(BUGS[plant.__name__], needs=needs)
+        return plant
+
+    return register
+
+
+def scenario_bug(
+    make: Callable[[int], Schedule],
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """Register a bug that shows in schedules of another kind."""
+
+    def register(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        bug(plant)
+        BUGS[plant.__name__] = replace(BUGS[plant.__name__], make=make)
         return plant
 
     return register

@@ -22,8 +22,10 @@ from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     clock_bugs,
     commit_bugs,
     membership_bugs,
+    production_bugs,
     restore_bugs,
     state_bugs,
+    waiting_bugs,
 )
 from tests.simulation.planted.bug import BUGS, Bug, planted
 from tests.simulation.swarm import Swarm, draw
@@ -58,7 +60,7 @@ def search(found: Bug, schedules_max: int = SCHEDULES_MAX) -> Found:
     seeds = [*([] if known is None else [known]), *_in_order(found, schedules_max)]
     started = time.process_time()
     with planted(found):
-        for count, outcome in enumerate(run_seeds(seeds), 1):
+        for count, outcome in enumerate(run_seeds(seeds, found.make), 1):
             if outcome.failure is not None:
                 elapsed_s = time.process_time() - started
                 return Found(found.name, outcome.seed, outcome.failure, count, elapsed_s)

@@ -1,0 +1,52 @@
+"""Bugs of what becomes of records whose results the brokers refuse."""
+
+from __future__ import annotations
+
+from logstate.decisions import Decisions
+from logstate.error_handlers import Decision, FailedRecord
+from logstate.errors import RefusedError
+from logstate.isolation import Isolation, _culprit, _Part
+from logstate.record_guard import RecordGuard
+from tests.simulation.planted.bug import Patch, scenario_bug
+from tests.simulation.refused_results import RefusedResults
+
+
+@scenario_bug(RefusedResults.of)
+def state_of_a_refused_record_is_kept(patch: Patch) -> None:
+    """What a refused record sent is left out, and what it wrote stays."""
+    patch(RecordGuard, "_passes_over_refused", lambda self: False)
+
+
+@scenario_bug(RefusedResults.of)
+def refused_records_are_not_counted(patch: Patch) -> None:
+    """A record is passed over in silence."""
+    carry_out = Decisions.carry_out
+
+    def wrong(self: Decisions, decision: Decision, failed: FailedRecord) -> bool:
+        counted = self._task.skipped_total
+        is_done = carry_out(self, decision, failed)
+        self._task.skipped_total = counted
+        return is_done
+
+    patch(Decisions, "carry_out", wrong)
+
+
+@scenario_bug(RefusedResults.of)
+def two_records_are_as_good_as_one(patch: Patch) -> None:
+    """The last record of a part of two is blamed, whichever it was."""
+    refused_part = Isolation._refused_part
+
+    def wrong(self: Isolation, part: _Part, cause: RefusedError) -> None:
+        if part.records != 2:
+            refused_part(self, part, cause)
+            return
+        self._suspicions[part.owned.task_id].limit = None
+        part.owned.running.guard.refused(_culprit(part), cause)
+
+    patch(Isolation, "_refused_part", wrong)
+
+
+@scenario_bug(RefusedResults.of)
+def decisions_are_forgotten_with_the_abort(patch: Patch) -> None:
+    """A replay meets the refused record as if nothing had been decided."""
+    patch(RecordGuard, "_passes_over_refused", lambda self: bool(self._refused.clear()))
