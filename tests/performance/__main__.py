@@ -28,7 +28,7 @@ from tests.performance.machine import load_average
 from tests.performance.measured_process import EndedEarlyError
 from tests.performance.pairs import measure, measure_pair
 from tests.performance.report import figures_line, ratio_line
-from tests.performance.settings import Settings
+from tests.performance.settings import PARTITIONS, Settings
 from tests.performance.topics import Topics
 from tests.performance.workload import PEERS, WORKLOADS, Emit, emits
 
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _compare(arguments: argparse.Namespace, settings: Settings, peer: str | None) -> int:
-    workload, topics = settings.workload, Topics(settings.bootstrap)
+    workload, topics = settings.workload, Topics(settings.bootstrap, settings.partitions)
     policies: tuple[Emit, ...] = emits(workload, peer)
     if arguments.emit != "both":
         policies = (arguments.emit,)
@@ -118,6 +118,8 @@ def _settings(arguments: argparse.Namespace, bootstrap: str, pid: int | None) ->
         work,
         records=arguments.records,
         keys=arguments.keys,
+        partitions=arguments.partitions,
+        record_bytes=arguments.record_bytes,
         commit_interval_ms=arguments.commit_ms,
         cache_mb=arguments.cache_mb,
         cache_mib=arguments.cache_mib,
@@ -147,6 +149,8 @@ def _arguments() -> argparse.Namespace:
     add("--pairs", type=int, default=3)
     add("--records", type=int, default=1_000_000)
     add("--keys", type=int, default=100_000, help="different keys at most")
+    add("--partitions", type=int, default=PARTITIONS)
+    add("--record-bytes", type=int, default=0, help="events are filled up to this size")
     add("--emit", choices=("both", "update", "commit"), default="both", help="output policy")
     add("--commit-ms", type=int, default=1_000, help="commit interval of both")
     add("--cache-mb", type=int, default=10, help="Kafka Streams' record cache")

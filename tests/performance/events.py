@@ -64,6 +64,16 @@ def event_value(key: str, amount: float, timestamp: float, page: str) -> bytes:
     return f'{{"user":"{key}","amount":{amount!r},"ts":{timestamp},"page":"{page}"}}'.encode()
 
 
+def padded(value: bytes, size: int) -> bytes:
+    """An event of at least ``size`` bytes: the rest is in a field that nobody reads.
+
+    >>> padded(b'{"a":1}', 20)
+    b'{"a":1,"pad":"xxxx"}'
+    """
+    missing = size - len(value) - len(b',"pad":""')
+    return value if missing <= 0 else value[:-1] + b',"pad":"' + b"x" * missing + b'"}'
+
+
 def random_page(rng: random.Random) -> str:
     """A part of the value that no workload reads."""
     category, item, variant = rng.randrange(1000), rng.randrange(1_000_000), rng.randrange(100)

@@ -14,9 +14,10 @@ from tests.performance.events import (
     Expected,
     ExpectedWindows,
     key_name,
+    padded,
     write_events,
 )
-from tests.performance.settings import Settings
+from tests.performance.settings import PARTITIONS, Settings
 from tests.performance.topics import Loader, Topics
 
 _KEPT = {"retention.ms": "-1", "compression.type": "producer"}
@@ -25,7 +26,10 @@ _HOUR_MS = 3_600_000
 
 def events_topic(settings: Settings) -> str:
     """The topic's name says what is in it."""
-    return f"in-events-{settings.records}-{settings.keys}"
+    name = f"in-events-{settings.records}-{settings.keys}"
+    if settings.partitions != PARTITIONS:
+        name += f"-{settings.partitions}p"
+    return f"{name}-{settings.record_bytes}b" if settings.record_bytes else name
 
 
 def ensure_events(settings: Settings, topics: Topics) -> Expected:
@@ -43,7 +47,8 @@ def ensure_events(settings: Settings, topics: Topics) -> Expected:
     loader = Loader(settings.bootstrap)
 
     def send(event: Event) -> None:
-        loader.send(topic, event.key.encode(), event.value, event.timestamp)
+        value = padded(event.value, settings.record_bytes)
+        loader.send(topic, event.key.encode(), value, event.timestamp)
 
     expected, windows = write_events(settings.records, settings.keys, cluster_id, send)
     loader.flush()

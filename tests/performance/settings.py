@@ -20,6 +20,9 @@ class Settings:
     work: Path
     records: int = 1_000_000
     keys: int = 100_000
+    partitions: int = PARTITIONS
+    #: events are filled up to this size; as they are where they are longer
+    record_bytes: int = 0
     commit_interval_ms: int = 1_000
     #: Kafka Streams' record cache where results are held back until the commit
     cache_mb: int = 10

@@ -28,8 +28,9 @@ _ATTEMPTS = 100
 class Topics:
     """One observer's connection."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
         self.bootstrap = bootstrap
+        self._partitions = partitions
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def cluster_id(self) -> str:
@@ -42,11 +43,11 @@ class Topics:
 
     def create(self, topic: str, **config: str) -> None:
         """Create a topic and wait until every partition has a leader."""
-        new = NewTopic(topic, PARTITIONS, 1, config=config)
+        new = NewTopic(topic, self._partitions, 1, config=config)
         self._admin.create_topics([new])[topic].result(_WAIT_S)
         for _ in range(_ATTEMPTS):
             metadata = self._admin.list_topics(topic, timeout=_WAIT_S).topics[topic]
-            if metadata.error is None and len(metadata.partitions) == PARTITIONS:
+            if metadata.error is None and len(metadata.partitions) == self._partitions:
                 break
             time.sleep(_PAUSE_S)
         self.end(topic)
@@ -91,7 +92,7 @@ class Topics:
     def committed(self, group: str, topic: str) -> int:
         """The sum of a group's committed offsets; 0 while the group does not exist."""
         asked = ConsumerGroupTopicPartitions(
-            group, [TopicPartition(topic, p) for p in range(PARTITIONS)]
+            group, [TopicPartition(topic, p) for p in range(self._partitions)]
         )
         try:
             found = self._admin.list_consumer_group_offsets([asked])[group].result(_WAIT_S)
@@ -111,9 +112,9 @@ class Topics:
                 "queued.min.messages": 500_000,
             }
         )
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(self._partitions)])
         ended = 0
-        while ended < PARTITIONS:
+        while ended < self._partitions:
             for message in consumer.consume(10_000, 1.0):
                 if message.error():
                     ended += 1
