@@ -54,6 +54,10 @@ class StoreTarget:
     target: int
     is_done: bool = False
     restored_records: int = 0
+    #: wall clock when the rows were last at the end of the changelog; None: nothing to replay
+    since_ms: int | None = None
+    #: the changelog is read from its start
+    is_whole: bool = False
 
 
 @dataclass

@@ -9,9 +9,10 @@ The local rows are kept wherever their identity holds, which is the normal case 
 are given up (``StoreCorruptedError``, the task's directory is rebuilt) only when
 - the changelog is another topic than the one they came from (topic id),
 - their position lies beyond the end of the log (truncated or recreated),
-- their position lies below its start (retention took records they have not seen), or
+- their position lies below its start (retention took records they have not seen),
 - they missed more than half of the time for which the changelog promises to keep tombstones
-  (delete.retention.ms; the other half is the margin for clocks and for the replay itself).
+  (delete.retention.ms; the other half is the margin for clocks and for the replay itself), or
+- the replay was so slow that it used up that margin (``check_replay``).
 """
 
 from __future__ import annotations
@@ -78,6 +79,39 @@ def first_offset(
             " have been compacted away"
         )
     return position
+
+
+def check_replay(
+    store: str,
+    changelog: TopicPartition,
+    *,
+    since_ms: int,
+    now_ms: int,
+    is_whole: bool,
+    tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
+) -> None:
+    """A replay that is over must not have been overtaken by the removal of tombstones.
+
+    ``since_ms``: when the rows it began with were last at the end of the log; of a replay of the
+    ``is_whole`` log, when it began. A deletion since then is kept until the lifetime is over, so a
+    replay that was quicker has seen it; a tenth is left for clocks.
+
+    Raises StoreCorruptedError to ask for a rebuild; RestoreError where that was one already.
+    """
+    took_ms = now_ms - since_ms
+    if took_ms <= tombstone_lifetime_ms - tombstone_lifetime_ms // 10:
+        return
+    found = (
+        f"store {store!r}: {took_ms // 60_000} minutes went by until {changelog} was read to its"
+        f" end, which keeps deletions for {tombstone_lifetime_ms // 60_000}: some may have been"
+        " compacted away unread, and deleted rows would come back"
+    )
+    if not is_whole:
+        raise StoreCorruptedError(found)
+    raise RestoreError(
+        f"{found}. The log is too long, or is read too slowly: raise delete.retention.ms of the"
+        " topic to several times that"
+    )
 
 
 def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, int]) -> None:

@@ -25,6 +25,7 @@ from logstate.restore_plan import (
     TOMBSTONE_LIFETIME_MS,
     LogRange,
     check_cut,
+    check_replay,
     first_offset,
 )
 from logstate.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
@@ -120,7 +121,16 @@ class TaskStarter:
         return any(now.get(tp) != found[tp] for tp in owned.partitions)
 
     def restored(self, owned: OwnedTask) -> None:
-        """A task's stores reached their targets: take it to STARTING."""
+        """A task's stores reached their targets: take it to STARTING.
+
+        Or back to ASSIGNED, without its rows, where that took so long that they may be wrong.
+        """
+        try:
+            self._check_replays(owned)
+        except StoreCorruptedError as exc:
+            self._give_up(owned, exc)
+            owned.move_to(Stage.ASSIGNED)
+            return
         task = owned.running
         task.state.apply(self._clock.wall_clock_ms())
         task.state.restored()
@@ -195,6 +205,23 @@ class TaskStarter:
             owned.task = self._new_task(owned)
             self._set_targets(owned, changelogs, ranges)
 
+    def _check_replays(self, owned: OwnedTask) -> None:
+        now = self._clock.wall_clock_ms()
+        for target in owned.targets:
+            if target.since_ms is not None:
+                check_replay(
+                    target.store,
+                    target.changelog,
+                    since_ms=target.since_ms,
+                    now_ms=now,
+                    is_whole=target.is_whole,
+                    tombstone_lifetime_ms=self._tombstone_lifetime_ms(target.changelog),
+                )
+
+    def _tombstone_lifetime_ms(self, changelog: TopicPartition) -> int:
+        known = self._plan.tombstone_lifetimes_ms
+        return known.get(changelog.topic, TOMBSTONE_LIFETIME_MS)
+
     def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
         """Give up the local state of a task if it is the one that was found damaged."""
         task = owned.task
@@ -237,18 +264,17 @@ class TaskStarter:
         for changelog, spec in changelogs.items():
             log = ranges[changelog]
             topic_id = self._plan.topic_ids.get(changelog.topic)
+            known = state.positions.get(spec.name)
             first = first_offset(
                 spec.name,
                 changelog,
-                state.positions.get(spec.name),
+                known,
                 log,
                 meta=state.meta,
                 topic_id=topic_id,
                 now_ms=now,
                 is_trimmed=spec.kind in TRIMMED_KINDS,
-                tombstone_lifetime_ms=self._plan.tombstone_lifetimes_ms.get(
-                    changelog.topic, TOMBSTONE_LIFETIME_MS
-                ),
+                tombstone_lifetime_ms=self._tombstone_lifetime_ms(changelog),
             )
             state.positions[spec.name] = first
             if topic_id is not None:
@@ -256,7 +282,10 @@ class TaskStarter:
             target = log.end
             if spec.source_topic is not None:
                 target = min(log.end, max(first, owned.start_positions[changelog]))
-            owned.targets.append(StoreTarget(spec.name, changelog, target))
+            found = StoreTarget(spec.name, changelog, target, is_whole=known is None)
+            if first < target:
+                found.since_ms = now if known is None else state.meta.caught_up_at_ms or None
+            owned.targets.append(found)
 
     # ------------------------------------------------------------------ the cut
 

@@ -1,4 +1,4 @@
-"""Where a store's replay starts, and the four reasons to give local rows up."""
+"""Where a store's replay starts, and the five reasons to give local rows up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import pytest
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.errors import RestoreError, StoreCorruptedError
 from logstate.records import TopicPartition
-from logstate.restore_plan import TOMBSTONE_LIFETIME_MS, LogRange, check_cut, first_offset
+from logstate.restore_plan import (
+    TOMBSTONE_LIFETIME_MS,
+    LogRange,
+    check_cut,
+    check_replay,
+    first_offset,
+)
 
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
 LOG = LogRange(100, 200)
@@ -121,3 +127,31 @@ def test_a_log_whose_expired_windows_were_deleted_has_no_row_missing() -> None:
         "counts", CHANGELOG, 99, LOG, meta=meta, topic_id=None, now_ms=NOW, is_trimmed=True
     )
     assert start == 100
+
+
+def replayed(took_ms: int, *, is_whole: bool) -> None:
+    check_replay(
+        "counts",
+        CHANGELOG,
+        since_ms=NOW - took_ms,
+        now_ms=NOW,
+        is_whole=is_whole,
+        tombstone_lifetime_ms=600_000,
+    )
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_replay_within_nine_tenths_of_the_tombstones_lifetime_has_seen_all(
+    is_whole: bool,
+) -> None:
+    replayed(540_000, is_whole=is_whole)
+
+
+def test_a_slower_replay_of_a_tail_asks_for_a_rebuild() -> None:
+    with pytest.raises(StoreCorruptedError, match=r"9 minutes went by .* keeps deletions for 10"):
+        replayed(540_001, is_whole=False)
+
+
+def test_a_replay_of_the_whole_log_that_is_too_slow_stops_the_application() -> None:
+    with pytest.raises(RestoreError, match=r"deleted rows would come back.*delete\.retention\.ms"):
+        replayed(540_001, is_whole=True)
