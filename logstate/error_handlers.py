@@ -139,6 +139,10 @@ class ErrorHandlers:
         return self.production is not fail
 
 
+#: the default: whatever is wrong stops the application
+FAIL_ALWAYS = ErrorHandlers()
+
+
 def dead_letter_record(topic: str, failed: FailedRecord) -> ProducedRecord:
     """The record for the dead letter topic: bytes as read, the story in the headers."""
     error = failed.error.__cause__ or failed.error

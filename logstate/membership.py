@@ -57,7 +57,8 @@ class Membership:
         self._consumer.subscribe(topics, on_rebalance)
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
-        return self._consumer.poll(max_records, timeout_s)
+        assert self._current is not None, "joined() makes it"
+        return self._current.poll(max_records, timeout_s)
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float

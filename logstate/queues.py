@@ -55,6 +55,10 @@ class PartitionQueue:
                 self.position = offset + 1
                 self.is_at_end = False
 
+    def is_awaited(self) -> bool:
+        """Empty, and the next fetch may bring an older record than any that is here."""
+        return not (self.is_at_end or self.records or self.head is not None)
+
     def make_head(self, timestamp: int, key: object, value: object, record: FetchedRecord) -> None:
         """Keep a decoded record as the head."""
         self.head = (timestamp, key, value, record)

@@ -28,7 +28,7 @@ from typing import Any, cast
 from logstate.batch_loop import decode_head, run_queue
 from logstate.changelog.state import Generation, TaskState
 from logstate.clock import Clock
-from logstate.error_handlers import ErrorHandlers
+from logstate.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.processing import Cancellable, HeldBack, TimeCell
 from logstate.punctuation import PunctuationKind, Punctuations
 from logstate.queue_order import QueueOrder
@@ -43,8 +43,6 @@ _LOGGER = logging.getLogger(__name__)
 
 _SCHEDULE = "schedule:"
 _NEVER = float("inf")
-#: the default: whatever is wrong stops the application
-_FAIL = ErrorHandlers()
 
 
 class Task:
@@ -116,7 +114,7 @@ class Task:
         self._state: TaskState | None = None
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
-        self.guard = RecordGuard(self, error_handlers or _FAIL)
+        self.guard = RecordGuard(self, error_handlers or FAIL_ALWAYS)
         self._sub_topologies = tuple(sub_topologies)
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
@@ -304,7 +302,7 @@ class Task:
             return (queue if len(queue) else None), _NEVER
         order = self.order
         order.admit(self._has_head)
-        if self._waits and any(not len(q) and not q.is_at_end for q in self.queues.values()):
+        if self._waits and any(map(PartitionQueue.is_awaited, self.queues.values())):
             return None, _NEVER
         partition = order.take()
         if partition is None:
