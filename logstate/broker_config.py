@@ -84,6 +84,8 @@ CONTROLLER_ONLY = {
     "process.roles": "controller",
     "broker.heartbeat.interval.ms": "100",
     "broker.session.timeout.ms": "500",
+    # An empty record that often: what is in the log before one is written.
+    "metadata.max.idle.interval.ms": "100",
 }
 
 

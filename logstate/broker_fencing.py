@@ -19,6 +19,7 @@ from __future__ import annotations
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from logstate.broker_config import controller_log4j_properties, controller_properties
 from logstate.broker_jvm import Launch, java_command, last_words, unwatch, watch
@@ -27,7 +28,7 @@ from logstate.errors import BrokerError
 #: what a controller says when it takes office, and when it fences the broker
 _IN_OFFICE, _FENCING = "Performing controller activation", "Fencing broker"
 #: in office for so long without a word about it: the broker was fenced already
-_SILENCE_S = 4.0
+_SILENCE_S = 10.0
 _END_LIMIT_S = 10.0
 _LOG = "controller.log"
 
@@ -49,13 +50,34 @@ def fence(launch: Launch, *, controller_port: int) -> None:
     watchdog = watch(process.pid, None)
     try:
         _wait_until_fenced(launch, process)
-        process.terminate()  # in order: what it has decided must be in its log
+        _wait_until_written(launch)
+        process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_LIMIT_S)
     finally:
         process.kill()
         process.wait()
         unwatch(watchdog)
+
+
+def _wait_until_written(launch: Launch) -> None:
+    """Until what the controller has decided is in its log; it tells of a decision before that.
+
+    It writes an empty record now and then. Records are written in the order of the decisions, so
+    what the log grows by the second time comes after the fencing.
+    """
+    log = launch.data / "kafka" / "__cluster_metadata-0"
+    deadline = time.monotonic() + launch.timeout_s
+    for _ in range(2):
+        before = _size(log)
+        while _size(log) == before:
+            if time.monotonic() > deadline:
+                raise BrokerError(f"The controller has stopped writing to {log}. Is the disk full?")
+            time.sleep(0.01)
+
+
+def _size(log: Path) -> int:
+    return sum(segment.stat().st_size for segment in log.glob("*.log"))
 
 
 def _start_controller(launch: Launch, port: int) -> subprocess.Popen[bytes]:
