@@ -13,13 +13,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from logstate.generated_code import make_function
 from logstate.processing import TaskContext
 from logstate.records import Headers
 from logstate.stores import StoreSpec
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.emit_on_commit import hold_until_commit
 from logstate.topology.operators.rows import bind_rows, row_getter
+from logstate.topology.operators.to_stream import stream_below
 from logstate.topology.windows import Emit
+
+#: the common case in as few steps as there are: every record goes through here
+_PLAIN = """\
+def bind(read, put, initializer, aggregator, forward, task, drop):
+    def process(key, value, timestamp, headers):
+        if key is None or value is None:
+            drop("null_key_or_value")
+            return
+        row = read(key)
+        if row is None:
+            old = initializer()
+            newest = timestamp
+        else:
+            old, newest, _ = row
+            if timestamp > newest:
+                newest = timestamp
+        new = aggregator(old, value)
+        if new is None:
+            # A delete is logged with the time of the record that caused it.
+            task.timestamp = timestamp
+            task.headers = headers
+            put(key, None)
+        else:
+            put(key, (new, newest, None))
+        forward({change})
+    return process
+"""
 
 
 class AggregateNode(TableNode):
@@ -75,34 +104,20 @@ class AggregateNode(TableNode):
         initializer: Callable[[], Any],
         aggregator: Callable[[Any, Any], Any],
     ) -> Process:
-        """The common case in as few steps as there are: every record goes through here."""
+        """Without a key for the aggregator, copies of old values, and versions."""
         read, _ = bind_rows(task, self.store)
         put = task.store(self.store.name).put
-        drop = task.drop
-        with_old = self.sends_old_values
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                drop("null_key_or_value")
-                return
-            row = read(key)
-            if row is None:
-                old = initializer()
-                newest = timestamp
-            else:
-                old, newest, _ = row
-                if timestamp > newest:
-                    newest = timestamp
-            new = aggregator(old, value)
-            if new is None:
-                # A delete is logged with the time of the record that caused it.
-                task.timestamp = timestamp
-                task.headers = headers
-                put(key, None)
-            else:
-                put(key, (new, newest, None))
-            forward(key, new, old if with_old else None, newest, headers, True)
-
+        below = stream_below(forward)
+        if below is not None:
+            change = "key, new, newest, headers"
+        elif self.sends_old_values:
+            change = "key, new, old, newest, headers, True"
+        else:
+            change = "key, new, None, newest, headers, True"
+        bind = make_function("bind", _PLAIN.format(change=change), "aggregate")
+        process: Process = bind(
+            read, put, initializer, aggregator, forward if below is None else below, task, task.drop
+        )
         return process
 
     def _compile_any(self, task: TaskContext, forward: Callable[..., None]) -> Process:

@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from logstate.processing import TableProcess, TaskContext
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec
+from logstate.topology.operators.to_stream import stream_below
 
 #: key -> something hashable that is equal exactly for equal keys
 Identity: TypeAlias = Callable[[Any], Hashable]
@@ -72,11 +73,15 @@ class HeldUpdates:
         updates = sorted(self.held.values(), key=_order_of)
         self.held.clear()
         place = task.topic, task.partition, task.offset
+        below = stream_below(forward)
         for _, topic, partition, offset, key, new, old, timestamp, headers, is_latest in updates:
             task.topic = topic
             task.partition = partition
             task.offset = offset
-            forward(key, new, old, timestamp, headers, is_latest)
+            if below is not None:
+                below(key, new, timestamp, headers)
+            else:
+                forward(key, new, old, timestamp, headers, is_latest)
         task.topic, task.partition, task.offset = place
         return True
 

@@ -1,11 +1,15 @@
-"""to_stream: a table's changelog as a stream, tombstones included."""
+"""to_stream: a table's changelog as a stream, tombstones included.
+
+Nothing happens here, so who forwards for every record may ask :func:`stream_below` what lies below,
+and call that: one frame less.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.processing import TaskContext
+from logstate.processing import StreamProcess, TaskContext
 from logstate.records import Headers
 from logstate.topology.graph import Process, ProcessorNode
 
@@ -21,4 +25,10 @@ class ToStreamNode(ProcessorNode):
         ) -> None:
             forward(key, new, timestamp, headers)
 
+        process.stream_below = forward  # type: ignore[attr-defined]
         return process
+
+
+def stream_below(forward: Callable[..., None]) -> StreamProcess | None:
+    """What a closure of this operator passes records on to; None for every other closure."""
+    return getattr(forward, "stream_below", None)

@@ -42,16 +42,58 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from logstate.generated_code import make_function
 from logstate.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.records import Headers, Windowed
 from logstate.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.graph import Process, TableNode, ValueGetter
 from logstate.topology.operators.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.to_stream import stream_below
 from logstate.topology.windows import Emit, HoppingWindows, TumblingWindows, Windows
 
 #: updates one row: (key, value, timestamp, headers, window start, window end)
 RowUpdate: TypeAlias = Callable[[Any, Any, int, Headers, int, int], None]
+
+
+#: the common case in as few steps as there are: every record has exactly one window
+_PLAIN = """\
+def bind(store, functions, windows, forward, context, types):
+    fetch, put = store
+    initializer, aggregator = functions
+    size, grace, observed = windows
+    task, drop = context
+    new_tuple, Windowed = types
+
+    def process(key, value, timestamp, headers):
+        if key is None:
+            drop("null_key")
+            return
+        if timestamp > observed.time:
+            observed.time = timestamp
+        start = timestamp - timestamp % size
+        if start + size <= observed.time - grace:
+            drop("late")
+            return
+        row = fetch(key, start)
+        if row is None:
+            old = initializer()
+            latest = timestamp
+        else:
+            old, latest, _ = row
+            if timestamp > latest:
+                latest = timestamp
+        new = aggregator(old, value)
+        if new is None:
+            task.timestamp = timestamp
+            task.headers = headers
+            put(key, None, start)
+        else:
+            put(key, (new, latest, None), start)
+        windowed = new_tuple(Windowed, (key, start, start + size))
+        forward({change})
+    return process
+"""
 
 
 class WindowAggregateNode(TableNode):
@@ -115,41 +157,25 @@ class WindowAggregateNode(TableNode):
         aggregator: Callable[[Any, Any], Any],
         forward: TableProcess,
     ) -> StreamProcess:
-        """The common case in as few steps as there are: every record has exactly one window."""
-        size, grace = windows.size_ms, windows.grace_ms
+        """Without a key for the aggregator and copies of old values."""
         store = task.store(self.store.name)
-        fetch, put = store.fetch_row, store.put
-        initializer, sends_old, drop = self.initializer, self.sends_old_values, task.drop
-        # Half the time of a named tuple's own constructor, which is a Python function.
-        new_tuple = tuple.__new__
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null_key")
-                return
-            if timestamp > observed.time:
-                observed.time = timestamp
-            start = timestamp - timestamp % size
-            if start + size <= observed.time - grace:
-                drop("late")
-                return
-            row = fetch(key, start)
-            if row is None:
-                old = initializer()
-                latest = timestamp
-            else:
-                old, latest, _ = row
-                if timestamp > latest:
-                    latest = timestamp
-            new = aggregator(old, value)
-            if new is None:
-                task.timestamp, task.headers = timestamp, headers
-                put(key, None, start)
-            else:
-                put(key, (new, latest, None), start)
-            windowed = new_tuple(Windowed, (key, start, start + size))
-            forward(windowed, new, old if sends_old else None, latest, headers, True)
-
+        below = stream_below(forward)
+        if below is not None:
+            change = "windowed, new, latest, headers"
+        elif self.sends_old_values:
+            change = "windowed, new, old, latest, headers, True"
+        else:
+            change = "windowed, new, None, latest, headers, True"
+        bind = make_function("bind", _PLAIN.format(change=change), "window aggregate")
+        process: StreamProcess = bind(
+            (store.fetch_row, store.put),
+            (self.initializer, aggregator),
+            (windows.size_ms, windows.grace_ms, observed),
+            forward if below is None else below,
+            (task, task.drop),
+            # Half the time of a named tuple's own constructor, which is a Python function.
+            (tuple.__new__, Windowed),
+        )
         return process
 
     def _compile_update(self, task: TaskContext, forward: TableProcess | None) -> RowUpdate:
