@@ -35,16 +35,14 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
 
     Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
     """
-    partition, records = queue.partition, queue.records
-    take = records.popleft
+    partition, records, take = queue.partition, queue.records, queue.records.popleft
     decode_key, decode_value = source.deserialize_key, source.deserialize_value
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
     partition_time = task.partition_times.get(partition, -1)
     stream_time = task.stream_time
     head, queue.head = queue.head, None
-    # Comparing two times costs a tenth of a microsecond, and an integer with infinity more.
-    is_bounded = before != _NEVER
+    is_bounded = before != _NEVER  # comparing an integer with infinity is slow
     count, last, stage = 0, -1, _USER
     record: FetchedRecord | None = None
     task.topic, task.partition = partition
@@ -76,11 +74,9 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                     break
             if timestamp > stream_time:
                 stream_time = task.stream_time = timestamp
-            headers = record.headers()
-            offset = record.offset()
+            headers = task.headers = record.headers()
+            offset = task.offset = record.offset()  # type: ignore[assignment]  # it has one
             task.timestamp = timestamp
-            task.headers = headers
-            task.offset = offset  # type: ignore[assignment]  # fetched records have one
             task.fetched = record
             process(key, value, timestamp, headers)
             due = punctuations.next_stream_time
@@ -105,8 +101,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         count += 1
     finally:
         if stage is not _USER:
-            assert record is not None
-            records.appendleft(record)  # it was taken, but neither processed nor passed over
+            records.appendleft(record)  # type: ignore[arg-type]  # taken, but not passed over
         if last >= 0:
             task.consumed[partition] = last + 1
             task.has_uncommitted_input = True
