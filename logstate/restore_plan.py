@@ -26,6 +26,8 @@ from logstate.records import TopicPartition
 
 #: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
 TOMBSTONE_LIFETIME_MS = 86_400_000
+#: whatever the setting, no cleaner removes a tombstone sooner than this after it was written
+_WHOLE_REPLAY_MS = 60_000
 
 
 class LogRange(NamedTuple):
@@ -94,12 +96,15 @@ def check_replay(
 
     ``since_ms``: when the rows it began with were last at the end of the log; of a replay of the
     ``is_whole`` log, when it began. A deletion since then is kept until the lifetime is over, so a
-    replay that was quicker has seen it; a tenth is left for clocks.
+    replay that was quicker has seen it; a tenth is left for clocks. A lifetime of 0 is a setting,
+    too: a whole replay has a minute in any case, since the cleaner comes twice before a tombstone
+    goes, and at most every 15 s (log.cleaner.backoff.ms).
 
     Raises StoreCorruptedError to ask for a rebuild; RestoreError where that was one already.
     """
     took_ms = now_ms - since_ms
-    if took_ms <= tombstone_lifetime_ms - tombstone_lifetime_ms // 10:
+    limit_ms = tombstone_lifetime_ms - tombstone_lifetime_ms // 10
+    if took_ms <= (max(limit_ms, _WHOLE_REPLAY_MS) if is_whole else limit_ms):
         return
     found = (
         f"store {store!r}: {took_ms // 60_000} minutes went by until {changelog} was read to its"

@@ -10,19 +10,11 @@ from confluent_kafka.admin import AdminClient
 
 from logstate.kafka.cluster import KafkaCluster
 from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import Cluster, NewTopic, TransactionalProducer
+from logstate.seams import NewTopic, TransactionalProducer
 
 _CLEANER_LIMIT_S = 60.0
 #: it looks for work every second
 _CLEANER_PAUSE_S = 1.3
-#: librdkafka settings that make a restore take many polls
-_FEW_RECORDS = {
-    "max.partition.fetch.bytes": 1,
-    "fetch.max.bytes": 1_000_000,
-    "queued.min.messages": 1,
-    "queued.max.messages.kbytes": 1,
-    "message.max.bytes": 1_000_000,
-}
 
 
 class KafkaWorld:
@@ -39,9 +31,6 @@ class KafkaWorld:
             "min.cleanable.dirty.ratio": "0.001",
             "delete.retention.ms": "0",
         }
-
-    def slow_cluster(self) -> Cluster:
-        return KafkaCluster(self._bootstrap, _FEW_RECORDS)
 
     def compact(self, partition: TopicPartition) -> None:
         self._roll(partition)

@@ -129,14 +129,14 @@ def test_a_log_whose_expired_windows_were_deleted_has_no_row_missing() -> None:
     assert start == 100
 
 
-def replayed(took_ms: int, *, is_whole: bool) -> None:
+def replayed(took_ms: int, *, is_whole: bool, lifetime_ms: int = 600_000) -> None:
     check_replay(
         "counts",
         CHANGELOG,
         since_ms=NOW - took_ms,
         now_ms=NOW,
         is_whole=is_whole,
-        tombstone_lifetime_ms=600_000,
+        tombstone_lifetime_ms=lifetime_ms,
     )
 
 
@@ -150,6 +150,12 @@ def test_a_replay_within_nine_tenths_of_the_tombstones_lifetime_has_seen_all(
 def test_a_slower_replay_of_a_tail_asks_for_a_rebuild() -> None:
     with pytest.raises(StoreCorruptedError, match=r"9 minutes went by .* keeps deletions for 10"):
         replayed(540_001, is_whole=False)
+
+
+def test_a_replay_of_the_whole_log_has_a_minute_where_tombstones_have_less() -> None:
+    replayed(60_000, is_whole=True, lifetime_ms=0)
+    with pytest.raises(RestoreError, match="deleted rows would come back"):
+        replayed(60_001, is_whole=True, lifetime_ms=0)
 
 
 def test_a_replay_of_the_whole_log_that_is_too_slow_stops_the_application() -> None:

@@ -7,7 +7,6 @@ why. Afterwards the application still processes: ``Bench.restore`` checks that e
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from logstate.app import Application
 from logstate.errors import RestoreError
 from logstate.restore import RestoreProgress
 from tests.restore_fixtures.bench import DEADLINE, Bench
+from tests.restore_fixtures.held_reads import HeldReads
 
 ROWS = {"a": "1", "b": "2"}
 
@@ -248,25 +248,23 @@ _BATCHES, _BATCH = 30, 25
 _BIG = {f"k{n}": str(n) for n in range(_BATCHES * _BATCH)}
 
 
-class Paced:
-    """A restore listener that holds every poll up until it is let go."""
+class Seen:
+    """A restore listener that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.released = threading.Event()
         self.progress: dict[str, list[RestoreProgress]] = {}
 
     def __call__(self, progress: RestoreProgress) -> None:
         self.progress.setdefault(progress.task, []).append(progress)
-        self.released.wait(0.05)
 
     def is_in_the_middle(self) -> bool:
-        return bool(self.progress) and all(
+        return len(self.progress) == 2 and all(
             0 < seen[-1].position < seen[-1].target for seen in self.progress.values()
         )
 
 
 def _two_partitions_with_rows(bench: Bench) -> dict[str, str]:
-    """A changelog long enough to be interrupted; returns its rows."""
+    """Changelogs with several times as many records as a held reader lets through."""
     with bench.application() as app:
         app.wait_until_running(DEADLINE)
         bench.process(app, ROWS)
@@ -305,16 +303,15 @@ def a_rebalance_revokes_a_partition_mid_restore(bench: Bench) -> None:
     """The other instance restores it from the start; nothing is left half way or held twice."""
     bench.partitions = 2
     rows = _two_partitions_with_rows(bench)
-    paced = Paced()
-    slow = bench.world.slow_cluster()
-    with bench.application("first", cluster=slow, listener=paced) as first:
-        bench.eventually(paced.is_in_the_middle)
+    seen, held = Seen(), HeldReads(bench.world.cluster)
+    with bench.application("first", cluster=held, listener=seen) as first:
+        bench.eventually(seen.is_in_the_middle)
         with bench.application("second") as second:
             bench.eventually(lambda: len(second.tasks()) == 1 and len(first.tasks()) == 1)
             (moved,) = second.tasks()
-            interrupted = paced.progress[moved][-1]
+            interrupted = seen.progress[moved][-1]
             assert interrupted.position < interrupted.target
-            paced.released.set()
+            held.released.set()
             bench.eventually(lambda: _are_running(first, second))
 
             assert _rows_of(first, second) == rows
@@ -324,21 +321,20 @@ def the_partition_comes_back_mid_restore(bench: Bench) -> None:
     """Revoked and assigned again while restoring: it goes on from where it was, or from nothing."""
     bench.partitions = 2
     rows = _two_partitions_with_rows(bench)
-    paced = Paced()
-    slow = bench.world.slow_cluster()
-    with bench.application("first", cluster=slow, listener=paced) as first:
-        bench.eventually(paced.is_in_the_middle)
+    seen, held = Seen(), HeldReads(bench.world.cluster)
+    with bench.application("first", cluster=held, listener=seen) as first:
+        bench.eventually(seen.is_in_the_middle)
         with bench.application("second") as second:
             bench.eventually(lambda: len(second.tasks()) == 1 and len(first.tasks()) == 1)
             (moved,) = second.tasks()
         (kept,) = {"0_0", "0_1"} - {moved}
-        still = paced.progress[kept][-1]
-        assert still.position < still.target, "it should have been in the middle"
-        paced.released.set()
+        still = seen.progress[kept][-1]
+        assert still.position < still.target
+        held.released.set()
         bench.eventually(lambda: _are_running(first))
 
         assert _rows_of(first) == rows
-        positions = [p.position for p in paced.progress[kept]]
+        positions = [p.position for p in seen.progress[kept]]
         assert positions == sorted(positions), "the partition that stayed went back"
 
 

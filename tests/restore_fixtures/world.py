@@ -17,9 +17,6 @@ class World(Protocol):
     #: configuration that makes its cleaner work within a test
     compacting: dict[str, str]
 
-    def slow_cluster(self) -> Cluster:
-        """The same brokers through clients that get few records per poll."""
-
     def compact(self, partition: TopicPartition) -> None:
         """Return when the partition holds one record per key, the last one."""
 
@@ -42,9 +39,6 @@ class FakeWorld:
     def __init__(self) -> None:
         self.cluster = FakeCluster(transaction_timeout_ms=600)
         self.compacting = {"delete.retention.ms": "0"}
-
-    def slow_cluster(self) -> Cluster:
-        return _FewRecords(self.cluster)
 
     def compact(self, partition: TopicPartition) -> None:
         self.cluster.clean(partition.topic)
@@ -69,21 +63,3 @@ class FakeWorld:
     def pause(self) -> None:
         before = self.cluster.now_ms()
         self.cluster.wait_for(lambda: self.cluster.now_ms() > before + 1, 1.0)
-
-
-class _FewRecords:
-    """The fake cluster's clients, except that a log consumer's poll brings few records."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        self.group_consumer = cluster.group_consumer
-        self.transactional_producer = cluster.transactional_producer
-        self.plain_producer = cluster.plain_producer
-        self.admin = cluster.admin
-        self.partition_for = cluster.partition_for
-        self._cluster = cluster
-
-    def log_consumer(self):  # type: ignore[no-untyped-def]
-        consumer = self._cluster.log_consumer()
-        poll = consumer.poll
-        consumer.poll = lambda _, timeout_s: poll(25, timeout_s)  # type: ignore[method-assign]
-        return consumer
