@@ -169,7 +169,8 @@ def test_after_a_kill_the_first_commit_comes_soon_and_only_the_tail_is_replayed(
         bench.producer.flush()
     bench.wait_for_outputs(dict.fromkeys(bench.seen, 0), ROWS, 60 + STATE_MIB)
     bench.start_load()
-    time.sleep(3 * CHECKPOINT.total_seconds())  # steady: several applies under load
+    # Steady: several applies under load, and the kill comes well after the last of them.
+    time.sleep(3.6 * CHECKPOINT.total_seconds())
 
     # Each commit adds a marker to each changelog, and may come late by as much as an apply takes.
     offsets_per_s = PER_SECOND + PARTITIONS / COMMIT.total_seconds()
@@ -180,7 +181,7 @@ def test_after_a_kill_the_first_commit_comes_soon_and_only_the_tail_is_replayed(
 
     per_partition = 2 * CHECKPOINT_BYTES // ROW_BYTES
     bench.send([n % ROWS for n in range(3 * PARTITIONS * per_partition)])
-    time.sleep(3 * CHECKPOINT.total_seconds())
+    time.sleep(3.6 * CHECKPOINT.total_seconds())
     # A commit that passes the limit is applied whole: it holds no more than one poll brought.
     by_bytes = PARTITIONS * (CHECKPOINT_BYTES / ROW_BYTES + POLL_RECORDS) + offsets_per_s
     what = f"checkpoint_bytes {CHECKPOINT_BYTES >> 20} MiB per task"
