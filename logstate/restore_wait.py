@@ -153,10 +153,13 @@ class RestoreWait:
             self._fenced.add(writer)
 
 
-#: the broker no longer knows the transaction that it waits for (KIP-664)
+#: the broker no longer knows the transaction that it waits for (KIP-664, KAFKA-20734)
 _HINT = (
     " No transaction should live so long: the broker may have lost sight of it. Look with"
-    " `kafka-transactions.sh find-hanging`, and end it with `kafka-transactions.sh abort`"
+    " `kafka-transactions.sh find-hanging`. Stop the instance that owns its producer first, and end"
+    " the transaction with `kafka-transactions.sh abort` only where the application's committed"
+    " offsets do not cover its records; where they do, it was committed, and the next commit of"
+    " that instance ends it"
 )
 
 
