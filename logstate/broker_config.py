@@ -35,10 +35,9 @@ SHORT_WAITS = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "500",
-    # A broker that stands still for a while is not fenced for it: nobody else could lead, and it
-    # would lose transaction markers. One that was killed is fenced first (broker_fencing).
+    # After a crash the node registers again only when its old session has run out (9 s by default).
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "600000",
+    "broker.session.timeout.ms": "3000",
     # A transaction that timed out is aborted within a second of it, not of ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Compaction and deletion can be watched inside a test.
@@ -59,6 +58,11 @@ FOR_TESTS = {
     "num.network.threads": "2",
     "num.io.threads": "4",
 }
+
+#: A broker that stands still for a while is not fenced for it: nobody else could lead, and it would
+#: lose transaction markers. One that was killed does not wait for its old session, because it is
+#: fenced before it starts (broker_fencing), which nobody does in a container.
+FENCED_AT_THE_START = {"broker.session.timeout.ms": "600000"}
 
 _LOG4J = """\
 rootLogger.level=warn
@@ -100,7 +104,8 @@ def server_properties(
         "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{controller_port}",
         "log.dirs": str(log_directory),
     }
-    settings = {**ONE_NODE, **SHORT_WAITS, **FOR_TESTS, **addresses, **overrides}
+    waits = {**SHORT_WAITS, **FENCED_AT_THE_START}
+    settings = {**ONE_NODE, **waits, **FOR_TESTS, **addresses, **overrides}
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
