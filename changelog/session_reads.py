@@ -88,8 +88,9 @@ class SessionReads(Generic[K, V]):
         found = (
             (row_key, row)
             for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
-            if times_of(row_key)[0] >= oldest
-            and times_of(row_key)[1] <= latest_start_ms
+            for end_ms, start_ms in [times_of(row_key)]
+            if end_ms >= oldest
+            and start_ms <= latest_start_ms
             and is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
         )
         if self._is_in_memory:
@@ -124,13 +125,7 @@ class SessionReads(Generic[K, V]):
 
     def all(self) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible session: by segment and bytes, in memory by end and key."""
-        oldest, parts = self._spans(0, reverse=False)
-        rows = (
-            (row_key, row)
-            for row_key, row in self.segments.scan_parts(self._reads, parts)
-            if times_of(row_key)[0] >= oldest
-        )
-        return self._decoded(iter(sorted(rows, key=_memory_order)) if self._is_in_memory else rows)
+        return self.find_sessions_of_key_range(None, None, 0, MAX_TIME_MS)
 
     # ------------------------------------------------------------------ rows
 

@@ -91,15 +91,7 @@ def a_start_goes_back_too(rig: Rig) -> None:
 
 def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
     """A partition whose position retention overtook is no worse afterwards than any other."""
-    topic = rig.topic(partitions=2)
-    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    rig.write(one, *(b"%d" % n for n in range(10)))
-    rig.write(other, b"x", b"y")
-    rig.admin.delete_records({one: 5})
-    member = rig.member(rig.name("group"), [topic])
-    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
-    member.consumer.start({other: 0})
-    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    member, one, other = _beside_a_cut_log(rig)
     member.consumer.start({one: 1})
     rig.eventually(lambda: one in member.poll().out_of_range)
     member.consumer.start({one: 7})
@@ -111,15 +103,7 @@ def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
 
 def mending_a_partition_moves_no_other(rig: Rig) -> None:
     """However often it is done, and also where the other one was sent back and not read since."""
-    topic = rig.topic(partitions=2)
-    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    rig.write(one, *(b"%d" % n for n in range(10)))
-    rig.write(other, b"x", b"y")
-    rig.admin.delete_records({one: 5})
-    member = rig.member(rig.name("group"), [topic])
-    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
-    member.consumer.start({other: 0})
-    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    member, one, other = _beside_a_cut_log(rig)
     for below_the_start in (1, 2, 3):
         member.consumer.start({one: below_the_start})
         rig.eventually(lambda: one in member.poll().out_of_range)
@@ -162,6 +146,20 @@ def members_see_committed_records_only(rig: Rig) -> None:
     ends: list[tuple[TopicPartition, int]] = []
     rig.eventually(lambda: ends.extend(member.poll().ends) or (tp, 2) in ends)
     assert [r.value() for r in member.records] == [b"a"]
+
+
+def _beside_a_cut_log(rig: Rig) -> tuple[GroupMember, TopicPartition, TopicPartition]:
+    """A member, a partition that begins at 5 and ends at 10, and another whose two are read."""
+    topic = rig.topic(partitions=2)
+    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    rig.write(one, *(b"%d" % n for n in range(10)))
+    rig.write(other, b"x", b"y")
+    rig.admin.delete_records({one: 5})
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and len(member.owned) == 2)
+    member.consumer.start({other: 0})
+    rig.eventually(lambda: member.poll() and len(member.records) == 2)
+    return member, one, other
 
 
 def _two_members(rig: Rig, topics: list[str]) -> list[GroupMember]:
