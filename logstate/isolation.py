@@ -7,6 +7,9 @@ until a single record is left. Its task's production handler decides about it, a
 passes over it or the application stops. A thousand records take some ten aborts; records beyond
 those of the refused transaction are not held up.
 
+Where no record is found, it was a scheduled callback: those that are due by wall clock are called
+one by one, each in a transaction of its own, and the handler is asked about the call.
+
 Invariant: nothing of other records, nor of other tasks, is in a transaction of a part.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from logstate.errors import ProductionError, RefusedError
+from logstate.errors import RefusedError
 from logstate.owned_task import OwnedTask
 from logstate.records import RecordMetadata, TaskId, TopicPartition
 
@@ -27,8 +30,8 @@ class _Suspicion:
     until: dict[TopicPartition, int]
     #: records per part; None: half of what is left
     limit: int | None = None
-    #: the records were not it, so schedules by wall clock were tried on their own
-    has_fired: bool = False
+    #: the records were not it; these schedules by wall clock were called, each on its own
+    called: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -39,6 +42,8 @@ class _Part:
     records: int
     #: the last record of each partition that moved
     last: list[RecordMetadata] = field(default_factory=list)
+    #: what was called instead of processing records
+    schedule: str | None = None
 
 
 class Isolation:
@@ -61,7 +66,7 @@ class Isolation:
         before = dict(task.consumed)
         left = sum(max(0, until - before.get(tp, 0)) for tp, until in suspicion.until.items())
         if left == 0:
-            return self._fire(owned, suspicion)
+            return self._call_next(owned, suspicion)
         count = task.process(suspicion.limit or max(1, left // 2))
         if count == 0:
             return False  # not fetched yet
@@ -100,27 +105,29 @@ class Isolation:
 
     def _refused_part(self, part: _Part, cause: RefusedError) -> None:
         task, suspicion = part.owned.running, self._suspicions[part.owned.task_id]
-        if part.records == 0:
-            raise ProductionError(
-                f"what a scheduled callback of task {task.task_id} sent is refused: {cause}. There"
-                " is no record to pass over: correct the callback",
-                task=str(task.task_id),
-            ) from cause
-        if part.records == 1:
+        if part.schedule is not None:
+            self._is_fruitless = False
+            suspicion.called.discard(part.schedule)
+            task.guard.refusals.of_schedule(part.schedule, cause)
+        elif part.records == 1:
             suspicion.limit = None
-            task.guard.refused(_culprit(part), cause)
+            task.guard.refusals.of_record(_culprit(part), cause)
         else:
             suspicion.limit = part.records // 2
 
-    def _fire(self, owned: OwnedTask, suspicion: _Suspicion) -> bool:
-        """After all records: what schedules by wall clock do, on its own."""
-        if not suspicion.has_fired:
-            suspicion.has_fired = True
-            if owned.running.punctuate("wall_clock"):
-                self._part = _Part(owned, 0)
-                return True
-        del self._suspicions[owned.task_id]
-        return False
+    def _call_next(self, owned: OwnedTask, suspicion: _Suspicion) -> bool:
+        """After all records: the schedules by wall clock, one after the other."""
+        task = owned.running
+        due = task.punctuations.due("wall_clock", task.wall_clock_ms())
+        name = next((name for name in due if name not in suspicion.called), None)
+        if name is None:
+            del self._suspicions[owned.task_id]
+            return False
+        if task.punctuate("wall_clock", only=name) == 0:
+            return False  # to be tried again later
+        suspicion.called.add(name)
+        self._part = _Part(owned, 0, schedule=name)
+        return True
 
 
 def _culprit(part: _Part) -> RecordMetadata:

@@ -81,7 +81,7 @@ class Punctuations:
                 " longer timedelta to schedule()"
             )
         schedules = self._by_kind[kind]
-        label = name or f"{kind}-{self._made[kind]}"
+        label = name or self.name_of_next(kind)
         self._made[kind] += 1
         first = self._committed.pop(label, _first_time(kind, interval_ms, now, start_ms))
         schedule = Punctuation(label, interval_ms, first, callback)
@@ -89,15 +89,21 @@ class Punctuations:
         self._refresh()
         return schedule
 
-    def fire(self, kind: PunctuationKind, now: int) -> int:
-        """Call every due schedule once, earliest first; returns how many ran."""
-        schedules = self._by_kind[kind]
-        if not schedules:
+    def name_of_next(self, kind: PunctuationKind) -> str:
+        """The name of the next schedule that has none of its own."""
+        return f"{kind}-{self._made[kind]}"
+
+    def due(self, kind: PunctuationKind, now: int) -> list[str]:
+        """The names of the schedules to be called, earliest first."""
+        return [schedule.name for schedule in self._due(kind, now)]
+
+    def fire(self, kind: PunctuationKind, now: int, *, only: str | None = None) -> int:
+        """Call every due schedule once, earliest first, or one of them; returns how many ran."""
+        if not self._by_kind[kind]:
             return 0
-        due = sorted(
-            (s for s in schedules if s.next_time <= now and not s.is_cancelled),
-            key=lambda s: s.next_time,
-        )
+        due = self._due(kind, now)
+        if only is not None:
+            due = [schedule for schedule in due if schedule.name == only]
         count = 0
         try:
             for schedule in due:
@@ -107,9 +113,13 @@ class Punctuations:
                 schedule.move_past(now)
                 count += 1
         finally:  # one that is to be tried again later raises, and stays due
-            self._by_kind[kind] = [s for s in schedules if not s.is_cancelled]
+            self._by_kind[kind] = [s for s in self._by_kind[kind] if not s.is_cancelled]
             self._refresh()
         return count
+
+    def _due(self, kind: PunctuationKind, now: int) -> list[Punctuation]:
+        due = (s for s in self._by_kind[kind] if s.next_time <= now and not s.is_cancelled)
+        return sorted(due, key=lambda schedule: schedule.next_time)
 
     def next_times(self) -> dict[str, int]:
         """Next due times by schedule name, for the cut."""

@@ -108,3 +108,13 @@ def refused(source: RecordMetadata, task_id: TaskId, cause: Exception) -> Produc
         offset=source.offset,
         task=str(task_id),
     )
+
+
+def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> ProductionError:
+    """What a scheduled callback sent cannot be delivered, and no handler passes over it."""
+    return ProductionError(
+        f"what a scheduled callback of task {task_id} sent is refused: schedule {schedule!r}:"
+        f" {cause}. Nothing that it did was committed; correct the callback, or answer SKIP or"
+        " DEAD_LETTER in the production handler",
+        task=str(task_id),
+    )

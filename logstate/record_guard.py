@@ -6,15 +6,14 @@ remember their length. What goes through drops the journal; what fails is rolled
 skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
 on the hot path.
 
-Results that the broker refuses are not known before the commit. The worker finds the record that
-they came of (:mod:`logstate.isolation`) and asks about it by ``refused``; what was decided is
-remembered here, and done when the replay reaches that record.
+What was decided about results that brokers refused (:mod:`logstate.refusals`) is done here, when
+the replay reaches their record or schedule.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,8 +29,9 @@ from logstate.errors import (
 )
 from logstate.processing import StreamProcess
 from logstate.punctuation import Schedules
-from logstate.record_errors import failed, not_encoded, punctuation_failed, refused
-from logstate.records import FetchedRecord, RecordMetadata, TopicPartition
+from logstate.record_errors import failed, not_encoded, punctuation_failed
+from logstate.records import FetchedRecord, TopicPartition
+from logstate.refusals import Refusals, where
 
 if TYPE_CHECKING:
     from logstate.task import Task
@@ -81,8 +81,7 @@ class RecordGuard:
         self._attempts = 0
         #: while a record or a callback is processed under a journal
         self._undo: Undo | None = None
-        #: records whose results were refused, and what is to become of them
-        self._refused: dict[RecordMetadata, tuple[Decision, ProductionError]] = {}
+        self.refusals = Refusals(task, self._decisions)
 
     # ------------------------------------------------------------------ records
 
@@ -97,7 +96,7 @@ class RecordGuard:
             return process
 
         def guarded_process(key: object, value: object, timestamp: int, headers: object) -> None:
-            if self._refused and self._passes_over_refused():
+            if self.refusals and self._passes_over_refused():
                 return
             self._begin()
             outputs = len(self._task.outputs)
@@ -114,7 +113,7 @@ class RecordGuard:
             else:
                 self._end(rollback=False)
                 self._retried = None
-                if self._refused:
+                if self.refusals:
                     self._leave_out_refused(outputs)
 
         return guarded_process
@@ -134,15 +133,15 @@ class RecordGuard:
         task = self._task
         record = task.fetched
         assert record is not None
-        where = _where(record)
-        partition = TopicPartition(where.topic, where.partition)
+        source = where(record)
+        partition = TopicPartition(source.topic, source.partition)
         error = (
             exc
             if isinstance(exc, RecordError) and exc.topic is not None
-            else failed(partition, where.offset, task.task_id, exc)
+            else failed(partition, source.offset, task.task_id, exc)
         )
         error.__cause__ = exc.__cause__ if error is exc else exc
-        self._answer(error, "processing", record, where)
+        self._answer(error, "processing", record, source)
 
     def _answer(
         self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Hashable
@@ -204,6 +203,11 @@ class RecordGuard:
         guards = self._handlers.guards_processing
 
         def punctuate(now: int) -> None:
+            is_refused = guards and self.refusals.has(schedule)
+            if is_refused and self._handlers.on_skip == "rollback":
+                self.refusals.carry_out(schedule, None)
+                return
+            outputs = len(self._task.outputs)
             if guards:
                 self._begin()
             try:
@@ -225,6 +229,9 @@ class RecordGuard:
                 if guards:
                     self._end(rollback=False)
                     self._retried = None
+                if is_refused:
+                    del self._task.outputs[outputs:]
+                    self.refusals.carry_out(schedule, None)
 
         return punctuate
 
@@ -235,7 +242,7 @@ class RecordGuard:
         task = self._task
         is_of_record = task.topic is not None and task.fetched is not None
         record = task.fetched if is_of_record else None
-        source = None if record is None else _where(record)
+        source = None if record is None else where(record)
         error = not_encoded(part, sink, topic, task.task_id, source, exc)
         error.__cause__ = exc
         if self._handlers.production is fail:
@@ -250,52 +257,14 @@ class RecordGuard:
             raise PassOver(decision, told)
         self._decisions.carry_out(decision, told)
 
-    def refused(self, source: RecordMetadata, error: ProductionError) -> None:
-        """The results of this record, alone in its transaction, were refused.
-
-        Returns where the replay is to pass over it; raises ProductionError otherwise.
-        """
-        task = self._task
-        record = task.fetched
-        final = refused(source, task.task_id, error)
-        final.__cause__ = error
-        if source in self._refused or record is None or _where(record) != source:
-            # A dead letter: that of this record, or of one that does not decode.
-            raise final from error
-        told = self._decisions.described(
-            record,
-            error,
-            "production",
-            error.node,
-            attempt=self._attempt(source),
-            sent_to=error.topic,
-        )
-        decision = self._decisions.ask(told)
-        if decision.action is Action.RETRY:
-            delay_ms = decision.delay.total_seconds() * 1000
-            task.blocked_until_ms = task.monotonic_ms() + delay_ms
-        elif decision.action is Action.FAIL:
-            raise final from error
-        else:
-            self._refused[source] = decision, error
-
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What lies before these offsets will not come again."""
-        if self._refused:
-            self._refused = {
-                source: what
-                for source, what in self._refused.items()
-                if offsets.get(TopicPartition(source.topic, source.partition), 0) <= source.offset
-            }
-
     def _passes_over_refused(self) -> bool:
         """Whether the record at hand was refused before, and is passed over as a whole."""
         record = self._task.fetched
         assert record is not None
-        found = self._refused.get(_where(record))
-        if found is None or self._handlers.on_skip == "keep":
+        source = where(record)
+        if self._handlers.on_skip == "keep" or not self.refusals.has(source):
             return False
-        self._carry_out_refused(record, *found)
+        self.refusals.carry_out(source, record)
         return True
 
     def _leave_out_refused(self, outputs: int) -> None:
@@ -305,19 +274,7 @@ class RecordGuard:
         """
         record = self._task.fetched
         assert record is not None
-        found = self._refused.get(_where(record))
-        if found is not None:
+        source = where(record)
+        if self.refusals.has(source):
             del self._task.outputs[outputs:]
-            self._carry_out_refused(record, *found)
-
-    def _carry_out_refused(
-        self, record: FetchedRecord, decision: Decision, error: ProductionError
-    ) -> None:
-        told = self._decisions.described(
-            record, error, "production", error.node, sent_to=error.topic
-        )
-        self._decisions.carry_out(decision, told)
-
-
-def _where(record: FetchedRecord) -> RecordMetadata:
-    return RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0)
+            self.refusals.carry_out(source, record)

@@ -172,13 +172,12 @@ class Task:
         name: str | None = None,
     ) -> Cancellable:
         assert kind in ("stream_time", "wall_clock"), kind
+        clock = cast("PunctuationKind", kind)
+        name = name or self.punctuations.name_of_next(clock)
+        guarded = self.guard.guarded_callback(name, callback)
+        now = self.wall_clock_ms()
         return self.punctuations.add(
-            cast("PunctuationKind", kind),
-            interval_ms,
-            self.guard.guarded_callback(name or kind, callback),
-            now=self.wall_clock_ms(),
-            start_ms=start_ms,
-            name=name,
+            clock, interval_ms, guarded, now=now, start_ms=start_ms, name=name
         )
 
     def request_commit(self) -> None:
@@ -270,8 +269,8 @@ class Task:
                 break  # nothing else could have become older
         return count
 
-    def punctuate(self, kind: str) -> int:
-        """Run due punctuations of one kind; returns how many ran.
+    def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
+        """Run due punctuations of one kind, or the one of that name; returns how many ran.
 
         Raises ProcessingError; a schedule that is to be tried again later blocks the task.
         """
@@ -280,9 +279,8 @@ class Task:
         now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
-        assert kind in ("stream_time", "wall_clock"), kind
         try:
-            count = self.punctuations.fire(cast("PunctuationKind", kind), now)
+            count = self.punctuations.fire(kind, now, only=only)
         except RetryLater as later:
             self.blocked_until_ms = later.at_ms
             return 1
@@ -350,7 +348,7 @@ class Task:
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
         self.state.committed(commit.generation, positions)
-        self.guard.committed(commit.offsets)
+        self.guard.refusals.committed(commit.offsets)
         self._committed = commit.offsets
 
     def discard(self) -> None:
@@ -364,6 +362,7 @@ class Task:
         for held in self.held_back:
             held.discard()
         self.state.discard()
+        self.guard.refusals.discard()
         try:
             self._close_processors()
         except Exception as exc:  # noqa: BLE001  user code; the task goes on with new processors

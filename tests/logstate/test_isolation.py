@@ -9,10 +9,8 @@ import pytest
 
 from logstate.error_handlers import Decision, ErrorHandlers, FailedRecord, dead_letter, retry, skip
 from logstate.errors import ProductionError, RefusedError
-from logstate.records import Record
 from logstate.testing import FakeCluster
-from logstate.topology import Processor, StreamsBuilder
-from logstate.topology.processor_context import ProcessorContext
+from logstate.topology import StreamsBuilder
 from tests.logstate.flows import counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send
 
@@ -152,6 +150,13 @@ def test_a_retried_record_waits_and_is_tried_again(cluster: FakeCluster) -> None
     assert keys(cluster) == ["a", "b", "c"]
 
 
+def test_a_retried_record_is_tried_as_often_as_the_handler_says(cluster: FakeCluster) -> None:
+    rig = running(cluster, retry(3, backoff=timedelta(milliseconds=200), then=skip))
+    put(cluster, ("a", "1"), ("b", BIG), ("c", "3"))
+    settle(rig)
+    assert keys(cluster) == ["a", "c"]
+
+
 def test_a_dead_letter_that_is_refused_too_stops_the_application(cluster: FakeCluster) -> None:
     cluster.topic("dead").bytes_max = 200
     rig = running(cluster, dead_letter)
@@ -187,29 +192,6 @@ def test_results_held_back_for_the_commit_lead_to_their_record(cluster: FakeClus
     settle(rig)
     assert sorted(outputs(cluster)) == [("a", "1"), ("c", "3")]
     assert rig.store("0_0", "texts").get("b") is None
-
-
-def test_what_a_schedule_sent_has_no_record_to_be_passed_over(cluster: FakeCluster) -> None:
-    class Shouting(Processor[str, str, str, str]):
-        def init(self, context: ProcessorContext) -> None:
-            super().init(context)
-            context.schedule(timedelta(seconds=1), "wall_clock", self.shout)
-
-        def shout(self, now: int) -> None:
-            self.context.forward(Record("bell", BIG, now))
-
-        def process(self, record: Record[str, str]) -> None:
-            self.context.forward(record)
-
-    def declare(builder: StreamsBuilder) -> None:
-        stream = builder.stream("in", key=str, value=str)
-        stream.process(Shouting).to("out", key=str, value=str)
-
-    rig = running(cluster, skip, declare)
-    put(cluster, ("a", "1"))
-    with pytest.raises(ProductionError, match="a scheduled callback of task 0_0"):
-        settle(rig)
-    assert keys(cluster) == ["a"]
 
 
 def test_other_tasks_lose_and_double_nothing() -> None:
