@@ -390,4 +390,7 @@ class Application:
             self._kafka,
             client_id=self.application_id,
             group_protocol=group_protocol,
+            tells_positions=any(
+                spec.is_logged and not spec.source_topic for spec in self.topology.stores.values()
+            ),
         )

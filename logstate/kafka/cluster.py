@@ -67,7 +67,9 @@ class KafkaCluster:
         client_id: str = "logstate",
         group_protocol: GroupProtocol = "consumer",
         transaction_timeout_ms: int = 10_000,
+        tells_positions: bool = True,
     ) -> None:
+        """``tells_positions``: whether transactions tell where their last records were written."""
         self._user = dict(config or {})
         self._common = {
             "bootstrap.servers": bootstrap,
@@ -76,6 +78,7 @@ class KafkaCluster:
         }
         self._group_protocol = group_protocol
         self._transaction_timeout_ms = transaction_timeout_ms
+        self._tells_positions = tells_positions
         interval_ms = int(self._user.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
         # Between two polls there may be a flush, two calls that end a transaction, and two that
         # replace its producer: together they must not cost the membership.
@@ -111,6 +114,7 @@ class KafkaCluster:
                 "transaction.timeout.ms": self._transaction_timeout_ms,
             },
             call_limit_s=self._call_limit_s,
+            tells_positions=self._tells_positions,
         )
 
     def plain_producer(self) -> KafkaPlainProducer:

@@ -38,46 +38,28 @@ _COORDINATOR_RETRY_S = 0.5
 _ANY_TOPIC = "__transaction_state"
 #: the partition count of an output topic is looked up again after so long
 _COUNT_LIFETIME_S = 300.0
-#: keys whose partition is remembered, per topic
-_CACHED_KEYS = 200_000
 #: fields of a record by number: by name they cost twice as much, and these run for every record
 _topic_of, _partition_of = itemgetter(0), itemgetter(1)
 _BY_KEY = {None}
+#: reports of delivered records cost time, and are only for who asks for positions
+_FAILURES_ONLY: Mapping[str, Any] = {"delivery.report.only.error": True}
+#: Kafka's default partition of a key, in C; the client's stubs do not know it
+murmur2_partition: Callable[[bytes, int], int] = confluent_kafka.murmur2  # type: ignore[attr-defined]
 
 
-def murmur2_partition(key: bytes, partitions: int) -> int:
-    """Kafka's default partition of a key; the client's own function, which is C."""
-    # The client's stubs do not know it.
-    return int(confluent_kafka.murmur2(key, partitions))  # type: ignore[attr-defined]
+class PartitionCounts:
+    """How many partitions output topics have, looked up again now and then.
 
-
-class Partitioner:
-    """Partition of a key by murmur2, remembered: hashing through the client costs more."""
+    Partitions of keys are not remembered: hashing one costs 100 ns, finding it among 100,000 that
+    came before costs 270 ns (``tests/performance/NOTES.md``).
+    """
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._counts: dict[str, tuple[int, float]] = {}
-        self._cache: dict[str, dict[bytes, int]] = {}
 
-    def known(self, topic: str) -> Mapping[bytes, int]:
-        """Partitions of keys of the topic; valid until the next ``partition_for``.
-
-        Looks the partition count up again if it is old, and forgets all where it has changed.
-        """
-        cache = self._cache.setdefault(topic, {})
-        self._count(topic, cache)
-        return cache
-
-    def partition_for(self, topic: str, key: bytes) -> int:
-        """The partition of a key that is not known yet."""
-        cache = self._cache.setdefault(topic, {})
-        partition = murmur2_partition(key, self._count(topic, cache))
-        if len(cache) >= _CACHED_KEYS:
-            cache.clear()
-        cache[key] = partition
-        return partition
-
-    def _count(self, topic: str, cache: dict[bytes, int]) -> int:
+    def of(self, topic: str) -> int:
+        """Raises RefusedError where there is no such topic."""
         known, expires = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if expires >= now:
@@ -95,8 +77,6 @@ class Partitioner:
             if known or _is_leaderless(metadata.error):
                 raise RetriableError(text)  # a broker that has just started does not know it yet
             raise RefusedError(text, topic=topic)
-        if count != known:
-            cache.clear()
         self._counts[topic] = (count, now + _COUNT_LIFETIME_S)
         return count
 
@@ -110,20 +90,22 @@ class KafkaPlainProducer:
     without a word: the failure of any is raised by the next flush. Positions are not told.
     """
 
-    #: reports of delivered records cost time, and only transactions ask for positions
-    _reports: Mapping[str, Any] = {"delivery.report.only.error": True}
-
     def __init__(self, config: Mapping[str, Any], *, call_limit_s: float = CALL_LIMIT_S) -> None:
+        self._make({**config, **_FAILURES_ONLY, "on_delivery": self._on_delivery}, call_limit_s)
+
+    def _make(
+        self, config: dict[str, Any], call_limit_s: float, *, tells_positions: bool = False
+    ) -> None:
         self._call_limit_s = call_limit_s
-        own = {**self._reports, "on_delivery": self._on_delivery} if self._reports else {}
-        self._producer = Producer({**config, **own})
-        self._partitioner = Partitioner(self._producer)
+        self._tells_positions = tells_positions
+        self._producer = Producer(config)
+        self._counts = PartitionCounts(self._producer)
         self._delivered: dict[TopicPartition, int] = {}
         self._failure: KafkaError | None = None
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
         start = 0
-        for last in _last_per_partition(records):
+        for last in _last_per_partition(records) if self._tells_positions else ():
             self._produce_run(records, start, last)
             partition = records[last][1]
             assert partition is not None
@@ -135,9 +117,7 @@ class KafkaPlainProducer:
     def _produce_run(self, records: Sequence[ProducedFields], start: int, end: int) -> None:
         """Produce records whose delivery nobody asks for."""
         produce = self._producer.produce
-        partition_for = self._partitioner.partition_for
-        current: str | None = None
-        known: Mapping[bytes, int] = {}
+        current, count = "", 0
         run = records if end - start == len(records) else records[start:end]
         for record in run:
             topic, partition, key, value, timestamp, headers = record
@@ -146,10 +126,8 @@ class KafkaPlainProducer:
                     partition = -1
                 else:
                     if topic != current:
-                        current, known = topic, self._partitioner.known(topic)
-                    partition = known.get(key)
-                    if partition is None:
-                        partition = partition_for(topic, key)
+                        current, count = topic, self._counts.of(topic)
+                    partition = murmur2_partition(key, count)
             if headers is not None:
                 self._produce_one(record, partition, is_tracked=False)
                 continue
@@ -246,10 +224,16 @@ def _last_per_partition(records: Sequence[ProducedFields]) -> list[int]:
 class KafkaTransactionalProducer(KafkaPlainProducer):
     """One transactional id (see :class:`logstate.seams.TransactionalProducer`)."""
 
-    _reports: Mapping[str, Any] = {}  # those that are asked for, delivered or not
-
-    def __init__(self, config: Mapping[str, Any], *, call_limit_s: float = CALL_LIMIT_S) -> None:
-        super().__init__(config, call_limit_s=call_limit_s)
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        call_limit_s: float = CALL_LIMIT_S,
+        tells_positions: bool = True,
+    ) -> None:
+        # What is not delivered fails the transaction, and needs no report.
+        reports = {} if tells_positions else _FAILURES_ONLY
+        self._make({**config, **reports}, call_limit_s, tells_positions=tells_positions)
         self._is_suspect = False
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
         #: The client takes no time-out for this call: where the brokers are away, or it hangs, it

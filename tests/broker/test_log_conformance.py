@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 import pytest
 
+from logstate.errors import RefusedError
 from logstate.kafka.cluster import KafkaCluster
-from tests.log_conformance import group_cases
-from tests.log_conformance.rig import Rig
+from logstate.records import TopicPartition
+from tests.log_conformance import group_cases, transaction_cases
+from tests.log_conformance.rig import Rig, records
 from tests.log_conformance.test_fake_cluster import CASES
 
 
@@ -35,5 +38,38 @@ def test_without_incremental_calls_partitions_are_mended_too(
     rig = Rig(KafkaCluster(bootstrap, group_protocol="classic"))
     try:
         case(rig)
+    finally:
+        rig.close()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in transaction_cases.CASES
+        if case is not transaction_cases.a_flush_reports_the_next_offset_of_each_chosen_partition
+    ],
+    ids=lambda case: case.__name__,
+)
+def test_transactions_that_tell_no_positions_are_no_different(
+    case: Callable[[Rig], None], bootstrap: str
+) -> None:
+    rig = Rig(KafkaCluster(bootstrap, transaction_timeout_ms=60_000, tells_positions=False))
+    try:
+        case(rig)
+    finally:
+        rig.close()
+
+
+def test_they_tell_of_records_that_brokers_refuse(bootstrap: str) -> None:
+    rig = Rig(KafkaCluster(bootstrap, tells_positions=False))
+    try:
+        small = TopicPartition(rig.topic(config={"max.message.bytes": "200"}), 0)
+        producer = rig.producer()
+        producer.begin()
+        producer.produce(records(small, secrets.token_bytes(1_000)))
+        with pytest.raises(RefusedError, match="MSG_SIZE_TOO_LARGE"):  # noqa: PT012  early or late
+            producer.flush()
+            producer.commit()
     finally:
         rig.close()

@@ -12,9 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 from logstate.errors import FencedError, RefusedError, RetriableError
 from logstate.kafka.producer import (
     KafkaPlainProducer,
-    Partitioner,
+    PartitionCounts,
     _last_per_partition,
-    murmur2_partition,
 )
 from logstate.records import ProducedRecord
 
@@ -55,37 +54,30 @@ class Metadata:
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions, error=error)})
 
 
-def test_a_key_is_placed_by_murmur2_and_remembered() -> None:
+def test_a_topic_is_asked_for_its_partitions_once() -> None:
     client = Metadata(out=4)
-    partitioner = Partitioner(client)  # type: ignore[arg-type]
-    known = partitioner.known("out")
-    assert known == {}
-
-    placed = partitioner.partition_for("out", b"ada")
-
-    assert placed == murmur2_partition(b"ada", 4)
-    assert known == {b"ada": placed}
-    assert partitioner.known("out") is known
+    counts = PartitionCounts(client)  # type: ignore[arg-type]
+    assert (counts.of("out"), counts.of("out")) == (4, 4)
     assert client.asked == 1
 
 
 def test_a_topic_without_partitions_is_an_error_that_names_it() -> None:
-    partitioner = Partitioner(Metadata())  # type: ignore[arg-type]
+    counts = PartitionCounts(Metadata())  # type: ignore[arg-type]
 
     with pytest.raises(RefusedError, match="'missing' does not exist"):
-        partitioner.known("missing")
+        counts.of("missing")
 
 
 def test_a_topic_that_was_there_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that has just started may not know it yet; nothing need stop for that."""
     client, now = Metadata(out=4), [1.0]
-    partitioner = Partitioner(client)  # type: ignore[arg-type]
+    counts = PartitionCounts(client)  # type: ignore[arg-type]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    partitioner.known("out")
+    counts.of("out")
     now[0] = 10_000.0
     client.counts = {}
     with pytest.raises(RetriableError, match="'out' does not exist"):
-        partitioner.known("out")
+        counts.of("out")
 
 
 def test_brokers_that_do_not_answer_are_asked_again_later() -> None:
@@ -94,7 +86,7 @@ def test_brokers_that_do_not_answer_are_asked_again_later() -> None:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     with pytest.raises(RetriableError, match="looking up the partitions of 'out'"):
-        Partitioner(Unreachable()).known("out")  # type: ignore[arg-type]
+        PartitionCounts(Unreachable()).of("out")  # type: ignore[arg-type]
 
 
 class Broken:
