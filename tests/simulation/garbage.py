@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logstate.task import Task
 from logstate.testing import FakeCluster
+from logstate.worker import Worker
 
 
 def take_apart(task: Task) -> None:
@@ -15,6 +16,11 @@ def take_apart(task: Task) -> None:
     vars(task.state).clear()
     vars(task.guard).clear()
     vars(task).clear()
+
+
+def take_worker_apart(worker: Worker) -> None:
+    """The same for a worker whose steps are dropped: nothing of it runs again."""
+    vars(worker).clear()
 
 
 def take_cluster_apart(cluster: FakeCluster) -> None:

@@ -22,7 +22,7 @@ from logstate.worker import Worker
 from logstate.worker_config import WorkerConfig
 from tests.simulation.clock import ProcessClock
 from tests.simulation.disk import Disk
-from tests.simulation.garbage import take_apart
+from tests.simulation.garbage import take_apart, take_worker_apart
 from tests.simulation.silent_observer import SilentObserver
 
 #: steps of a commit after which the outcome on the log is open or decided
@@ -188,8 +188,9 @@ class Slot:
         self.is_idle = False
         if name == "poll":
             self.is_idle = result is not None and _is_empty(result)
-            self._is_handing_over = result is not None and any(
-                rebalance.kind == "revoked" for rebalance in result.rebalances
+            rebalances = () if result is None else result.rebalances
+            self._is_handing_over = bool(rebalances) and any(
+                rebalance.kind == "revoked" for rebalance in rebalances
             )
         elif name == "group_consumer":
             self.consumer = result
@@ -255,11 +256,13 @@ class Slot:
                 self._counters["skipped"] += task.skipped_total
             take_apart(task)
         self._made = []
-        self.worker = None
+        worker, self.worker = self.worker, None
         self.is_running = False
         self.pending = None
         self.consumer = None
         self._steps = None
+        if worker is not None:
+            take_worker_apart(worker)
         self.ordered = []
         self.crash_damage = ""
         self.frozen_until_ms = 0
