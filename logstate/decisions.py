@@ -51,7 +51,7 @@ class Decisions:
                 sent_to,
             )
         return FailedRecord(
-            RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0),
+            where(record),
             record.key(),
             record.value(),
             record.timestamp()[1],
@@ -90,3 +90,8 @@ class Decisions:
             task.dead_letters_total += 1
             return True
         return False
+
+
+def where(record: FetchedRecord) -> RecordMetadata:
+    """The place of a record in its log."""
+    return RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstate.decisions import Decisions
+from logstate.decisions import Decisions, where
 from logstate.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
 from logstate.errors import (
     ConfigError,
@@ -31,7 +31,7 @@ from logstate.processing import StreamProcess
 from logstate.punctuation import Schedules
 from logstate.record_errors import failed, not_encoded, punctuation_failed
 from logstate.records import FetchedRecord, TopicPartition
-from logstate.refusals import Refusals, where
+from logstate.refusals import Refusals
 
 if TYPE_CHECKING:
     from logstate.task import Task

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from logstate.decisions import Decisions
+from logstate.decisions import Decisions, where
 from logstate.error_handlers import Action, Decision
 from logstate.errors import ProductionError
 from logstate.record_errors import refused, schedule_refused
@@ -116,8 +116,3 @@ class Refusals:
         if isinstance(source, str):
             return source in self._passed_over
         return offsets.get(TopicPartition(source.topic, source.partition), 0) > source.offset
-
-
-def where(record: FetchedRecord) -> RecordMetadata:
-    """The place of a record in its log."""
-    return RecordMetadata(record.topic() or "", record.partition() or 0, record.offset() or 0)

@@ -104,10 +104,11 @@ class Workers:
             return
         took_s = time.monotonic() - started
         if status not in (0, -signal.SIGTERM):
-            if _DISK_FULL in _last_words(self.log_file(number)):
-                self.exits[_last_words(self.log_file(number))] += 1
-                return
-            self.complaints.append(f"worker {number} ended with {status} after SIGTERM")
+            words = _last_words(self.log_file(number))
+            if _DISK_FULL in words:
+                self.exits[words] += 1
+            else:
+                self.complaints.append(f"worker {number} ended with {status} after SIGTERM")
         elif took_s > STOP_LIMIT_S:
             self.complaints.append(f"worker {number} took {took_s:.1f} s to end after SIGTERM")
 

@@ -1,4 +1,4 @@
-"""What a wall-clock schedule  by the brokers: the handler is asked about the call."""
+"""What a wall-clock schedule sent is refused: the handler is asked about the call."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_call_is_tried_again_as_often_as_the_handler_says(cluster: FakeCluster
 
 
 def test_the_application_stops_where_the_handler_says_so(cluster: FakeCluster) -> None:
-    def stop(record: FailedRecord) -> Decision:
+    def stop(record: FailedRecord) -> Decision:  # with ``fail`` itself nobody is asked
         return fail(record)
 
     rig = running(cluster, stop, bells)
