@@ -64,7 +64,7 @@ def bind(rows, row_keys, row_key_of, put_direct, late_type, cell, to_oldest):
                 and {condition}
             ):
                 if window not in row_keys or start_ms < cell.time + to_oldest:
-                    row_key = row_key_of(key, start_ms, row)
+                    row_key = row_key_of(window, row)
                     if row_key is None:
                         return
                     row_keys[window] = row_key
@@ -108,6 +108,8 @@ class WindowStore(WindowReads[K, V]):
         self._kept: DecodedRows | None = None
         self._groups = RowGroups(self._load_group, self._oldest_start)
         self._newest = NewestStart(cell, self._newest_in_backend())
+        #: the window that was asked for last, and where its row lies: a new one is put next
+        self._asked: list[Any] = [None, b""]
         self.fetch_row = self.fetch  # type: ignore[assignment]  # of timestamped stores only
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
         self._rows.mirror(self._groups)
@@ -186,19 +188,25 @@ class WindowStore(WindowReads[K, V]):
 
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""
-        spec, encode_key = self._spec, self.codec.encode_key
-        write, log_only = self._write, self._log_only
-        segments, is_live = self.segments, self._is_live
-        cell, part_ms = segments.cell, segments.part_ms
+        spec, write, log_only = self._spec, self._write, self._log_only
+        segments, is_live, cell = self.segments, self._is_live, self.segments.cell
+        asked, row_key_in = self._asked, self._bound_row_key()
         newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
         to_oldest = self._to_oldest
 
-        def put_direct(key: K, value: V | None, start_ms: int) -> None:
-            log_key = encode_key(key) + pack_tail(start_ms, 0)
+        def row_key_of(window: tuple[K, int], value: V | None) -> bytes | None:
+            """None, and only logged, if it comes too late."""
+            start_ms = window[1]
+            row_key = asked[1] if asked[0] == window else row_key_in(window)
             if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
-                write(pack_segment(start_ms // part_ms) + log_key, value)
-            else:
-                log_only(log_key, value)
+                return row_key
+            log_only(row_key[SEGMENT_BYTES:], value)
+            return None
+
+        def put_direct(key: K, value: V | None, start_ms: int) -> None:
+            row_key = row_key_of((key, start_ms), value)
+            if row_key is not None:
+                write(row_key, value)
 
         if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
             return put_direct
@@ -209,19 +217,20 @@ class WindowStore(WindowReads[K, V]):
         late = NEVER_LATE
         if not self._writes.logs_every_write:
             late = late_values(spec.key, spec.value)
-
-        def row_key_of(key: K, start_ms: int, row: V) -> bytes | None:
-            """None, and only logged, if it comes too late."""
-            tail = encode_key(key) + pack_tail(start_ms, 0)
-            if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
-                return pack_segment(start_ms // part_ms) + tail
-            log_only(tail, row)
-            return None
-
         put: Callable[[K, V | None, int], None] = bound_to(_PUT, late)(
             decoded.rows, decoded.row_keys, row_key_of, put_direct, late.type_, cell, to_oldest
         )
         return put
+
+    def _bound_row_key(self) -> Callable[[tuple[K, int]], bytes]:
+        """Where the row of a key and start lies."""
+        encode_key, part_ms = self.codec.encode_key, self.segments.part_ms
+
+        def row_key_in(window: tuple[K, int]) -> bytes:
+            key, start_ms = window
+            return pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
+
+        return row_key_in
 
     def _bound_write_all(self) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
         """Encode, store and log rows that waited."""
@@ -250,8 +259,7 @@ class WindowStore(WindowReads[K, V]):
 
     def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
         cell, to_oldest = self.segments.cell, self._to_oldest
-        load = self._bound_load()
-        decoded.rows.load = lambda window: load(*window)
+        decoded.rows.load = self._bound_load()
         row_of = decoded.rows.__getitem__
 
         def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
@@ -262,21 +270,23 @@ class WindowStore(WindowReads[K, V]):
 
         return fetch_decoded
 
-    def _bound_load(self) -> Callable[[K, int], StoredRow | None]:
+    def _bound_load(self) -> Callable[[tuple[K, int]], StoredRow | None]:
         """Read a row that is not held as an object.
 
         Most windows are asked for first when they are new. The backend is not asked for a window
         that starts later than everything it has been given.
         """
-        part_ms, rows, newest = self.segments.part_ms, self._rows, self._newest
+        rows, newest = self._rows, self._newest
         if not isinstance(rows, Rows):
-            return self.fetch  # type: ignore[return-value]  # of timestamped stores only
-        encode_key, decode_row = self.codec.encode_key, self.codec.decode_row
-        get_row, get_unapplied = rows.get, rows.get_unapplied
+            fetch: Any = self.fetch
+            return lambda window: fetch(*window)
+        row_key_in, decode_row = self._bound_row_key(), self.codec.decode_row
+        get_row, get_unapplied, asked = rows.get, rows.get_unapplied, self._asked
 
-        def load(key: K, start_ms: int) -> StoredRow | None:
-            row_key = pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
-            if start_ms > newest.in_backend(rows.applied_total):
+        def load(window: tuple[K, int]) -> StoredRow | None:
+            row_key = row_key_in(window)
+            asked[:] = window, row_key
+            if window[1] > newest.in_backend(rows.applied_total):
                 row = get_unapplied(row_key)
             else:
                 row = get_row(row_key)

@@ -51,6 +51,11 @@ class Decision:
     action: Action
     delay: timedelta = timedelta(0)
 
+    @property
+    def delay_ms(self) -> float:
+        """The delay as the clocks count."""
+        return self.delay / timedelta(milliseconds=1)
+
 
 @dataclass(frozen=True)
 class FailedRecord:

@@ -113,8 +113,9 @@ class RecordGuard:
             else:
                 self._end(rollback=False)
                 self._retried = None
-                if self.refusals:
-                    self._leave_out_refused(outputs)
+                record = self._task.fetched
+                if self.refusals and record is not None:
+                    self.refusals.leave_out(where(record), record, outputs)
 
         return guarded_process
 
@@ -161,8 +162,7 @@ class RecordGuard:
             rollback=not (keeps and decision.action in (Action.SKIP, Action.DEAD_LETTER)),
         )
         if decision.action is Action.RETRY:
-            delay_ms = decision.delay.total_seconds() * 1000
-            raise RetryLater(task.monotonic_ms() + delay_ms)
+            raise RetryLater(task.monotonic_ms() + decision.delay_ms)
         self._retried = None
         if not self._decisions.carry_out(decision, told):
             raise error from error.__cause__
@@ -203,8 +203,7 @@ class RecordGuard:
         guards = self._handlers.guards_processing
 
         def punctuate(now: int) -> None:
-            is_refused = guards and self.refusals.has(schedule)
-            if is_refused and self._handlers.on_skip == "rollback":
+            if self._handlers.on_skip == "rollback" and self.refusals.has(schedule):
                 self.refusals.carry_out(schedule, None)
                 return
             outputs = len(self._task.outputs)
@@ -229,9 +228,7 @@ class RecordGuard:
                 if guards:
                     self._end(rollback=False)
                     self._retried = None
-                if is_refused:
-                    del self._task.outputs[outputs:]
-                    self.refusals.carry_out(schedule, None)
+                    self.refusals.leave_out(schedule, None, outputs)
 
         return punctuate
 
@@ -266,15 +263,3 @@ class RecordGuard:
             return False
         self.refusals.carry_out(source, record)
         return True
-
-    def _leave_out_refused(self, outputs: int) -> None:
-        """Keep the state that a refused record at hand wrote, and leave out what it sent.
-
-        ``outputs``: how many there were before it.
-        """
-        record = self._task.fetched
-        assert record is not None
-        source = where(record)
-        if self.refusals.has(source):
-            del self._task.outputs[outputs:]
-            self.refusals.carry_out(source, record)

@@ -79,8 +79,7 @@ class Refusals:
         )
         decision = self._decisions.ask(told)
         if decision.action is Action.RETRY:
-            delay_ms = decision.delay.total_seconds() * 1000
-            self._task.blocked_until_ms = self._task.monotonic_ms() + delay_ms
+            self._task.blocked_until_ms = self._task.monotonic_ms() + decision.delay_ms
         elif decision.action is Action.FAIL:
             raise final from error
         else:
@@ -99,6 +98,15 @@ class Refusals:
         self._decisions.carry_out(decision, told)
         if isinstance(source, str):
             self._passed_over.add(source)
+
+    def leave_out(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
+        """What is to be passed over keeps the state that it wrote: only what it sent goes.
+
+        ``outputs``: how many there were before it.
+        """
+        if self.has(source):
+            del self._task.outputs[outputs:]
+            self.carry_out(source, record)
 
     def discard(self) -> None:
         """What was passed over since the last commit will come again."""

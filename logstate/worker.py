@@ -20,10 +20,8 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import itemgetter
 
 from logstate.abort_limit import AbortLimit
 from logstate.backpressure import balance
@@ -62,8 +60,6 @@ _LOGGER = logging.getLogger(__name__)
 _RESTORE_POLL_S = 0.05
 #: records processed between two looks at clock and broker
 _PROCESS_RECORDS = 2_000
-#: the topic of a produced record, by number: a name costs more, and this runs for every output
-_topic_of = itemgetter(0)
 
 
 class _PartitionsLost(FencedError):
@@ -311,7 +307,7 @@ class Worker:
             if task.outputs:
                 outputs = task.outputs.copy()
                 task.outputs.clear()
-                self._observer.produced(owned, Counter(map(_topic_of, outputs)))
+                self._observer.produced(owned, outputs)
                 yield from self._live.committer.send_outputs(outputs)
 
     def _process_alone(self, owned: OwnedTask) -> Steps[None]:

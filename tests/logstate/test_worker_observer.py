@@ -10,7 +10,7 @@ import pytest
 from logstate.clock import ManualClock
 from logstate.commit import CommitReport
 from logstate.owned_task import OwnedTask, Stage, StoreTarget
-from logstate.records import TopicPartition
+from logstate.records import ProducedRecord, TopicPartition
 from logstate.topology import StreamsBuilder
 from logstate.worker_observer import WorkerObserver
 from tests.logstate.task_bench import TaskBench
@@ -189,9 +189,13 @@ def test_a_task_that_comes_back_counts_from_nothing(watched: Watched) -> None:
     assert watched.total("records_consumed_total") == 3
 
 
+def to(topic: str) -> ProducedRecord:
+    return ProducedRecord(topic, None, b"k", b"v", 1, None)
+
+
 def test_produced_records_are_counted_per_topic(watched: Watched) -> None:
-    watched.observer.produced(watched.owned, {"out": 3, "more": 1})
-    watched.observer.produced(watched.owned, {"out": 2})
+    watched.observer.produced(watched.owned, [to("out"), to("more"), to("out"), to("out")])
+    watched.observer.produced(watched.owned, [to("out"), to("out")])
     assert watched.total("records_produced_total", task="0_0", topic="out") == 5
     assert watched.total("records_produced_total") == 6
 

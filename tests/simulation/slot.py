@@ -107,7 +107,11 @@ class Slot:
     @property
     def running_tasks(self) -> int:
         """Tasks that process records here."""
-        return sum(owned.stage is Stage.RUNNING for owned in self._observer.tasks.values())
+        return len(self.tasks_in(Stage.RUNNING))
+
+    def tasks_in(self, stage: Stage) -> list[OwnedTask]:
+        """Tasks of this process that are so far."""
+        return [owned for owned in self._observer.tasks.values() if owned.stage is stage]
 
     def handle_errors(self, handlers: ErrorHandlers) -> None:
         """From the next start on, answer failed records like this."""

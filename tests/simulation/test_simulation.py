@@ -14,6 +14,7 @@ from tests.simulation.campaign import run_seeds
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.refused_results import RefusedResults
 from tests.simulation.schedule import Schedule
+from tests.simulation.slow_replay import SlowReplay
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,3 +98,9 @@ def test_every_promise_holds_in_other_kinds_of_schedules(kind: type[Schedule]) -
     outcomes = list(run_seeds(range(24), kind.of))
     assert [f"{o.seed}: {o.failure}" for o in outcomes if o.failure is not None] == []
     assert sum(o.counters["crashes"] for o in outcomes) >= 24
+
+
+def test_deleted_rows_stay_deleted_where_a_replay_is_slower_than_the_cleaner() -> None:
+    outcomes = list(run_seeds(range(24), SlowReplay.of))
+    assert [f"{o.seed}: {o.failure}" for o in outcomes if o.failure is not None] == []
+    assert all(o.counters["slow_replays"] > 0 for o in outcomes)

@@ -15,7 +15,8 @@ from logstate.task_starter import TaskStarter
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.consumers import FakeLogConsumer
 from logstate.testing.fake.partition_log import PartitionLog
-from tests.simulation.planted.bug import Patch, bug
+from tests.simulation.planted.bug import Patch, bug, scenario_bug
+from tests.simulation.slow_replay import SlowReplay
 
 
 @bug
@@ -171,3 +172,9 @@ def stores_share_one_position(patch: Patch) -> None:
             self.positions = kept
 
     patch(TaskState, "apply", wrong)
+
+
+@scenario_bug(SlowReplay.of)
+def a_slow_replay_counts_like_a_quick_one(patch: Patch) -> None:
+    """Tombstones may be gone before they were read, and nobody asks how long the replay took."""
+    patch(TaskStarter, "_check_replays", lambda self, owned: None)
