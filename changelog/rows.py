@@ -200,9 +200,11 @@ class Rows:
         return layer
 
     def committed(self, layer: Layer) -> None:
-        """The layer's transaction committed: it now waits to be applied."""
+        """The layer's transaction committed: it now waits to be applied, unless it is empty."""
         assert self._frozen[0] is layer, "layers commit in the order they were frozen"
-        self._unapplied.append(self._frozen.pop(0))
+        del self._frozen[0]
+        if layer.rows or layer.ranges:
+            self._unapplied.append(layer)
 
     def discard(self) -> None:
         """Forget everything that is not committed."""
