@@ -9,7 +9,7 @@ from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
 from logstate.errors import BrokerError
 from logstate.owned_task import OwnedTask
-from logstate.records import TopicPartition
+from logstate.records import TaskId, TopicPartition
 from logstate.seams import Admin, Step, Steps
 from logstate.worker_config import WorkerConfig
 
@@ -22,7 +22,8 @@ class Housekeeping:
     def __init__(self, config: WorkerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self._last_apply_ms = clock.monotonic_ms()
+        #: when the rows of a task have waited long enough
+        self._due_ms: dict[TaskId, float] = {}
         self._last_purge_ms = clock.monotonic_ms()
 
     def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
@@ -33,23 +34,29 @@ class Housekeeping:
         """
         config = self._config
         wall_clock_ms = self._clock.wall_clock_ms()
-        is_time = now_ms - self._last_apply_ms >= config.checkpoint_interval_ms
-        for owned in tasks:
+        due_ms, self._due_ms = self._due_ms, {}
+        for place, owned in enumerate(tasks, 1):
             state = owned.running.state
+            # Tasks that came together take turns: the records of all wait while one applies.
+            first_due_ms = now_ms + config.checkpoint_interval_ms * place / len(tasks)
+            due = due_ms.get(owned.task_id, first_due_ms)
             rows = state.unapplied_rows()
+            is_time = now_ms >= due
             is_stale = wall_clock_ms - state.meta.caught_up_at_ms >= config.idle_commit_interval_ms
-            if (
-                (is_time and rows)
+            applies = (
+                (is_time and bool(rows))
                 or rows >= config.checkpoint_rows_max
                 or state.unapplied_bytes >= config.checkpoint_bytes
                 or state.applies_always
                 or is_stale
-            ):
+            )
+            if applies:
                 state.apply(wall_clock_ms)
+            if applies or is_time:
+                due = now_ms + config.checkpoint_interval_ms
+            self._due_ms[owned.task_id] = due
             if state.cached_rows() > config.cached_rows_max:
                 state.drop_caches()
-        if is_time:
-            self._last_apply_ms = now_ms
 
     def purge(
         self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float

@@ -85,6 +85,7 @@ def keeper() -> Keeper:
 
 def test_committed_rows_wait_for_the_checkpoint_interval(keeper: Keeper) -> None:
     keeper.put("a")
+    keeper.after_commit()
     keeper.clock.advance(9_999)
     keeper.after_commit()
     assert keeper.stored() == 0
@@ -94,7 +95,25 @@ def test_committed_rows_wait_for_the_checkpoint_interval(keeper: Keeper) -> None
     assert keeper.caught_up_at_ms == 1_010_000
 
 
+def test_tasks_that_came_together_are_applied_in_turn() -> None:
+    keepers = [Keeper(), Keeper(), Keeper()]
+    first, *_ = keepers
+    tasks = [
+        OwnedTask(TaskId(0, number), k.owned.partitions, 1, k.bench.task)
+        for number, k in enumerate(keepers)
+    ]
+    applied: list[list[int]] = []
+    for _ in range(7):
+        for keeper in keepers:
+            keeper.put("a")
+        first.housekeeping.apply_if_due(tasks, first.clock.monotonic_ms())
+        applied.append([n for n, k in enumerate(keepers) if k.state.unapplied_rows() == 0])
+        first.clock.advance(3_400)
+    assert applied == [[], [0], [1], [2], [0], [1], [2]]
+
+
 def test_the_interval_begins_anew_after_each_checkpoint(keeper: Keeper) -> None:
+    keeper.after_commit()
     for _ in range(2):
         keeper.clock.advance(10_000)
         keeper.put("a")
