@@ -96,6 +96,11 @@ class Rows:
         """From here on, tell ``mirror`` when it has to write or to forget."""
         self._mirrors.append(mirror)
 
+    def flush_mirrors(self) -> None:
+        """Take over what mirrors hold back, ahead of the freeze that would ask for it."""
+        for mirror in self._mirrors:
+            mirror.flush()
+
     # ------------------------------------------------------------------ reads and writes
 
     def get(self, key: bytes) -> bytes | None:
@@ -134,8 +139,7 @@ class Rows:
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows of ``[lower, upper)`` in byte order, as of this call."""
-        for mirror in self._mirrors:
-            mirror.flush()
+        self.flush_mirrors()
         overlay = self._overlay
         fresh = (
             [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
@@ -166,8 +170,7 @@ class Rows:
 
     def begin_journal(self) -> None:
         """Remember old values from here on, so that one record's writes can be undone."""
-        for mirror in self._mirrors:
-            mirror.flush()  # what is pending from here on is this record's
+        self.flush_mirrors()  # what is pending from here on is this record's
         self._journal = []
         self._journaled_ranges = len(self._current.ranges)
 
@@ -193,8 +196,7 @@ class Rows:
 
     def freeze(self) -> Layer:
         """Close the current layer for a commit and open the next."""
-        for mirror in self._mirrors:
-            mirror.flush()
+        self.flush_mirrors()
         layer, self._current = self._current, Layer()
         self._frozen.append(layer)
         return layer

@@ -127,6 +127,11 @@ class TaskState:
 
     # ------------------------------------------------------------------ generations
 
+    def encode_pending(self) -> None:
+        """Encode rows that wait for it as objects, of which the freeze then has fewer."""
+        for rows in self._rows.values():
+            rows.flush_mirrors()
+
     def freeze(self) -> Generation:
         """Close the current generation of every store; processing may go on into the next."""
         # Rows first: a store may have rows that it encodes and logs only now.

@@ -173,6 +173,8 @@ class Worker:
         live = self._live
         yield from live.globals.poll()
         yield from self._process()
+        if not self._had_work:
+            self._housekeeping.encode_ahead(self._tasks.running())
         if self._timer.is_due():
             yield from self._commit_all()
             yield from self._housekeeping.purge(

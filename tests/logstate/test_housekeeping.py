@@ -146,6 +146,18 @@ def test_too_many_waiting_bytes_do_not_wait_however_few_rows_they_are(keeper: Ke
     assert keeper.state.unapplied_bytes == 0
 
 
+def test_waiting_rows_are_encoded_ahead_of_the_commit_now_and_then(keeper: Keeper) -> None:
+    found: Any = keeper.state.stores["counts"]
+    waiting = []
+    for key, later_ms in (("a", 0), ("b", 99), ("c", 1)):
+        keeper.clock.advance(later_ms)
+        found.put(key, ValueAndTimestamp(1, 0))
+        keeper.housekeeping.encode_ahead([keeper.owned])
+        waiting.append(len(found._kept.row_keys))
+    assert waiting == [0, 1, 0]
+    assert len(keeper.state.freeze().writes["counts"]) == 3
+
+
 def test_rows_without_another_durable_copy_never_wait() -> None:
     def declare(builder: StreamsBuilder) -> None:
         grouped = builder.stream("in", key=str, value=str).group_by_key()
