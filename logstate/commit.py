@@ -38,7 +38,6 @@ _ONE_MS = 1
 #: fields of a record by number: by name they cost twice as much, and this runs for every record
 _topic_of = itemgetter(0)
 _TIMESTAMP = ProducedRecord._fields.index("timestamp")
-_timestamp_of = itemgetter(_TIMESTAMP)
 
 
 class CommitReport(NamedTuple):
@@ -73,9 +72,7 @@ class Committer:
         """Send outputs early, so that they travel while processing goes on."""
         if not records:
             return
-        wired = records
-        if not all(map(_timestamp_of, records)):
-            wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
+        wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
         if self._outputs is None:
             yield from self._transactions.produce(wired)
             return

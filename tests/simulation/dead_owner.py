@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from tests.simulation.calm_schedule import CalmSchedule
 from tests.simulation.flow import VARIANTS
-from tests.simulation.schedule import Schedule
 from tests.simulation.slot import Slot
 from tests.simulation.systematic import scenario
 
@@ -26,7 +26,7 @@ class WaitedWrongly(AssertionError):
     """An heir was too impatient, too patient, or fenced a worker that lives."""
 
 
-class DeadOwner(Schedule):
+class DeadOwner(CalmSchedule):
     """Two or three workers for two partitions; one that has tasks dies in a commit."""
 
     @classmethod
@@ -88,17 +88,6 @@ class DeadOwner(Schedule):
                     raise WaitedWrongly(f"the dead worker was fenced after {waited_ms} ms already")
             if waited_ms > _RUNNING_MS:
                 raise WaitedWrongly(f"tasks still wait for a dead worker after {waited_ms} ms")
-
-    def _turn_of(self, slots: list[Slot]) -> None:
-        while self.cluster.transactions.pending:
-            self.cluster.deliver_marker()
-        self._pass_time(_TURN_MS)
-        for slot in slots:
-            self._advance(slot, 40, 0)
-
-    def _are_all_running(self, slots: list[Slot]) -> bool:
-        sub_topologies = len(self.topology.sub_topologies)
-        return sum(slot.running_tasks for slot in slots) == sub_topologies * self.partitions
 
     def _epochs(self) -> dict[str, int]:
         return {name: state.epoch for name, state in self.cluster.transactions.producers.items()}

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Literal
 
 from logstate.owned_task import Stage
-from tests.simulation.schedule import QUIET_TURNS_MAX, Schedule, Stuck
+from tests.simulation.calm_schedule import CalmSchedule
+from tests.simulation.schedule import QUIET_TURNS_MAX, Stuck
 from tests.simulation.slot import Slot
 from tests.simulation.systematic import scenario
 
@@ -23,7 +24,7 @@ _TURN_MS, _LOST_WRITES = 20, 3
 _AT_ONCE, _AFTERWARDS = 4, 6
 
 
-class SlowReplay(Schedule):
+class SlowReplay(CalmSchedule):
     """One worker with two partitions; a power cut takes the last of what it wrote.
 
     Of the variant that deletes: a final result leaves its buffer, a match the orders without one.
@@ -85,12 +86,8 @@ class SlowReplay(Schedule):
 
     def _turns_of(self, slot: Slot) -> None:
         """Let it run until it has processed what there is."""
-        tasks = len(self.topology.sub_topologies) * self.partitions
         for _ in range(QUIET_TURNS_MAX):
-            while self.cluster.transactions.pending:
-                self.cluster.deliver_marker()
-            self._pass_time(_TURN_MS)
-            self._advance(slot, 40, 0)
-            if slot.running_tasks == tasks and self._is_done():
+            self._turn_of([slot])
+            if self._are_all_running([slot]) and self._is_done():
                 return
         raise Stuck(f"not done after {QUIET_TURNS_MAX} turns: {self._progress()}")
