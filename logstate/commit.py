@@ -2,12 +2,15 @@
 
     0  check ownership: every partition of the commit belongs to this member, since the same epoch
     1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
-    2  produce what is left of the outputs, and the changelog records of every changed row
+    2  produce what is left of the outputs, and the changelog records of every changed row; what is
+       processed from here on is none of this commit: its outputs wait in memory
     3  flush: delivery reports give the changelog positions
     4  check ownership again; add ALL input offsets of every task, each with its cut
     5  commit the transaction
     6  only now the rows become the committed view; RocksDB takes them over later, in one write
+    7  the outputs that waited begin the next transaction
 
+Between 2 and 7 records may be processed (:mod:`logstate.commit_under_way`).
 A crash between any two steps leaves either everything of the commit or nothing of it on the log:
 before 5 the transaction is aborted (by the next owner of its id, or its time-out), after 5 the
 changelogs hold what the local rows lack, and a replay from the stored position brings it.
@@ -19,12 +22,12 @@ in the transaction. ``at_least_once`` only sends OUTPUTS through a plain produce
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import NamedTuple
 
 from logstate.bound_plan import BoundPlan
 from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
 from logstate.errors import AbortableError
+from logstate.outlet import NO_TIMESTAMP, Outlet
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.seams import GroupConsumer, PlainProducer, Step, Steps
@@ -32,12 +35,10 @@ from logstate.streams_clocks import streams_times
 from logstate.task_commit import TaskCommit
 from logstate.transaction import Transactions
 
-#: event time 0 would be replaced by the current time on its way through the client
-_NO_TIMESTAMP = -1
-_ONE_MS = 1
-#: fields of a record by number: by name they cost twice as much, and this runs for every record
-_topic_of = itemgetter(0)
-_TIMESTAMP = ProducedRecord._fields.index("timestamp")
+#: changelog records produced before others get their turn: half a millisecond
+_RECORDS_AT_ONCE = 1_000
+#: a place to interrupt a commit at; not a call
+PAUSE = Step("pause_commit", lambda: None)
 
 
 class CommitReport(NamedTuple):
@@ -61,66 +62,64 @@ class Committer:
         self._plan = plan
         self._consumer = consumer
         self._transactions = transactions
-        self._outputs = outputs
+        self._outlet = Outlet(plan, transactions, outputs)
         self._member_id = ""
 
     def joined(self) -> None:
         """Remember the membership that the current assignment belongs to."""
         self._member_id = self._consumer.member_id()
 
+    @property
+    def held_total(self) -> int:
+        """Outputs that wait in memory for the end of a commit."""
+        return self._outlet.held_total
+
     def send_outputs(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Send outputs early, so that they travel while processing goes on."""
-        if not records:
-            return
-        wired = [r if r[_TIMESTAMP] else self._wired(r) for r in records]
-        if self._outputs is None:
-            yield from self._transactions.produce(wired)
-            return
-        # Asked once per topic, not per record: mostly there is just the one.
-        topics = set(map(_topic_of, wired))
-        internal_topics = {topic for topic in topics if self._plan.is_internal(topic)}
-        external = wired
-        if internal_topics:
-            internal = [r for r in wired if r[0] in internal_topics]
-            yield from self._transactions.produce(internal)
-            external = [r for r in wired if r[0] not in internal_topics]
-        if external:
-            yield Step("produce_plain", self._outputs.produce, (external,))
+        yield from self._outlet.send(records)
+
+    def discard(self) -> None:
+        """Forget what waits: everything that is not committed is undone."""
+        self._outlet.discard()
 
     def commit(
         self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
     ) -> Steps[CommitReport]:
         """Commit everything these tasks have done since their last commit."""
-        self._check_ownership(tasks, epoch_of)  # 0
+        member_id = self._member_id
+        self._check_ownership(tasks, epoch_of, member_id)  # 0
         commits = [owned.running.freeze() for owned in tasks]  # 1
         logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
-            yield from self.send_outputs(commit.outputs)
-            for store, records in self._changelog_records(commit).items():
-                logged[str(commit.task_id), store] = len(records)
-                yield from self._transactions.produce(records)
+            yield from self._outlet.send(commit.outputs)
+        self._outlet.hold()
         yield from self._transactions.begin()
-        if self._outputs is not None:
-            yield Step("flush_plain", self._outputs.flush)
+        for commit in commits:
+            yield from self._produce_changelogs(commit, logged)
+        yield from self._outlet.flush()
         delivered = yield from self._transactions.flush()  # 3
         positions = [self._positions(commit, delivered) for commit in commits]
         offsets = yield from self._offsets(tasks, commits, positions)
-        self._check_ownership(tasks, epoch_of)  # 4
+        self._check_ownership(tasks, epoch_of, member_id)  # 4
         metadata = yield Step("group_metadata", self._consumer.group_metadata)
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.running.committed(commit, position)
+        yield from self._outlet.release()  # 7
         return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
 
     # ------------------------------------------------------------------ pieces
 
     def _check_ownership(
-        self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
+        self,
+        tasks: Sequence[OwnedTask],
+        epoch_of: Mapping[TopicPartition, int],
+        member_id: str,
     ) -> None:
         """Group metadata fences members, not owners: the broker would accept offsets of partitions
-        this member no longer owns, so the check is ours.
+        this member no longer owns, so the check is ours. ``member_id`` is whom they were given to.
         """
-        if self._consumer.member_id() != self._member_id:
+        if self._consumer.member_id() != member_id:
             raise AbortableError(
                 "this worker is no longer the group member its tasks were given to"
             )
@@ -132,6 +131,15 @@ class Committer:
                         f"task {owned.task_id} no longer owns {partition} since the assignment it"
                         " was started for"
                     )
+
+    def _produce_changelogs(
+        self, commit: TaskCommit, logged: dict[tuple[str, str], int]
+    ) -> Steps[None]:
+        for store, records in self._changelog_records(commit).items():
+            logged[str(commit.task_id), store] = len(records)
+            for start in range(0, len(records), _RECORDS_AT_ONCE):
+                yield PAUSE
+                yield from self._transactions.produce(records[start : start + _RECORDS_AT_ONCE])
 
     def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedFields]]:
         by_store: dict[str, list[ProducedFields]] = {}
@@ -148,12 +156,6 @@ class Committer:
                 for key, value, timestamp, headers in writes
             ]
         return by_store
-
-    def _wired(self, record: ProducedFields) -> ProducedFields:
-        """A record of event time 0, as it travels."""
-        is_internal = self._plan.is_internal(record[0])
-        timestamp = _NO_TIMESTAMP if is_internal else _ONE_MS
-        return ProducedRecord._make(record)._replace(timestamp=timestamp)
 
     def _positions(
         self, commit: TaskCommit, delivered: Mapping[TopicPartition, int]
@@ -216,4 +218,4 @@ class Committer:
 
 def _untimed(timestamp: int | None) -> int:
     """Of a changelog record: None means "stamp it yourself", which is what 0 says to the client."""
-    return 0 if timestamp is None else _NO_TIMESTAMP
+    return 0 if timestamp is None else NO_TIMESTAMP

@@ -24,7 +24,7 @@ class CommitTimer:
         self._last_ms = 0.0
 
     def start(self) -> None:
-        """The interval begins now: after a start, a commit, an abort."""
+        """The interval begins now: with a start, a commit, an abort."""
         self._last_ms = self._clock.monotonic_ms()
 
     def is_due(self) -> bool:

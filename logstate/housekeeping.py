@@ -78,8 +78,7 @@ class Housekeeping:
     ) -> Steps[None]:
         """Delete records nobody will read again; failing to is not fatal, only wasteful.
 
-        Call it right after a commit: what is consumed then is committed. It needs the DELETE
-        permission on internal topics.
+        It needs the DELETE permission on internal topics.
         """
         if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
             return
@@ -99,7 +98,7 @@ class Housekeeping:
 
 def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
     """Repartition records that are committed as processed."""
-    offsets = owned.running.consumed.items()
+    offsets = owned.running.committed_offsets.items()
     return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]
 
 

@@ -167,6 +167,27 @@ class PlainProducer(Protocol):
     def close(self) -> None: ...
 
 
+class Pending(Protocol):
+    """A call that is being made elsewhere."""
+
+    def done(self) -> bool:
+        """Whether its result is there."""
+
+    def result(self) -> Any:
+        """Wait for it; raises what the call raised."""
+
+
+class Background(Protocol):
+    """Makes calls on another thread, one after the other."""
+
+    @property
+    def gives_turns(self) -> bool:
+        """Whether records are processed between parts of a commit that wait for nothing, too."""
+
+    def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Pending: ...
+    def close(self) -> None: ...
+
+
 class TopicDescription(NamedTuple):
     """What the cluster knows of a topic."""
 
@@ -228,5 +249,6 @@ class Cluster(Protocol):
     def transactional_producer(self, transactional_id: str) -> TransactionalProducer: ...
     def plain_producer(self) -> PlainProducer: ...
     def admin(self) -> Admin: ...
+    def background(self) -> Background: ...
     def partition_for(self, key: bytes, partitions: int) -> int:
         """Kafka's default partitioner: murmur2 of the key."""

@@ -84,9 +84,9 @@ class Task:
         self.stream_time = -1
         #: records since the last freeze, in order over all topics
         self.outputs: list[ProducedFields] = []
-        #: next offsets to commit, of every input partition that has moved
+        #: next offsets to commit, of every input partition that has moved; and what the log knows
         self.consumed: dict[TopicPartition, int] = {}
-        self._committed: Mapping[TopicPartition, int] = {}
+        self.committed_offsets: Mapping[TopicPartition, int] = {}
         self.partition_times: dict[TopicPartition, int] = {}
         self.dropped: Counter[str] = Counter()
         #: records processed so far, by topic
@@ -208,12 +208,12 @@ class Task:
             self.order.forget(partition)
             self.queues[partition] = PartitionQueue(partition, position)
             self.consumed[partition] = position
-        self._committed = dict(self.consumed)
+        self.committed_offsets = dict(self.consumed)
 
     @property
     def has_moved(self) -> bool:
         """Whether records were consumed that are not committed, be it that a commit is tried."""
-        return self.consumed != self._committed
+        return self.consumed != self.committed_offsets
 
     def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         """Buffer fetched records of one input partition, in offset order."""
@@ -349,7 +349,7 @@ class Task:
         """The transaction that held ``commit`` is committed."""
         self.state.committed(commit.generation, positions)
         self.guard.refusals.committed(commit.offsets)
-        self._committed = commit.offsets
+        self.committed_offsets = commit.offsets
 
     def discard(self) -> None:
         """Forget everything that is not committed, processors included.

@@ -28,7 +28,7 @@ from logstate.backpressure import balance
 from logstate.bound_plan import BoundPlan
 from logstate.clock import Clock
 from logstate.closing import Closing
-from logstate.commit_timer import CommitTimer
+from logstate.commits import Commits
 from logstate.errors import (
     AbortableError,
     FencedError,
@@ -39,7 +39,6 @@ from logstate.errors import (
     StoreCorruptedError,
 )
 from logstate.global_stores import GlobalStores
-from logstate.housekeeping import Housekeeping
 from logstate.isolation import Isolation
 from logstate.owned_task import OwnedTask, Stage
 from logstate.records import TaskId, TopicPartition
@@ -60,6 +59,8 @@ _LOGGER = logging.getLogger(__name__)
 _RESTORE_POLL_S = 0.05
 #: records processed between two looks at clock and broker
 _PROCESS_RECORDS = 2_000
+#: a task that has processed so many of them does not keep up
+_BACKLOG_RECORDS = 500
 
 
 class _PartitionsLost(FencedError):
@@ -110,9 +111,10 @@ class Worker:
             config.rejoins_max, config.aborts_window_ms, what="memberships"
         )
         self._isolation = Isolation(is_on=config.passes_over_refused)
-        self._housekeeping = Housekeeping(config, clock)
-        self._timer = CommitTimer(config, clock, self._transactions, self._tasks)
+        self._commits = Commits(config, clock, self._transactions, self._tasks, self._observer)
         self._had_work = False
+        #: the last turn processed all there was, and that was little
+        self._keeps_up = True
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -150,7 +152,7 @@ class Worker:
             return
         subscription = session.plan.subscription
         yield Step("subscribe", session.consumer.subscribe, (subscription, self._rebalanced))
-        self._timer.start()
+        self._commits.open(session)
         self._observer.started()
 
     @property
@@ -174,19 +176,15 @@ class Worker:
         yield from live.globals.poll()
         yield from self._process()
         if not self._had_work:
-            self._housekeeping.encode_ahead(self._tasks.running())
-        if self._timer.is_due():
-            yield from self._commit_all()
-            yield from self._housekeeping.purge(
-                live.admin, live.plan, self._tasks.running(), self._clock.monotonic_ms()
-            )
+            self._commits.idle()
+        yield from self._commits.go_on(keeps_up=self._keeps_up)
         self._observer.turn(self._tasks.all(), live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
     def _poll(self) -> Steps[None]:
         timeout_s = (
-            0.0 if self._had_work or not self._restorer.is_idle else self._timer.idle_timeout_s()
+            0.0 if self._had_work or not self._restorer.is_idle else self._commits.idle_timeout_s()
         )
         consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))
@@ -231,7 +229,7 @@ class Worker:
         closing = Closing()  # whatever fails on the way, the partitions are given up
         if not is_lost and rebalance.partitions:
             try:
-                yield from self._commit_all()
+                yield from self._commits.commit_all()
             except _REPLAYED as exc:
                 yield from closing.steps(self._recover(exc))
         stopped = self._live.assignment.lose(rebalance.partitions)
@@ -270,6 +268,7 @@ class Worker:
     # ------------------------------------------------------------------ starting tasks
 
     def _start_tasks(self) -> Steps[None]:
+        yield from self._commits.finish()
         starter = self._live.starter
         assigned = self._tasks.in_stage(Stage.ASSIGNED)
         if assigned:
@@ -285,7 +284,7 @@ class Worker:
         if new:
             # "Nothing was committed" is decided once: the start is committed before any record.
             # With everything else of the worker: the open transaction may hold its outputs.
-            yield from self._commit([*self._tasks.running(), *new])
+            yield from self._commits.commit([*self._tasks.running(), *new])
             for owned in new:
                 owned.is_new = False
         for owned in starting:
@@ -296,13 +295,14 @@ class Worker:
     # ------------------------------------------------------------------ processing
 
     def _process(self) -> Steps[None]:
-        self._had_work = False
+        self._had_work, self._keeps_up = False, True
         for owned in self._tasks.running():
             if self._isolation.holds(owned):
                 yield from self._process_alone(owned)
                 continue
             task = owned.running
             processed = task.process(_PROCESS_RECORDS)
+            self._keeps_up &= processed < _BACKLOG_RECORDS
             fired = task.punctuate("wall_clock")
             if processed or fired:
                 self._had_work = True
@@ -314,33 +314,20 @@ class Worker:
 
     def _process_alone(self, owned: OwnedTask) -> Steps[None]:
         """One of these records is refused by the brokers: which, is found by commits of parts."""
-        yield from self._commit_all()
+        yield from self._commits.commit_all()
         if self._isolation.process(owned):
             self._had_work = True
-            yield from self._commit_all()
+            yield from self._commits.commit_all()
             self._isolation.passed()
 
     # ------------------------------------------------------------------ committing
 
-    def _commit_all(self) -> Steps[None]:
-        running = self._tasks.running()
-        if running and self._timer.has_reason():
-            yield from self._commit(running)
-
     def _commit_last(self) -> Steps[None]:
         """The commit before the end; where it fails, its records are simply processed again."""
         try:
-            yield from self._commit_all()
+            yield from self._commits.commit_all()
         except _REPLAYED as exc:
             _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
-
-    def _commit(self, tasks: list[OwnedTask]) -> Steps[None]:
-        started = self._clock.monotonic_ms()
-        report = yield from self._live.committer.commit(tasks, self._tasks.epochs)
-        now = self._clock.monotonic_ms()
-        self._observer.committed(report, now - started)
-        self._timer.start()
-        self._housekeeping.apply_if_due(self._tasks.running(), now)
 
     # ------------------------------------------------------------------ failure and end
 
@@ -355,6 +342,7 @@ class Worker:
             self._abort_limit.note(now, cause)
         _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
         self._observer.aborted()
+        yield from self._commits.abandon()
         try:
             yield from self._transactions.abandon()
         except RetriableError as exc:
@@ -371,7 +359,6 @@ class Worker:
             if not isinstance(cause, LostMemberError):
                 yield Step("pause", self._live.consumer.pause, (still_owned,))
             owned.move_to(Stage.ASSIGNED)
-        self._timer.start()
         if isinstance(cause, LostMemberError):
             yield from self._rejoin()
 
@@ -385,6 +372,7 @@ class Worker:
         yield from self._live.consumer.renew()
 
     def _close(self, closing: Closing) -> Steps[None]:
+        yield from closing.steps(self._commits.abandon())
         for task_id in list(self._tasks.all()):
             closing.call(partial(self._close_task, task_id, applies=True))
         self._observer.tasks_changed({})

@@ -11,7 +11,7 @@ from logstate.commit import Committer
 from logstate.global_stores import GlobalStores
 from logstate.membership import Membership
 from logstate.restore_wait import RestoreWait
-from logstate.seams import Admin, PlainProducer, Step, Steps
+from logstate.seams import Admin, Background, PlainProducer, Step, Steps
 from logstate.task_starter import TaskStarter
 
 
@@ -24,6 +24,7 @@ class Clients:
     #: of at-least-once outputs
     outputs: PlainProducer | None = None
     consumer: Membership | None = None
+    background: Background | None = None
 
     def close(self, closing: Closing) -> Steps[None]:
         """Leave the group and let go of every client."""
@@ -33,6 +34,8 @@ class Clients:
             yield from closing.steps(_close("close_consumer", self.consumer))
         if self.outputs is not None:
             yield from closing.steps(_close("close_plain_producer", self.outputs))
+        if self.background is not None:
+            closing.call(self.background.close)
         if self.admin is not None:
             yield from closing.steps(_close("close_admin", self.admin))
 
@@ -47,6 +50,8 @@ class Session:
     globals: GlobalStores
     consumer: Membership
     committer: Committer
+    #: for the calls of a commit that wait for the brokers
+    background: Background
     starter: TaskStarter
     restore_wait: RestoreWait
     assignment: Assignment

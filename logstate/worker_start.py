@@ -87,6 +87,7 @@ class WorkerStart:
         clients.consumer = consumer = yield from Membership.joined(
             self.cluster, config.application_id, config.instance_id
         )
+        clients.background = background = self.cluster.background()
         return Session(
             plan,
             clients,
@@ -94,6 +95,7 @@ class WorkerStart:
             globals_,
             consumer,
             Committer(plan, consumer, self.transactions, outputs),
+            background,
             TaskStarter(
                 plan,
                 config,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from logstate.kafka.admin import KafkaAdmin
+from logstate.kafka.background import BackgroundCalls
 from logstate.kafka.consumer import KafkaGroupConsumer, KafkaLogConsumer
 from logstate.kafka.producer import (
     KafkaPlainProducer,
@@ -122,6 +123,9 @@ class KafkaCluster:
 
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin({**self._user, **self._common}, reach_limit_s=self._call_limit_s)
+
+    def background(self) -> BackgroundCalls:
+        return BackgroundCalls()
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return murmur2_partition(key, partitions)

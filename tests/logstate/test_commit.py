@@ -33,6 +33,7 @@ def test_the_steps_of_a_commit_and_their_order(rig: CommitRig) -> None:
     assert rig.recorder.take() == [
         "begin",
         "produce",  # outputs
+        "pause_commit",
         "produce",  # the changelog
         "flush",
         "group_metadata",
@@ -47,6 +48,7 @@ def test_outputs_sent_early_are_not_sent_again(rig: CommitRig) -> None:
     assert rig.recorder.take() == ["begin", "produce"]
     rig.commit()
     assert rig.recorder.take() == [
+        "pause_commit",
         "produce",
         "flush",
         "group_metadata",
@@ -144,7 +146,7 @@ def test_a_new_membership_is_that_of_the_tasks_once_they_were_assigned(rig: Comm
     rig.consumer._member_id = "another"
     rig.committer.joined()
     rig.owned.partitions = ()
-    rig.committer._check_ownership([rig.owned], rig.epochs)
+    rig.committer._check_ownership([rig.owned], rig.epochs, "another")
 
 
 @pytest.mark.parametrize("step", ["produce", "flush"])

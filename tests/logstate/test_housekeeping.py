@@ -206,13 +206,13 @@ REPARTITION = TopicPartition("app-by-word-repartition", 0)
 
 @pytest.fixture
 def purging() -> tuple[Keeper, FakeCluster]:
-    """A task that has consumed three records of a repartition topic."""
+    """A task that has committed three records of a repartition topic."""
     keeper = Keeper(by_word, sub_topology=1)
     cluster = cluster_of({"in": 1, "out": 1})
     cluster.create_topic(REPARTITION.topic, 1, {"cleanup.policy": "delete"})
     for number in range(4):
         cluster.produce(REPARTITION.topic, b"k", b"v", timestamp=number + 1)
-    keeper.bench.task.consumed[REPARTITION] = 3
+    keeper.bench.task.committed_offsets = {REPARTITION: 3}
     return keeper, cluster
 
 
@@ -233,7 +233,7 @@ def test_committed_repartition_records_are_deleted_when_the_interval_is_over(
     keeper.clock.advance(1)
     run_steps(purge(keeper, cluster))
     assert cluster.log(REPARTITION).start == 3
-    keeper.bench.task.consumed[REPARTITION] = 4
+    keeper.bench.task.committed_offsets = {REPARTITION: 4}
     run_steps(purge(keeper, cluster))
     assert cluster.log(REPARTITION).start == 3, "not before the next interval"
 
@@ -241,7 +241,7 @@ def test_committed_repartition_records_are_deleted_when_the_interval_is_over(
 def test_source_topics_are_never_purged(keeper: Keeper) -> None:
     cluster = cluster_of({"in": 1})
     cluster.produce("in", b"k", b"v", timestamp=1)
-    keeper.bench.task.consumed[TopicPartition("in", 0)] = 1
+    keeper.bench.task.committed_offsets = {TopicPartition("in", 0): 1}
     keeper.clock.advance(30_000)
     run_steps(purge(keeper, cluster))
     assert cluster.log(TopicPartition("in", 0)).start == 0
@@ -251,7 +251,7 @@ def test_nothing_is_asked_where_there_is_nothing_to_purge(
     purging: tuple[Keeper, FakeCluster],
 ) -> None:
     keeper, cluster = purging
-    keeper.bench.task.consumed[REPARTITION] = 0
+    keeper.bench.task.committed_offsets = {REPARTITION: 0}
     keeper.clock.advance(30_000)
     assert list(purge(keeper, cluster)) == []
 

@@ -46,12 +46,13 @@ class DeadOwner(CalmSchedule):
         return cls(swarm)
 
     def _run(self) -> None:
-        half = len(self._waiting) // 2
-        self._write_inputs(half)
+        third = len(self._waiting) // 3
         for slot in self.slots:
             slot.start()
-        while not self._are_all_running(self.slots) or not self._is_done():
-            self._turn_of(self.slots)
+        for _ in range(2):  # once all tasks have moved, their owners commit for the first time
+            self._write_inputs(third)
+            while not self._are_all_running(self.slots) or not self._is_done():
+                self._turn_of(self.slots)
         self._write_inputs(len(self._waiting))
         dead = self._dies_committing()
         self._heirs_get_on(dead, [slot for slot in self.slots if slot is not dead])

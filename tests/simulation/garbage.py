@@ -20,6 +20,7 @@ def take_apart(task: Task) -> None:
 
 def take_worker_apart(worker: Worker) -> None:
     """The same for a worker whose steps are dropped: nothing of it runs again."""
+    vars(worker._commits).clear()
     vars(worker).clear()
 
 

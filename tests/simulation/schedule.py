@@ -76,6 +76,7 @@ class Schedule:
             buffers_sends=swarm.buffers_sends,
             fetch_records_max=swarm.fetch_records_max,
             splits_assignments=swarm.splits_assignments,
+            background_looks_max=swarm.background_looks_max,
             seed=swarm.seed,
         )
         self.topology = flow.topology(swarm.variant, in_memory=swarm.in_memory)
@@ -145,10 +146,11 @@ class Schedule:
         if rng.random() < swarm.arrival_rate:
             stirs |= self._something_arrives()
         now_ms = self.clock.wall_clock_ms()
-        if stirs or not all(slot.is_asleep(now_ms) for slot in self.slots):
+        awake = [slot for slot in self.slots if not slot.is_asleep(now_ms)]
+        if stirs or awake:
             self._naps = 0
             self._pass_time(swarm.turn_ms)
-            self._advance(rng.choice(self.slots), rng.randint(1, swarm.burst), turn)
+            self._advance(rng.choice(awake or self.slots), rng.randint(1, swarm.burst), turn)
             return
         # Everybody waits for the clock: longer and longer steps, short enough for heartbeats.
         self._naps += 1
@@ -173,6 +175,7 @@ class Schedule:
     def _quiet(self, start: int) -> None:
         """Nothing goes wrong any more: it must come to an end."""
         self._write_inputs(len(self._waiting))
+        self.cluster.background_looks_max = 0
         for turn in range(QUIET_TURNS_MAX):
             for slot in self.slots:
                 slot.ordered = []

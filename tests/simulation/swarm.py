@@ -95,6 +95,8 @@ class Swarm:
     delays_markers: bool
     buffers_sends: bool
     splits_assignments: bool
+    #: how often at most a commit finds the brokers' answer missing, and records are processed
+    background_looks_max: int
     transaction_timeout_ms: int
     session_timeout_ms: int
     #: the inputs arrive while the workers run, instead of being there before
@@ -130,6 +132,7 @@ def draw(seed: int) -> Swarm:
         delays_markers=rng.random() < 0.7,
         buffers_sends=rng.random() < 0.5,
         splits_assignments=rng.random() < 0.4,
+        background_looks_max=rng.choice((0, 1, 2)),
         transaction_timeout_ms=rng.choice((150, 1_000, 10_000)),
         session_timeout_ms=rng.choice((100, 400)),
         arrives_late=rng.random() < 0.6,

@@ -78,6 +78,7 @@ def scenario(guarantee: str, variant: str) -> Swarm:
         delays_markers=True,
         buffers_sends=False,
         splits_assignments=False,
+        background_looks_max=1,
         transaction_timeout_ms=10_000,
         session_timeout_ms=60,
         arrives_late=False,

@@ -13,6 +13,7 @@ from logstate.errors import RefusedError, TopicError
 from logstate.partitioner import partition_of
 from logstate.records import Headers, ProducedRecord, TopicPartition
 from logstate.testing.fake.admin import FakeAdmin
+from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
 from logstate.testing.fake.faults import Faults
 from logstate.testing.fake.group import Group
@@ -48,6 +49,8 @@ class FakeCluster:
         buffers_sends: produced records wait until they are flushed or ``arrive`` is called.
         fetch_records_max: at most so many records per poll, whatever is asked for.
         splits_assignments: members give up and are given partitions in random portions.
+        background_looks_max: how often at most a commit under way is found unfinished, each time
+            its worker looks for what the brokers answered.
         seed: of all random choices.
 
     >>> cluster = FakeCluster({"clicks": 1})
@@ -68,6 +71,7 @@ class FakeCluster:
         buffers_sends: bool = False,
         fetch_records_max: int | None = None,
         splits_assignments: bool = False,
+        background_looks_max: int = 0,
         seed: int = 0,
     ) -> None:
         self.clock = clock or SystemClock()
@@ -92,6 +96,7 @@ class FakeCluster:
         self._session_timeout_ms = session_timeout_ms
         self._fetch_records_max = fetch_records_max
         self._splits_assignments = splits_assignments
+        self.background_looks_max = background_looks_max
         self._topics_made = 0
         self._plain_producers = 0
         for name, partitions in (topics or {}).items():
@@ -115,8 +120,16 @@ class FakeCluster:
     def admin(self) -> FakeAdmin:
         return FakeAdmin(self, None)
 
+    def background(self) -> FakeBackground:
+        return FakeBackground(self)
+
     def partition_for(self, key: bytes, partitions: int) -> int:
         return partition_of(key, partitions)
+
+    def background_looks(self) -> int:
+        """How often the next call made in the background is found unfinished."""
+        most = self.background_looks_max
+        return self._random.randint(0, most) if most else 0
 
     def process(self, name: str) -> FakeProcess:
         """A view of this cluster whose clients can be killed together."""

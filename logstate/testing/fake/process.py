@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logstate.testing.fake.admin import FakeAdmin
+from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
 
@@ -58,6 +59,9 @@ class FakeProcess:
     def admin(self) -> FakeAdmin:
         self.check_alive()
         return FakeAdmin(self._cluster, self)
+
+    def background(self) -> FakeBackground:
+        return self._cluster.background()
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return self._cluster.partition_for(key, partitions)

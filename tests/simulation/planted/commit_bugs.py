@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from logstate.commit import Committer
+from logstate.commits import Commits
 from logstate.errors import LogstateError
 from logstate.housekeeping import Housekeeping
+from logstate.outlet import Outlet
 from logstate.owned_task import OwnedTask
 from logstate.records import TopicPartition
 from logstate.seams import Step, Steps
 from logstate.task import Task
 from logstate.transaction import Transactions
-from logstate.worker import Worker
 from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
@@ -61,8 +62,8 @@ def only_moved_partitions_are_committed(patch: Patch) -> None:
 @bug
 def one_task_commits_alone(patch: Patch) -> None:
     """The outputs of all tasks are in the transaction, the offsets of one."""
-    commit = Worker._commit
-    patch(Worker, "_commit", lambda self, tasks: commit(self, tasks[:1]))
+    begin = Commits._begin
+    patch(Commits, "_begin", lambda self, tasks: begin(self, tasks[:1]))
 
 
 @rare_bug(
@@ -70,26 +71,26 @@ def one_task_commits_alone(patch: Patch) -> None:
 )
 def new_tasks_commit_alone(patch: Patch) -> None:
     """The first commit of a new task takes the others' outputs along without their offsets."""
-    commit = Worker._commit
+    commit = Commits.commit
 
-    def wrong(self: Worker, tasks: list[OwnedTask]) -> Steps[None]:
+    def wrong(self: Commits, tasks: list[OwnedTask]) -> Steps[None]:
         new = [owned for owned in tasks if owned.is_new]
         return commit(self, new or tasks)
 
-    patch(Worker, "_commit", wrong)
+    patch(Commits, "commit", wrong)
 
 
 @bug
 def the_first_start_is_not_committed(patch: Patch) -> None:
     """ "Nothing was committed" is decided again after every crash."""
-    commit = Worker._commit
+    commit = Commits.commit
 
-    def wrong(self: Worker, tasks: list[OwnedTask]) -> Steps[None]:
+    def wrong(self: Commits, tasks: list[OwnedTask]) -> Steps[None]:
         if any(owned.is_new for owned in tasks):
             return
         yield from commit(self, tasks)
 
-    patch(Worker, "_commit", wrong)
+    patch(Commits, "commit", wrong)
 
 
 @bug
@@ -148,17 +149,17 @@ def a_failed_transaction_keeps_its_producer(patch: Patch) -> None:
 @rare_bug(lambda s: faults(s, "lost_reply", ("produce", "begin")))
 def outputs_survive_an_abort(patch: Patch) -> None:
     """What could not be sent is sent with the next attempt, which makes it again."""
-    send_outputs = Committer.send_outputs
+    send = Outlet.send
 
-    def wrong(self: Committer, records: Sequence[Any]) -> Steps[None]:
+    def wrong(self: Outlet, records: Sequence[Any]) -> Steps[None]:
         kept = self.__dict__.pop("kept", [])
         try:
-            yield from send_outputs(self, [*kept, *records])
+            yield from send(self, [*kept, *records])
         except LogstateError:
             self.__dict__["kept"] = [*kept, *records]
             raise
 
-    patch(Committer, "send_outputs", wrong)
+    patch(Outlet, "send", wrong)
 
 
 @bug
@@ -168,8 +169,9 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
 
     def wrong(self: Any, admin: Any, plan: Any, tasks: Sequence[OwnedTask], now: float) -> Any:
         for owned in tasks:
-            for queue in owned.running.queues.values():
-                owned.running.consumed[queue.partition] = queue.position + 1
+            queues = owned.running.queues.values()
+            beyond = {queue.partition: queue.position + 1 for queue in queues}
+            owned.running.committed_offsets = beyond
         return purge(self, admin, plan, tasks, now)
 
     patch(Housekeeping, "purge", wrong)
@@ -178,7 +180,7 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
 @bug
 def event_time_zero_is_left_to_the_client(patch: Patch) -> None:
     """Event time 0 becomes the current time on its way through an internal topic."""
-    patch(Committer, "_wired", lambda self, record: record)
+    patch(Outlet, "_wired", lambda self, record: record)
 
 
 @bug
@@ -186,49 +188,34 @@ def changelog_time_zero_is_left_to_the_client(patch: Patch) -> None:
     """A row of event time 0 is logged with the current time."""
     import logstate.commit
 
-    patch(logstate.commit, "_NO_TIMESTAMP", 0)
+    patch(logstate.commit, "NO_TIMESTAMP", 0)
 
 
 @bug
 def outputs_are_not_flushed(patch: Patch) -> None:
     """At-least-once outputs may still be in the producer when their inputs are committed."""
-    commit = Committer.commit
 
-    def wrong(self: Committer, tasks: Any, epochs: Mapping[TopicPartition, int]) -> Steps[Any]:
-        steps = commit(self, tasks, epochs)
-        result = None
-        try:
-            step = next(steps)
-            while True:
-                if step.name == "flush_plain":
-                    step = steps.send({})
-                    continue
-                try:
-                    result = yield step
-                except Exception as exc:  # noqa: BLE001  passed on
-                    step = steps.throw(exc)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            return stop.value
+    def wrong(self: Outlet) -> Steps[None]:
+        held, self._held_plain = self._held_plain, None
+        if held and self._plain is not None:
+            yield Step("produce_plain", self._plain.produce, (held,))
 
-    patch(Committer, "commit", wrong)
+    patch(Outlet, "flush", wrong)
 
 
 @bug
 def internal_records_leave_the_transaction(patch: Patch) -> None:
     """With at-least-once, repartition records go through the plain producer too."""
 
-    def wrong(self: Committer, records: Sequence[Any]) -> Steps[None]:
-        wired = [self._wired(r) for r in records]
-        if not wired:
-            return
-        if self._outputs is None:
-            yield from self._transactions.produce(wired)
-        else:
-            yield Step("produce_plain", self._outputs.produce, (wired,))
+    send = Outlet._send_in_transaction
 
-    patch(Committer, "send_outputs", wrong)
+    def wrong(self: Outlet, records: list[Any]) -> Steps[None]:
+        if self._plain is None:
+            yield from send(self, records)
+        else:
+            yield Step("produce_plain", self._plain.produce, (records,))
+
+    patch(Outlet, "_send_in_transaction", wrong)
 
 
 @bug
@@ -238,10 +225,11 @@ def changelogs_leave_the_transaction(patch: Patch) -> None:
 
     def wrong(self: Committer, commit: Any) -> dict[str, list[Any]]:
         by_store = records_of(self, commit)
-        if self._outputs is None:
+        plain = self._outlet._plain
+        if plain is None:
             return by_store
         for records in by_store.values():
-            self._outputs.produce(records)
+            plain.produce(records)
         return {}
 
     patch(Committer, "_changelog_records", wrong)

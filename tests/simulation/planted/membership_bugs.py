@@ -6,7 +6,7 @@ can run it before the last partition has moved, and that one is committed and st
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstate.assignment import Assignment
@@ -38,7 +38,7 @@ def lost_partitions_are_kept(patch: Patch) -> None:
         yield from answer(self, rebalance)
 
     patch(Worker, "_answer", wrong)
-    patch(Committer, "_check_ownership", lambda self, tasks, epochs: None)
+    patch(Committer, "_check_ownership", lambda self, tasks, epochs, member: None)
 
 
 @bug
@@ -51,7 +51,7 @@ def a_lost_transaction_goes_on(patch: Patch) -> None:
             return
         if rebalance.kind == "revoked":
             try:
-                yield from self._commit_all()
+                yield from self._commits.commit_all()
             except (AbortableError, FencedError, RetriableError) as exc:
                 yield from self._recover(exc)
         stopped = self._live.assignment.lose(rebalance.partitions)
@@ -84,22 +84,23 @@ def revoked_partitions_are_dropped_uncommitted(patch: Patch) -> None:
 @rare_bug(lambda s: sum(f.is_of_handover for f in s.faults))
 def a_failed_last_commit_is_ignored(patch: Patch) -> None:
     """The commit before a revocation fails, and its transaction goes on without the task."""
-    commit_all = Worker._commit_all
     answer = Worker._answer
 
-    def quiet(self: Worker) -> Steps[None]:
+    def quiet(self: Worker, commit_all: Callable[[], Steps[None]]) -> Steps[None]:
         try:
-            yield from commit_all(self)
+            yield from commit_all()
         except LogstateError:
             self._transactions.is_open = True
 
     def wrong(self: Worker, rebalance: Rebalance) -> Steps[None]:
+        commits = self._commits
         if rebalance.kind == "revoked":
-            self._commit_all = lambda: quiet(self)  # type: ignore[method-assign]
+            commit_all = commits.commit_all
+            commits.commit_all = lambda: quiet(self, commit_all)  # type: ignore[method-assign]
         try:
             yield from answer(self, rebalance)
         finally:
-            self.__dict__.pop("_commit_all", None)
+            commits.__dict__.pop("commit_all", None)
 
     patch(Worker, "_answer", wrong)
 
@@ -127,7 +128,7 @@ def a_task_goes_on_with_what_is_left(patch: Patch) -> None:
         return [t for t in stopped if not any(tp in self.owned for tp in self._inputs[t])]
 
     patch(Assignment, "lose", wrong)
-    patch(Committer, "_check_ownership", lambda self, tasks, epochs: None)
+    patch(Committer, "_check_ownership", lambda self, tasks, epochs, member: None)
 
 
 @bug

@@ -22,6 +22,7 @@ from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     clock_bugs,
     commit_bugs,
     membership_bugs,
+    overlap_bugs,
     production_bugs,
     restore_bugs,
     state_bugs,

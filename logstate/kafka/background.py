@@ -1,0 +1,22 @@
+"""Client calls that are made while the worker goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+
+class BackgroundCalls:
+    """One thread (see :class:`logstate.seams.Background`). Every call of it ends by itself."""
+
+    gives_turns = True
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
+
+    def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any]:
+        return self._executor.submit(call, *arguments)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False)

@@ -1,0 +1,42 @@
+"""Calls that are made while the worker goes on, without a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logstate.testing.fake.cluster import FakeCluster
+
+
+class FakePending:
+    """Takes effect when its result is asked for."""
+
+    def __init__(self, call: Callable[..., Any], arguments: tuple[Any, ...], looks: int) -> None:
+        self._call = call
+        self._arguments = arguments
+        self._looks = looks
+
+    def done(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+    def result(self) -> Any:
+        return self._call(*self._arguments)
+
+
+class FakeBackground:
+    """See :class:`logstate.seams.Background`; the cluster says how long calls take."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def gives_turns(self) -> bool:
+        return self._cluster.background_looks_max > 0
+
+    def start(self, call: Callable[..., Any], arguments: tuple[Any, ...]) -> FakePending:
+        return FakePending(call, arguments, self._cluster.background_looks())
+
+    def close(self) -> None:
+        pass
