@@ -123,6 +123,7 @@ def _settings(arguments: argparse.Namespace, bootstrap: str, pid: int | None) ->
         commit_interval_ms=arguments.commit_ms,
         cache_mb=arguments.cache_mb,
         cache_mib=arguments.cache_mib,
+        linger_ms=_linger_ms(arguments),
         jvm_options=tuple(arguments.jvm.split()),
         kafka_streams=tuple(arguments.set),
         limit_s=arguments.limit,
@@ -131,6 +132,12 @@ def _settings(arguments: argparse.Namespace, bootstrap: str, pid: int | None) ->
         broker_pid=pid,
         keeps=arguments.keep,
     )
+
+
+def _linger_ms(arguments: argparse.Namespace) -> int:
+    if arguments.linger_ms is not None:
+        return int(arguments.linger_ms)
+    return 5 if WORKLOADS[arguments.workload].is_latency else 50
 
 
 def _arguments() -> argparse.Namespace:
@@ -156,6 +163,7 @@ def _arguments() -> argparse.Namespace:
     add("--cache-mb", type=int, default=10, help="Kafka Streams' record cache")
     add("--cache-mib", type=int, help="one bound of configured cache for both sides")
     add("--set", action="append", default=[], help="key=value for Kafka Streams")
+    add("--linger-ms", type=int, help="of logstate and Kafka Streams (default 50; W7: 5)")
     add("--jvm", default="-XX:+UseG1GC", help="options of Kafka Streams' JVM")
     add("--bootstrap", help="a broker that runs; otherwise one is started for this run")
     add("--broker-pid", type=int, help="to know the given broker's CPU time")

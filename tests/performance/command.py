@@ -25,6 +25,7 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
     if run.peer == "kafka-streams":
         return _kafka_streams(settings, run, state)
     python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
+    python += ["--linger-ms", str(settings.linger_ms)]
     if settings.cache_mib is not None:
         python += ["--cache-mib", str(settings.cache_mib)]
     if run.peer != "logstate":
@@ -43,7 +44,7 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
         words += ["--table", run.table]
     if settings.workload.is_exactly_once:
         words.append("--eos")
-    if settings.workload.is_latency:
+    if settings.workload.is_latency and run.peer != "logstate":
         words.append("--low-latency")
     return [*python, *words]
 
@@ -82,7 +83,7 @@ def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:
         "max.task.idle.ms": 100,
         "auto.offset.reset": "earliest",
         "producer.compression.type": "lz4",
-        "producer.linger.ms": 5 if workload.is_latency else 50,
+        "producer.linger.ms": settings.linger_ms,
         "producer.batch.size": 262_144,
         "producer.buffer.memory": 134_217_728,
         "consumer.max.poll.records": 5_000,

@@ -188,7 +188,7 @@ def application(a: argparse.Namespace) -> Application:
         guarantee="exactly_once" if a.eos else "at_least_once",
         commit_interval=timedelta(milliseconds=a.commit_ms),
         replication_factor=1,
-        kafka={"linger.ms": 5 if a.low_latency else 50},
+        kafka={"linger.ms": a.linger_ms},
         restore_listener=_note_restore,
     )
 
@@ -232,7 +232,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--state-dir", required=True)
     parser.add_argument("--commit-ms", type=int, default=1000)
     parser.add_argument("--eos", action="store_true")
-    parser.add_argument("--low-latency", action="store_true")
+    parser.add_argument("--linger-ms", type=int, default=50)
     parser.add_argument("--records", type=int, default=0)
     parser.add_argument("--cache-mib", type=int, help="blocks and unflushed writes of RocksDB")
     parser.add_argument("--emit", choices=("update", "commit"), default="update")

@@ -28,6 +28,8 @@ class Settings:
     cache_mb: int = 10
     #: one bound for both sides: that record cache, and logstate's blocks and unflushed writes
     cache_mib: int | None = None
+    #: of logstate's and Kafka Streams' producers; the others' programs have their own
+    linger_ms: int = 50
     jvm_options: tuple[str, ...] = ("-XX:+UseG1GC",)
     #: further ``key=value`` settings of Kafka Streams
     kafka_streams: tuple[str, ...] = field(default=())
