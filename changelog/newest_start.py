@@ -14,20 +14,23 @@ from logstate.processing import TimeCell
 
 
 class NewestStart:
-    """``in_backend`` is asked with the number of applies so far, and mostly knows the answer."""
+    """No row of the backend starts later than ``in_backend``, as long as ``applied_total`` is how
+    often rows were applied: otherwise call ``applied`` first. Read for every new window, hence not
+    a method.
+    """
+
+    __slots__ = ("_cell", "_frozen", "applied_total", "in_backend")
 
     def __init__(self, cell: TimeCell, in_backend: int) -> None:
         self._cell = cell
-        self._in_backend = in_backend
         self._frozen = in_backend
-        self._applied_total = 0
+        self.in_backend = in_backend
+        self.applied_total = 0
 
-    def in_backend(self, applied_total: int) -> int:
-        """No row of the backend starts later."""
-        if applied_total != self._applied_total:
-            self._applied_total = applied_total
-            self._in_backend = self._frozen
-        return self._in_backend
+    def applied(self, applied_total: int) -> None:
+        """Rows were applied, all of them frozen before."""
+        self.applied_total = applied_total
+        self.in_backend = self._frozen
 
     def note(self, start_ms: int) -> None:
         """A row with this start may be applied from here on."""

@@ -18,7 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -81,6 +81,8 @@ class Rows:
         self._end = end_of_prefix(prefix)
         self._backend = backend
         self._overlay: OrderedMap[bytes | None] = OrderedMap()
+        #: the row as the task sees it, for a key that the backend is known not to have
+        self.get_unapplied: Callable[[bytes], bytes | None] = self._overlay.get
         self._cache: dict[bytes, bytes | None] = {}
         self._current = Layer()
         self._frozen: list[Layer] = []
@@ -111,10 +113,6 @@ class Rows:
             if value is _ABSENT:
                 value = self._cache[key] = self._backend.get(self.prefix + key)
         return value
-
-    def get_unapplied(self, key: bytes) -> bytes | None:
-        """The row as the task sees it, for a key that the backend is known not to have."""
-        return self._overlay.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write a row; None deletes it."""

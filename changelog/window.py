@@ -51,9 +51,11 @@ _LAST_SEQUENCE = 0x7FFFFFFF
 _GROUP_SHARE = 4
 
 
-#: a row that is pending already has its key, and its window is live
+#: A row that is pending already has its key, and its window is live. A new one is mostly of the
+#: newest window, and was asked for just before.
 _PUT = """\
-def bind(rows, row_keys, row_key_of, put_direct, late_type, cell, to_oldest):
+def bind(rows, row_keys, row_key_of, put_direct, late_type, times, asked):
+    cell, to_oldest, newest_is_live = times
     def put(key, row, start_ms):
         window = key, start_ms
         if row is not None:
@@ -63,7 +65,11 @@ def bind(rows, row_keys, row_key_of, put_direct, late_type, cell, to_oldest):
                 and row[2] is None
                 and {condition}
             ):
-                if window not in row_keys or start_ms < cell.time + to_oldest:
+                if window in row_keys and start_ms >= cell.time + to_oldest:
+                    pass
+                elif start_ms == cell.time and newest_is_live and asked[0] == window:
+                    row_keys[window] = asked[1]
+                else:
                     row_key = row_key_of(window, row)
                     if row_key is None:
                         return
@@ -86,6 +92,9 @@ class WindowStore(WindowReads[K, V]):
     put: Callable[[K, V | None, int], None]
     #: ``fetch`` for operators, whose rows may be plain tuples; ``put`` takes those too
     fetch_row: Callable[[K, int], StoredRow | None]
+    #: the same for (key, start) of a window that is not too old, which the caller looks at first:
+    #: ``start_ms >= segments.cell.time + to_oldest``
+    row_of_window: Callable[[tuple[K, int]], StoredRow | None]
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -110,7 +119,9 @@ class WindowStore(WindowReads[K, V]):
         self._newest = NewestStart(cell, self._newest_in_backend())
         #: the window that was asked for last, and where its row lies: a new one is put next
         self._asked: list[Any] = [None, b""]
-        self.fetch_row = self.fetch  # type: ignore[assignment]  # of timestamped stores only
+        fetch: Any = self.fetch
+        self.fetch_row = fetch  # of timestamped stores only
+        self.row_of_window = lambda window: fetch(*window)
         self.put = self._bound_put() if self._sequence is None else self._put_duplicate
         self._rows.mirror(self._groups)
         self._rows.mirror(self._newest)
@@ -168,7 +179,7 @@ class WindowStore(WindowReads[K, V]):
         return (segment_of(last[0]) + 1) * self.segments.part_ms - 1
 
     def _oldest_start(self) -> int:
-        return self.segments.cell.time + self._to_oldest
+        return self.segments.cell.time + self.to_oldest
 
     def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
         rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
@@ -192,7 +203,6 @@ class WindowStore(WindowReads[K, V]):
         segments, is_live, cell = self.segments, self._is_live, self.segments.cell
         asked, row_key_in = self._asked, self._bound_row_key()
         newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
-        to_oldest = self._to_oldest
 
         def row_key_of(window: tuple[K, int], value: V | None) -> bytes | None:
             """None, and only logged, if it comes too late."""
@@ -218,17 +228,28 @@ class WindowStore(WindowReads[K, V]):
         if not self._writes.logs_every_write:
             late = late_values(spec.key, spec.value)
         put: Callable[[K, V | None, int], None] = bound_to(_PUT, late)(
-            decoded.rows, decoded.row_keys, row_key_of, put_direct, late.type_, cell, to_oldest
+            decoded.rows,
+            decoded.row_keys,
+            row_key_of,
+            put_direct,
+            late.type_,
+            (cell, self.to_oldest, newest_is_live),
+            asked,
         )
         return put
 
     def _bound_row_key(self) -> Callable[[tuple[K, int]], bytes]:
-        """Where the row of a key and start lies."""
+        """Where the row of a key and start lies; mostly the start is that of the last call."""
         encode_key, part_ms = self.codec.encode_key, self.segments.part_ms
+        last_start_ms, segment, tail = -1, b"", b""
 
         def row_key_in(window: tuple[K, int]) -> bytes:
+            nonlocal last_start_ms, segment, tail
             key, start_ms = window
-            return pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
+            if start_ms != last_start_ms:
+                segment, tail = pack_segment(start_ms // part_ms), pack_tail(start_ms, 0)
+                last_start_ms = start_ms
+            return segment + encode_key(key) + tail
 
         return row_key_in
 
@@ -258,9 +279,9 @@ class WindowStore(WindowReads[K, V]):
         return write_all
 
     def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
-        cell, to_oldest = self.segments.cell, self._to_oldest
+        cell, to_oldest = self.segments.cell, self.to_oldest
         decoded.rows.load = self._bound_load()
-        row_of = decoded.rows.__getitem__
+        self.row_of_window = row_of = decoded.rows.__getitem__
 
         def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
             if start_ms < cell.time + to_oldest:
@@ -285,8 +306,11 @@ class WindowStore(WindowReads[K, V]):
 
         def load(window: tuple[K, int]) -> StoredRow | None:
             row_key = row_key_in(window)
-            asked[:] = window, row_key
-            if window[1] > newest.in_backend(rows.applied_total):
+            asked[0] = window
+            asked[1] = row_key
+            if newest.applied_total != rows.applied_total:
+                newest.applied(rows.applied_total)
+            if window[1] > newest.in_backend:
                 row = get_unapplied(row_key)
             else:
                 row = get_row(row_key)

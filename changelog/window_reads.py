@@ -53,7 +53,7 @@ class WindowReads(Generic[K, V]):
         self._sorts_by_time = spec.in_memory
         keeps_edge = spec.keep_at_retention and not spec.in_memory
         #: added to the clock it gives the oldest visible start
-        self._to_oldest = -self.segments.retention_ms + (0 if keeps_edge else 1)
+        self.to_oldest = -self.segments.retention_ms + (0 if keeps_edge else 1)
         self._decode_windowed = windowed_decoder(codec.decode_key, spec.window_size_ms or 0)
         self.fetch = self._bound_fetch()
 
@@ -96,7 +96,7 @@ class WindowReads(Generic[K, V]):
     def _bound_fetch(self) -> Callable[[K, int], V | None]:
         encode_key, decode_row = self.codec.encode_key, self.codec.decode_row
         get_row = self._reads.get
-        cell, part_ms, to_oldest = self.segments.cell, self.segments.part_ms, self._to_oldest
+        cell, part_ms, to_oldest = self.segments.cell, self.segments.part_ms, self.to_oldest
 
         def fetch(key: K, start_ms: int) -> V | None:
             if start_ms < cell.time + to_oldest:
@@ -112,7 +112,7 @@ class WindowReads(Generic[K, V]):
 
     def _spans(self, from_ms: int, to_ms: int, reverse: bool) -> tuple[int, Iterator[int]]:
         """The oldest visible start of the range, and the parts to search, in order."""
-        oldest = max(from_ms, self.segments.cell.time + self._to_oldest, 0)
+        oldest = max(from_ms, self.segments.cell.time + self.to_oldest, 0)
         span = self.segments.span(oldest, to_ms, self._stored)
         return oldest, reversed(span) if reverse else iter(span)
 

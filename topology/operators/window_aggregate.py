@@ -59,7 +59,7 @@ RowUpdate: TypeAlias = Callable[[Any, Any, int, Headers, int, int], None]
 #: the common case in as few steps as there are: every record has exactly one window
 _PLAIN = """\
 def bind(store, functions, windows, forward, context, types):
-    fetch, put = store
+    row_of_window, put, newest, to_oldest = store
     initializer, aggregator = functions
     size, grace, observed = windows
     task, drop = context
@@ -75,7 +75,7 @@ def bind(store, functions, windows, forward, context, types):
         if start + size <= observed.time - grace:
             drop("late")
             return
-        row = fetch(key, start)
+        row = row_of_window((key, start)) if start >= newest.time + to_oldest else None
         if row is None:
             old = initializer()
             latest = timestamp
@@ -168,7 +168,7 @@ class WindowAggregateNode(TableNode):
             change = "windowed, new, None, latest, headers, True"
         bind = make_function("bind", _PLAIN.format(change=change), "window aggregate")
         process: StreamProcess = bind(
-            (store.fetch_row, store.put),
+            (store.row_of_window, store.put, store.segments.cell, store.to_oldest),
             (self.initializer, aggregator),
             (windows.size_ms, windows.grace_ms, observed),
             forward if below is None else below,
