@@ -65,11 +65,13 @@ class Outlet:
             internal = [r for r in wired if r[0] in internal_topics]
             yield from self._send_in_transaction(internal)
             external = [r for r in wired if r[0] not in internal_topics]
-        if external and self._may_send():
+        if self._held_plain is not None:
+            if self._held_plain or self._sent_behind >= _SENT_BEHIND_MAX:
+                self._held_plain += external
+                return
             self._sent_behind += len(external)
+        if external:
             yield Step("produce_plain", self._plain.produce, (external,))
-        elif self._held_plain is not None:
-            self._held_plain += external
 
     def hold(self) -> None:
         """All outputs of the commit were sent: what comes from here on is none of it."""
@@ -94,12 +96,6 @@ class Outlet:
     def discard(self) -> None:
         """What produced the records held back is undone: they are made again."""
         self._held = self._held_plain = None
-
-    def _may_send(self) -> bool:
-        """Whether at-least-once outputs go on: in their order, and not too many of them."""
-        return not self._held_plain and (
-            self._held_plain is None or self._sent_behind < _SENT_BEHIND_MAX
-        )
 
     def _send_in_transaction(self, records: list[ProducedFields]) -> Steps[None]:
         if self._held is not None:

@@ -48,6 +48,15 @@ def begun(cluster: FakeCluster, declare: Any = counted, **config: Any) -> Worker
     return rig
 
 
+def begun_with_more(cluster: FakeCluster) -> WorkerRig:
+    """The same, and another record was processed since."""
+    rig = begun(cluster)
+    send(cluster, "b")
+    rig.turn()
+    assert not is_over(rig)()
+    return rig
+
+
 def is_over(rig: WorkerRig) -> Callable[[], bool]:
     return lambda: rig.worker._commits._under_way is None
 
@@ -92,20 +101,14 @@ def test_at_least_once_outputs_do_not_wait_for_a_commit(cluster: FakeCluster) ->
 
 
 def test_a_stop_waits_for_the_commit_and_commits_the_rest(cluster: FakeCluster) -> None:
-    rig = begun(cluster)
-    send(cluster, "b")
-    rig.turn()
-    assert not is_over(rig)()
+    rig = begun_with_more(cluster)
     rig.stop()
     assert outputs(cluster) == [("a", "1"), ("b", "1")]
     assert rig.steps.count("commit") == 2
 
 
 def test_a_handover_waits_for_the_commit(cluster: FakeCluster) -> None:
-    rig = begun(cluster)
-    send(cluster, "b")
-    rig.turn()
-    assert not is_over(rig)()
+    rig = begun_with_more(cluster)
     cluster.group("app").rebalance()
     rig.until(lambda: not rig.tasks or is_over(rig)())
     rig.until_running()
