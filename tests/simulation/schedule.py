@@ -26,8 +26,8 @@ from tests.simulation.swarm import Fault, Swarm, draw
 START_MS = 1_000_000_000
 #: turns of the quiet phase after which a schedule counts as stuck
 QUIET_TURNS_MAX = 3_000
-#: how long an ordered fault is waited for, and how long for somebody to suffer one
-_PATIENCE_TURNS = 25
+#: how long an ordered fault is waited for (less where all wait), and how long for a sufferer
+_PATIENCE_TURNS, _PATIENCE_NAPS = 25, 8
 _NOBODY_TURNS = 200
 _ERRORS: dict[str, type[LogstateError]] = {
     "abortable": AbortableError,
@@ -154,7 +154,7 @@ class Schedule:
             return
         # Everybody waits for the clock: longer and longer steps, short enough for heartbeats.
         self._naps += 1
-        self._pass_time(min(swarm.turn_ms << self._naps, swarm.session_timeout_ms // 4))
+        self._pass_time(min(swarm.turn_ms << self._naps, swarm.session_timeout_ms // 2))
         for slot in rng.sample(self.slots, len(self.slots)):
             self._advance(slot, rng.randint(1, swarm.burst), turn)
 
@@ -299,7 +299,7 @@ class Schedule:
         """Inflict the next fault when it is time; the one before must be over, within reason."""
         if not self._faults or turn < self._due:
             return False
-        is_late = turn > self._due + _PATIENCE_TURNS
+        is_late = turn > self._due + _PATIENCE_TURNS or self._naps > _PATIENCE_NAPS
         if self._is_expected():
             if not is_late:
                 return False
