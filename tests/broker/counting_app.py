@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from datetime import timedelta
 from pathlib import Path
 
@@ -43,4 +44,5 @@ if __name__ == "__main__":
     parser.add_argument("prefix")
     parser.add_argument("state_dir", type=Path)
     arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     application(arguments.bootstrap, arguments.prefix, arguments.state_dir).run()

@@ -19,13 +19,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from logstate.app import Application
 from logstate.kafka.cluster import KafkaCluster
@@ -34,6 +27,7 @@ from logstate.seams import NewTopic
 from logstate.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
+from tests.broker.group_settings import expect_heartbeats_within
 from tests.broker.vector_app import application, case_of
 from tests.broker.vector_inputs import PARTITIONS, Inputs, inputs_of
 from tests.conformance.contents import contents
@@ -84,7 +78,7 @@ class Scenario:
         self.cluster.admin().create_topics(
             [NewTopic(topic, PARTITIONS, 1, forever) for topic in topics]
         )
-        _expect_heartbeats_within(bootstrap, prefix, timeout_ms=1500)
+        expect_heartbeats_within(bootstrap, prefix, timeout_ms=1500)
         self._reader = self.cluster.log_consumer()
         self._reader.assign(
             {TopicPartition(t, p): 0 for t in self.case.outputs for p in range(PARTITIONS)}
@@ -166,19 +160,6 @@ class Scenario:
         self._reader.close()
         if self.process is not None:
             self.process.kill()
-
-
-def _expect_heartbeats_within(bootstrap: str, group: str, *, timeout_ms: int) -> None:
-    """Let the group give up a killed member soon; most of a test would be waiting for that."""
-    timeout = ConfigEntry(
-        "consumer.session.timeout.ms",
-        str(timeout_ms),
-        incremental_operation=AlterConfigOpType.SET,
-    )
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[timeout])
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # a name: collected, it gives up
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
 
 
 @pytest.fixture

@@ -5,151 +5,21 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
-from tests.broker.counting_app import application
-
-PARTITIONS = 4
-USERS, PAGES = 60, 11
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Scenario:
-    """One application, its input and its instances."""
-
-    def __init__(self, bootstrap: str, prefix: str, path: Path) -> None:
-        self.bootstrap = bootstrap
-        self.prefix = prefix
-        self.path = path
-        self.cluster = KafkaCluster(bootstrap)
-        self.producer = self.cluster.plain_producer()
-        self.sent: list[tuple[str, str]] = []
-        self.instances: dict[int, subprocess.Popen[bytes]] = {}
-        names = [f"{prefix}-{topic}" for topic in ("clicks", "per-user", "per-page")]
-        self.cluster.admin().create_topics([NewTopic(n, PARTITIONS, 1, {}) for n in names])
-
-    def start(self, number: int) -> None:
-        """Start instance ``number``, again after a kill."""
-        self.instances[number] = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.broker.counting_app",
-                self.bootstrap,
-                self.prefix,
-                str(self.state_dir(number)),
-            ],
-            cwd=ROOT,
-        )
-
-    def state_dir(self, number: int) -> Path:
-        return self.path / f"instance-{number}"
-
-    def kill(self, number: int) -> None:
-        """SIGKILL: no chance to clean up."""
-        process = self.instances.pop(number)
-        process.send_signal(signal.SIGKILL)
-        process.wait(10)
-
-    def send(self, count: int, rng: random.Random) -> None:
-        """Produce clicks, in order."""
-        clicks = [
-            (f"user-{rng.randrange(USERS)}", f"page-{rng.randrange(PAGES)}") for _ in range(count)
-        ]
-        self.producer.produce(
-            [
-                ProducedRecord(
-                    f"{self.prefix}-clicks",
-                    None,
-                    user.encode(),
-                    page.encode(),
-                    len(self.sent) + i + 1,
-                )
-                for i, (user, page) in enumerate(clicks)
-            ]
-        )
-        self.producer.flush()
-        self.sent += clicks
-
-    def outputs(self, topic: str, expected: int) -> dict[str, list[int]]:
-        """Committed outputs per key, once there are as many as expected (and a moment after)."""
-        name = f"{self.prefix}-{topic}"
-        partitions = [TopicPartition(name, p) for p in range(PARTITIONS)]
-        reader = self.cluster.log_consumer()
-        reader.assign(dict.fromkeys(partitions, 0))
-        found: dict[str, list[int]] = defaultdict(list)
-        total, deadline = 0, time.monotonic() + 90
-        while total < expected:
-            assert time.monotonic() < deadline, f"only {total} of {expected} outputs on {name}"
-            for records in reader.poll(10_000, 0.2).records.values():
-                total += len(records)
-                for record in records:
-                    found[record.key().decode()].append(int.from_bytes(record.value(), "big"))
-        for _ in range(5):  # anything beyond what is expected would be a duplicate
-            for records in reader.poll(10_000, 0.2).records.values():
-                for record in records:
-                    found[record.key().decode()].append(int.from_bytes(record.value(), "big"))
-        reader.close()
-        return found
-
-    def check(self) -> None:
-        """Compare outputs and stores with what plain counting gives."""
-        users = Counter(user for user, _ in self.sent)
-        pages = Counter(page for _, page in self.sent)
-
-        per_user = self.outputs("per-user", len(self.sent))
-        per_page = self.outputs("per-page", len(self.sent))
-
-        assert per_user == {user: list(range(1, n + 1)) for user, n in users.items()}
-        assert {page: counts[-1] for page, counts in per_page.items()} == dict(pages)
-        assert per_page == {page: list(range(1, n + 1)) for page, n in pages.items()}
-        self.stop()
-        assert self.stores() == {"per-user": dict(users), "per-page": dict(pages)}
-
-    def stop(self) -> None:
-        """SIGTERM every instance; each must end cleanly."""
-        for process in self.instances.values():
-            process.terminate()
-        for number, process in self.instances.items():
-            assert process.wait(30) == 0, f"instance {number} did not end cleanly"
-        self.instances.clear()
-
-    def stores(self) -> dict[str, dict[str, int]]:
-        """All rows, read through one instance that owns everything."""
-        with application(self.bootstrap, self.prefix, self.state_dir(0)) as app:
-            app.wait_until_running()
-            return {
-                name: {key: row.value for key, row in app.store(name).all()}
-                for name in ("per-user", "per-page")
-            }
+from tests.broker.counting_scenario import PARTITIONS, Scenario, running
+from tests.broker.group_settings import expect_heartbeats_within
+from tests.performance.topics import Topics
 
 
 @pytest.fixture
 def scenario(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterator[Scenario]:
-    with _scenario(bootstrap, unique("count"), tmp_path) as made:
+    with running(bootstrap, unique("count"), tmp_path) as made:
         yield made
-
-
-@contextmanager
-def _scenario(bootstrap: str, prefix: str, path: Path) -> Iterator[Scenario]:
-    made = Scenario(bootstrap, prefix, path)
-    try:
-        yield made
-    finally:
-        for process in made.instances.values():
-            process.kill()
-        made.producer.close()
 
 
 @pytest.mark.parametrize("instances", [1, 2, 3])
@@ -184,3 +54,29 @@ def test_killed_instances_and_lost_directories_change_nothing(
         scenario.start(victim)
 
     scenario.check()
+
+
+def test_an_heir_ends_what_a_member_left_open_that_never_comes_back(scenario: Scenario) -> None:
+    rng = random.Random(3)
+    changelog = f"{scenario.prefix}-per-user-changelog"
+    topics = Topics(scenario.bootstrap, PARTITIONS)
+    expect_heartbeats_within(scenario.bootstrap, scenario.prefix, timeout_ms=1_000)
+    scenario.start(0)
+    scenario.send(2_000, rng)
+    scenario.outputs("per-user", 2_000)
+    while True:  # until it stands in the middle of a commit that nobody has decided
+        scenario.send(500, rng)
+        time.sleep(rng.uniform(0.0, 0.05))
+        scenario.instances[0].send_signal(signal.SIGSTOP)
+        time.sleep(0.1)  # what it sent before that is carried out
+        if topics.end(changelog) > topics.end(changelog, is_committed=True):
+            break
+        scenario.instances[0].send_signal(signal.SIGCONT)
+    scenario.kill(0)
+    scenario.send(2_000, rng)
+    scenario.start(1)
+
+    scenario.check()
+    said = scenario.log(1).read_text()
+    assert "restores wait for a transaction that" in said
+    assert "left open: it is fenced" in said

@@ -49,6 +49,16 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
     return [*python, *words]
 
 
+def feeder_command(settings: Settings, topic: str) -> list[str]:
+    """How to start what feeds a topic at a steady rate."""
+    return [
+        *(sys.executable, "-m", "tests.performance.feeder"),
+        *("--bootstrap", settings.bootstrap, "--topic", topic),
+        *("--records-per-s", str(settings.records_per_s)),
+        *("--seconds", str(settings.latency_s), "--keys", str(settings.keys)),
+    ]
+
+
 def prepare(peer: str) -> None:
     """Fetch and compile what a peer needs, outside every measurement."""
     prepared: dict[str, Callable[[], Any]] = {

@@ -6,7 +6,6 @@ Both on the same machine's clock, in steps of a millisecond. The first ten secon
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.performance.bench import Bench
+from tests.performance.command import feeder_command
 from tests.performance.events import event_value, key_name
 from tests.performance.figures import Figures
 from tests.performance.measured_process import ROOT, MeasuredProcess
@@ -40,7 +40,7 @@ def measure_latency(bench: Bench) -> Figures:
         _wake(bench, process)
         before_s, start_s = process.cpu_s(), time.time()
         around_before = bench.surroundings(before_s)
-        _feed(bench)
+        subprocess.run(feeder_command(settings, run.inputs), check=True, cwd=ROOT)
         fed_s = time.time()
         while time.time() - fed_s < _DRAIN_S and topics.end(run.outputs) < _WAKING + records:
             time.sleep(_POLL_S)
@@ -81,17 +81,6 @@ def _wake(bench: Bench, process: MeasuredProcess) -> None:
         if bench.is_late(process):
             raise bench.give_up("the program did not come up")
         time.sleep(_POLL_S)
-
-
-def _feed(bench: Bench) -> None:
-    settings = bench.settings
-    words = [
-        *(sys.executable, "-m", "tests.performance.feeder"),
-        *("--bootstrap", settings.bootstrap, "--topic", bench.run.inputs),
-        *("--records-per-s", str(settings.records_per_s)),
-        *("--seconds", str(settings.latency_s), "--keys", str(settings.keys)),
-    ]
-    subprocess.run(words, check=True, cwd=ROOT)
 
 
 def _ages_ms(messages: Iterable[Any], from_s: float) -> tuple[int, list[float]]:

@@ -53,6 +53,20 @@ def process_cpu_s(pid: int) -> float:
 
 def tree_rss_max_mb(pid: int) -> float:
     """The sum of the peaks of resident memory over a process tree."""
+    return _tree_memory_mb(pid, "VmHWM")
+
+
+def tree_rss_mb(pid: int) -> float:
+    """Resident memory of a process tree as it is now."""
+    return _tree_memory_mb(pid, "VmRSS")
+
+
+def load_average() -> float:
+    """Runnable processes, averaged over the last minute."""
+    return os.getloadavg()[0]
+
+
+def _tree_memory_mb(pid: int, field: str) -> float:
     kilobytes = 0
     for one in process_tree(pid):
         try:
@@ -60,14 +74,9 @@ def tree_rss_max_mb(pid: int) -> float:
         except OSError:
             continue
         for line in status.splitlines():
-            if line.startswith("VmHWM"):
+            if line.startswith(field):
                 kilobytes += int(line.split()[1])
     return kilobytes / 1024
-
-
-def load_average() -> float:
-    """Runnable processes, averaged over the last minute."""
-    return os.getloadavg()[0]
 
 
 def _stat_fields(pid: int) -> list[str]:

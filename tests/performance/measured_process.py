@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.performance.machine import tree_cpu_s, tree_rss_max_mb
+from tests.performance.machine import tree_cpu_s, tree_rss_max_mb, tree_rss_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 _STOP_S = 30.0
@@ -73,6 +73,10 @@ class MeasuredProcess:
     def rss_max_mb(self) -> float:
         """The tree's peak of resident memory so far."""
         return tree_rss_max_mb(self._process.pid)
+
+    def rss_mb(self) -> float:
+        """The tree's resident memory as it is now."""
+        return tree_rss_mb(self._process.pid)
 
     def check_alive(self) -> None:
         """Raise EndedEarlyError, with the end of its log, if it has ended."""
