@@ -5,7 +5,7 @@
 Progress goes to standard error. Standard output gets a table, a chart and, as its last line, one
 JSON object with what was measured (see `examples.flights.verdict`). The exit status is 0 only if
 all of it is as it must be. ``--seed`` moves the kill to another moment and another instance;
-``--break`` plants a fault, to show that it would be noticed.
+``--break`` plants a fault, to show that it would be noticed; it may be given several times.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,7 +54,7 @@ class Settings(NamedTuple):
 
     seed: int
     days: int | None
-    fault: Fault | None
+    faults: Sequence[Fault]
     chart: Path
 
 
@@ -136,7 +137,7 @@ class Demo:
         )
         scenario.stop()
         self._say("everything is processed and both instances have stopped")
-        if self._settings.fault == "duplicates":
+        if "duplicates" in self._settings.faults:
             faults.produce_again(bootstrap, loader.OUTPUT_TOPICS[0])
         audit.read_to_end()
         self._first_view.result()
@@ -168,7 +169,7 @@ class Demo:
         self._first_view = self._background.submit(view)
 
     def _read_with(self, spark: SparkView) -> Read:
-        options = faults.ONE_PARTITION if self._settings.fault == "spark" else {}
+        options = faults.ONE_PARTITION if "spark" in self._settings.faults else {}
         self._say(f"the parquet view has {spark.refresh():,} rows in the end")
         return Read(
             carrier_hours=spark.carrier_hours(**options),
@@ -196,7 +197,7 @@ class Demo:
         read: Read,
         expected: Reference,
     ) -> Verdict:
-        if self._settings.fault == "reference":
+        if "reference" in self._settings.faults:
             expected = faults.wrong_by_a_minute(expected)
         keys = ("carrier", "start_ms", "end_ms")
         hours = comparison.reference_table(expected.carrier_hours, keys, "airline")
@@ -248,7 +249,12 @@ def _settings() -> Settings:
     parser.add_argument("--seed", type=int, default=1, help="moves the kill (default 1)")
     parser.add_argument("--days", type=int, help="only the first days of the year")
     parser.add_argument(
-        "--break", dest="fault", choices=faults.FAULTS, help="plant a fault: must end with status 1"
+        "--break",
+        dest="faults",
+        action="append",
+        default=[],
+        choices=faults.FAULTS,
+        help="plant a fault, which must end with status 1; may be given several times",
     )
     parser.add_argument(
         "--chart", type=Path, default=Path("out/flights.png"), help="where the PNG file goes"
