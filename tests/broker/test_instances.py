@@ -64,7 +64,7 @@ def test_an_heir_ends_what_a_member_left_open_that_never_comes_back(scenario: Sc
     scenario.start(0)
     scenario.send(2_000, rng)
     scenario.outputs("per-user", 2_000)
-    while True:  # until it stands in the middle of a commit that nobody has decided
+    for _ in range(300):  # until it stands in the middle of a commit that nobody has decided
         scenario.send(500, rng)
         time.sleep(rng.uniform(0.0, 0.05))
         scenario.instances[0].send_signal(signal.SIGSTOP)
@@ -72,6 +72,8 @@ def test_an_heir_ends_what_a_member_left_open_that_never_comes_back(scenario: Sc
         if topics.end(changelog) > topics.end(changelog, is_committed=True):
             break
         scenario.instances[0].send_signal(signal.SIGCONT)
+    else:
+        pytest.fail("it was never caught in a commit")
     scenario.kill(0)
     scenario.send(2_000, rng)
     scenario.start(1)
