@@ -27,6 +27,7 @@ from tests.performance.jvm_peer import MissingToolError
 from tests.performance.machine import load_average
 from tests.performance.measured_process import EndedEarlyError
 from tests.performance.pairs import measure, measure_pair
+from tests.performance.parser import parser_of
 from tests.performance.report import figures_line, ratio_line
 from tests.performance.settings import PARTITIONS, Settings
 from tests.performance.topics import Topics
@@ -141,11 +142,7 @@ def _linger_ms(arguments: argparse.Namespace) -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.performance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("python -m tests.performance", __doc__)
     add = parser.add_argument
     add(
         "workload",

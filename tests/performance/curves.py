@@ -23,6 +23,7 @@ from tests.performance.events import WINDOW_MS
 from tests.performance.figures import Figures
 from tests.performance.machine import load_average
 from tests.performance.pairs import measure
+from tests.performance.parser import parser_of
 from tests.performance.settings import Settings
 from tests.performance.topics import Topics
 from tests.performance.workload import WORKLOADS
@@ -106,11 +107,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.performance.curves",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("python -m tests.performance.curves", __doc__)
     add = parser.add_argument
     for axis, values in _FULL.items():
         add(f"--{axis.replace('_', '-')}", type=int, nargs="*", help=f"full run: {values}")

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tests.performance.bench import Bench
 from tests.performance.command import feeder_command
 from tests.performance.measured_process import ROOT, MeasuredProcess
+from tests.performance.parser import parser_of
 from tests.performance.settings import Run, Settings
 from tests.performance.topics import Topics
 from tests.performance.workload import WORKLOADS
@@ -70,8 +71,7 @@ def endure(bench: Bench) -> list[Look]:
             if len(looks) % _LOOKS_PER_LINE == 0:
                 print(line(looks[-1]), flush=True)
         fed_s = time.time()
-        records = settings.records_per_s * settings.latency_s
-        while looks[-1].outputs < records and time.time() - fed_s < _DRAIN_S:
+        while looks[-1].outputs < settings.fed_records and time.time() - fed_s < _DRAIN_S:
             time.sleep(_BETWEEN_LOOKS_S)
             looks.append(_look(bench, process))
     finally:
@@ -127,20 +127,15 @@ def main() -> int:
     print("| minute | outputs | RSS MB | disk MB | CPU s |\n|---|---|---|---|---|", flush=True)
     looks = endure(bench)
     print(line(looks[-1]))
-    records = settings.records_per_s * settings.latency_s
-    is_whole = looks[-1].outputs == records
+    is_whole = looks[-1].outputs == settings.fed_records
     grown = growth([look.rss_mb for look in looks])
     bench.clean(is_verified=is_whole)
-    print(f"{records:,} records, {looks[-1].outputs:,} outputs, memory {grown:+.1%}")
+    print(f"{settings.fed_records:,} records, {looks[-1].outputs:,} outputs, memory {grown:+.1%}")
     return 0 if is_whole and grown <= a.growth_max else 1
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.performance.endurance",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("python -m tests.performance.endurance", __doc__)
     add = parser.add_argument
     add("--minutes", type=float, default=60.0)
     add("--rate", type=int, default=3_000, help="records per second")

@@ -34,7 +34,7 @@ def measure_latency(bench: Bench) -> Figures:
     settings, run, topics = bench.settings, bench.run, bench.topics
     topics.create(run.inputs)
     topics.create(run.outputs, **{"message.timestamp.type": "LogAppendTime"})
-    records = settings.records_per_s * settings.latency_s
+    records = settings.fed_records
     process = bench.start()
     try:
         _wake(bench, process)

@@ -39,6 +39,11 @@ class Settings:
     broker_pid: int | None = None
     keeps: bool = False
 
+    @property
+    def fed_records(self) -> int:
+        """How many records a steady rate gives."""
+        return self.records_per_s * self.latency_s
+
 
 @dataclass(frozen=True)
 class Run:
