@@ -158,7 +158,8 @@ def ensure_environment(*, full: bool) -> None:
         if is_installed(digest, full=full):
             return
         if not works():
-            say(f"creating {VENV.relative_to(ROOT)} with Python {sys.version.split()[0]}")
+            version = sys.version.split()[0]
+            say(f"creating {VENV.relative_to(ROOT)} with {sys.executable} (Python {version})")
             create_environment()
         install(project, full=full)
         stamp(full=full).write_text(digest, encoding="utf-8")

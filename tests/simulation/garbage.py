@@ -12,7 +12,7 @@ def take_apart(task: Task) -> None:
     for store in task.state.stores.values():
         vars(store).clear()
     for rows in task.state._rows.values():
-        vars(rows).clear()
+        rows._mirrors.clear()
     vars(task.state).clear()
     vars(task.guard).clear()
     vars(task).clear()

@@ -129,7 +129,8 @@ class Schedule:
         turn = 0
         while self._faults or (self._is_expected() and turn < self._due + _PATIENCE_TURNS):
             self._turn(turn)
-            turn += 1
+            # Waiting in turns without anything to do would tell nothing: a nap counts for more.
+            turn += max(1, self._naps)
         self._quiet(turn)
         self._finish()
 

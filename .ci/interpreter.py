@@ -1,0 +1,22 @@
+"""Whether the Python that runs this can carry the project's environment, said by the exit status.
+
+0: yes, and it is a fast build. 3: yes. Anything else: no. A build with profile-guided optimisation
+runs the engine 10 to 15 % faster (tests/performance/NOTES.md), so `./dev` prefers one. The
+distributions build theirs like that, and Debian's does not tell; one that was compiled by hand is
+like that where its configuration says so.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit(1)
+
+import ensurepip  # Debian has these two in a package of their own
+import sysconfig
+import venv
+
+assert ensurepip is not None
+assert venv is not None
+configured = sysconfig.get_config_var("CONFIG_ARGS") or ""
+is_fast = "--enable-optimizations" in configured or sys.base_prefix == "/usr"
+sys.exit(0 if is_fast else 3)

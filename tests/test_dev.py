@@ -1,0 +1,71 @@
+"""Which Python `./dev` makes the project's environment with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FAST, PLAIN, TOO_OLD = 0, 3, 1
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The command alone: what it runs only says which Python it was given."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / "dev", tmp_path)
+    return tmp_path
+
+
+def a_python(path: Path, rating: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'#!/bin/sh\ncase $1 in *interpreter.py) exit {rating} ;; esac\necho "{path.name} runs $2"\n'
+    )
+    path.chmod(0o755)
+
+
+def chosen(project: Path, **variables: str) -> str:
+    path = os.pathsep.join([str(project / "bin"), "/usr/bin", "/bin"])
+    answer = subprocess.run(
+        [str(project / "dev"), "check"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": path, **variables},
+    )
+    return answer.stdout.strip()
+
+
+def test_the_first_fast_build_is_taken_before_a_plain_one(project: Path) -> None:
+    a_python(project / "bin" / "python3", PLAIN)
+    a_python(project / "bin" / "python3.14", TOO_OLD)
+    a_python(project / "bin" / "python3.12", FAST)
+    a_python(project / "bin" / "python3.11", FAST)
+
+    assert chosen(project) == "python3.12 runs check"
+
+
+def test_the_one_that_is_named_is_taken_as_it_is(project: Path) -> None:
+    a_python(project / "bin" / "python3", FAST)
+    a_python(project / "mine", PLAIN)
+
+    assert chosen(project, LOGSTATE_PYTHON=str(project / "mine")) == "mine runs check"
+
+
+def test_an_environment_that_is_there_is_used_further(project: Path) -> None:
+    a_python(project / "bin" / "python3", FAST)
+    a_python(project / ".venv" / "bin" / "python", PLAIN)
+
+    assert chosen(project) == "python runs check"
+
+
+def test_an_environment_whose_python_has_gone_is_not(project: Path) -> None:
+    a_python(project / "bin" / "python3", FAST)
+    a_python(project / ".venv" / "bin" / "python", TOO_OLD)
+
+    assert chosen(project) == "python3 runs check"
