@@ -8,7 +8,7 @@ like that where its configuration says so.
 
 import sys
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036  whatever Python is found is asked
     sys.exit(1)
 
 import ensurepip  # Debian has these two in a package of their own

@@ -24,7 +24,9 @@ def project(tmp_path: Path) -> Path:
 def a_python(path: Path, rating: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        f'#!/bin/sh\ncase $1 in *interpreter.py) exit {rating} ;; esac\necho "{path.name} runs $2"\n'
+        f"#!/bin/sh\n"
+        f"case $1 in *interpreter.py) exit {rating} ;; esac\n"
+        f'echo "{path.name} runs $2"\n'
     )
     path.chmod(0o755)
 

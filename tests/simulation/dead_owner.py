@@ -46,14 +46,14 @@ class DeadOwner(CalmSchedule):
         return cls(swarm)
 
     def _run(self) -> None:
-        third = len(self._waiting) // 3
+        third = len(self.upstream.waiting) // 3
         for slot in self.slots:
             slot.start()
         for _ in range(2):  # once all tasks have moved, their owners commit for the first time
-            self._write_inputs(third)
+            self.upstream.write(third)
             while not self._are_all_running(self.slots) or not self._is_done():
                 self._turn_of(self.slots)
-        self._write_inputs(len(self._waiting))
+        self.upstream.write()
         dead = self._dies_committing()
         self._heirs_get_on(dead, [slot for slot in self.slots if slot is not dead])
         self._quiet(0)

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 from logstate.clock import ManualClock
 from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.records import TopicPartition
 from logstate.testing import FakeCluster
 from logstate.testing import Fault as CallFault
-from logstate.testing.fake.faults import Faults
 from logstate.worker_config import WorkerConfig
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
 from tests.simulation.slot import Ordered, Slot
 from tests.simulation.swarm import Fault, Swarm, draw
+from tests.simulation.upstream import Upstream
 
 #: wall clock at the start: far from 0, which the client would replace
 START_MS = 1_000_000_000
@@ -86,7 +86,12 @@ class Schedule:
             for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION)
             for partition in range(partitions)
         ]
-        self._waiting = list(self.inputs)
+        self.upstream = Upstream(
+            self.cluster,
+            self.inputs,
+            self._random,
+            is_transactional=swarm.inputs_are_transactional,
+        )
         self._faults = list(swarm.faults)
         #: turns in a row in which nobody had anything to do
         self._naps = 0
@@ -123,7 +128,7 @@ class Schedule:
 
     def _run(self) -> None:
         if not self.swarm.arrives_late:
-            self._write_inputs(len(self._waiting))
+            self.upstream.write()
         for slot in self.slots:
             slot.start()
         turn = 0
@@ -141,8 +146,8 @@ class Schedule:
             if not slot.is_running and turn >= slot.starts_at_turn:
                 slot.start()
                 stirs = True
-        if self._waiting and rng.random() < 0.5:
-            self._write_inputs(rng.randint(1, 2))
+        if self.upstream.waiting and rng.random() < 0.5:
+            self.upstream.write(rng.randint(1, 2))
             stirs = True
         if rng.random() < swarm.arrival_rate:
             stirs |= self._something_arrives()
@@ -175,7 +180,7 @@ class Schedule:
 
     def _quiet(self, start: int) -> None:
         """Nothing goes wrong any more: it must come to an end."""
-        self._write_inputs(len(self._waiting))
+        self.upstream.write()
         self.cluster.background_looks_max = 0
         for turn in range(QUIET_TURNS_MAX):
             for slot in self.slots:
@@ -236,34 +241,6 @@ class Schedule:
     def _pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
         self.cluster.tick()
-
-    def _write_inputs(self, count: int) -> None:
-        records, self._waiting = self._waiting[:count], self._waiting[count:]
-        if not self.swarm.inputs_are_transactional:
-            for record in records:
-                self._append(record)
-            return
-        # Ordered faults are for the application's clients.
-        faults, self.cluster.faults = self.cluster.faults, Faults()
-        producer = self.cluster.transactional_producer("upstream")
-        producer.init_transactions()
-        for start in range(0, len(records), 3):
-            chunk = records[start : start + 3]
-            if self._random.random() < 0.3:
-                producer.begin()
-                producer.produce([_as_produced(r, b"aborted") for r in chunk])
-                producer.flush()
-                producer.abort()
-            producer.begin()
-            producer.produce([_as_produced(r) for r in chunk])
-            producer.commit()
-        self.cluster.faults = faults
-
-    def _append(self, record: Input) -> None:
-        # Straight into the log: a client would replace event time 0.
-        topic, partition, key, value, timestamp = record
-        log = self.cluster.log(TopicPartition(topic, partition))
-        log.append(key, value, timestamp, None, self.clock.wall_clock_ms(), writer="inputs")
 
     def _something_arrives(self) -> bool:
         rng = self._random
@@ -393,9 +370,3 @@ class Schedule:
         """The group's coordinator did not hear of the member in time."""
         if slot.consumer is not None:
             self.cluster.group(flow.APPLICATION).leave(slot.consumer.member_id())
-
-
-def _as_produced(record: Input, value: bytes | None = None) -> ProducedRecord:
-    topic, partition, key, own_value, timestamp = record
-    # Event time 0 cannot be produced; see FakeCluster.
-    return ProducedRecord(topic, partition, key, value or own_value, timestamp or 1)

@@ -50,8 +50,8 @@ class SlowReplay(CalmSchedule):
     def _run(self) -> None:
         (slot,) = self.slots
         slot.start()
-        while len(self._waiting) > _AFTERWARDS:
-            self._write_inputs(_AT_ONCE)
+        while len(self.upstream.waiting) > _AFTERWARDS:
+            self.upstream.write(_AT_ONCE)
             self._turns_of(slot)
         for name, topic in self.cluster.topics.items():
             if name.endswith("-changelog"):
@@ -60,7 +60,7 @@ class SlowReplay(CalmSchedule):
         slot.disk.lose_tail(_LOST_WRITES)
         slot.start()
         self._replays_slowly(slot)
-        self._write_inputs(len(self._waiting))
+        self.upstream.write()
         self._turns_of(slot)
         self._finish()
 

@@ -34,7 +34,7 @@ class SteppedSchedule(Schedule):
         self.steps = 0
 
     def _run(self) -> None:
-        self._write_inputs(len(self.inputs))
+        self.upstream.write()
         for slot in self.slots:
             slot.start()
         for turn in range(_TURNS_MAX):
