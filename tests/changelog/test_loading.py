@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -25,6 +21,7 @@ from logstate.processing import TaskContext
 from logstate.records import FetchedRecord
 from logstate.stores import StoreKind, StoreSpec
 from logstate.testing.fetched import StoredRecord
+from tests.changelog.killed_process import kill_on_the_way
 from tests.changelog.store_bench import BenchContext
 
 LOADER = """
@@ -235,16 +232,7 @@ def test_a_file_that_was_not_taken_over_is_removed(tmp_path: Path) -> None:
 
 
 def test_rows_and_position_of_a_killed_load_belong_together(tmp_path: Path) -> None:
-    loader = subprocess.Popen(
-        [sys.executable, "-c", LOADER, str(tmp_path / "db")],
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).resolve().parents[2],
-    )
-    assert loader.stdout is not None
-    assert loader.stdout.readline() == b"on the way\n"
-    os.kill(loader.pid, signal.SIGKILL)
-    loader.wait(30)
-    loader.stdout.close()
+    kill_on_the_way(LOADER, str(tmp_path / "db"))
     backend = RocksBackend(tmp_path / "db")
     position = read_meta(backend).positions.get("a")
     found = {value for _, value in backend.scan(b"\x01", b"\x02")}

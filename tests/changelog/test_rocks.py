@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from logstate.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from tests.changelog.killed_process import kill_on_the_way
 
 WRITER = """
 import os, signal, sys
@@ -74,14 +74,7 @@ def test_rows_are_there_after_closing_and_opening_again(tmp_path: Path) -> None:
 
 
 def test_a_write_that_returned_survives_a_killed_process_and_is_whole(tmp_path: Path) -> None:
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE
-    )
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == b"on the way\n"
-    os.kill(writer.pid, signal.SIGKILL)
-    writer.wait(30)
-    writer.stdout.close()
+    kill_on_the_way(WRITER, str(tmp_path / "db"))
     backend = RocksBackend(tmp_path / "db")
     position = backend.get(b"position")
     assert position is not None
