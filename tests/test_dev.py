@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FAST, PLAIN, TOO_OLD = 0, 3, 1
+FAST, PLAIN, BARE, TOO_OLD = 0, 3, 4, 1
 
 
 @pytest.fixture
@@ -31,21 +32,25 @@ def a_python(path: Path, rating: int) -> None:
     path.chmod(0o755)
 
 
-def chosen(project: Path, **variables: str) -> str:
+def dev(project: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(project / "bin"), "/usr/bin", "/bin"])
-    answer = subprocess.run(
+    return subprocess.run(
         [str(project / "dev"), "check"],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         env={"PATH": path, **variables},
     )
-    return answer.stdout.strip()
+
+
+def chosen(project: Path, **variables: str) -> str:
+    return dev(project, **variables).stdout.strip()
 
 
 def test_the_first_fast_build_is_taken_before_a_plain_one(project: Path) -> None:
     a_python(project / "bin" / "python3", PLAIN)
     a_python(project / "bin" / "python3.14", TOO_OLD)
+    a_python(project / "bin" / "python3.13", BARE)
     a_python(project / "bin" / "python3.12", FAST)
     a_python(project / "bin" / "python3.11", FAST)
 
@@ -55,6 +60,24 @@ def test_the_first_fast_build_is_taken_before_a_plain_one(project: Path) -> None
 def test_the_one_that_is_named_is_taken_as_it_is(project: Path) -> None:
     a_python(project / "bin" / "python3", FAST)
     a_python(project / "mine", PLAIN)
+
+    assert chosen(project, LOGSTATE_PYTHON=str(project / "mine")) == "mine runs check"
+
+
+def test_a_named_one_that_is_too_old_is_an_error(project: Path) -> None:
+    a_python(project / "bin" / "python3", FAST)
+    a_python(project / "mine", TOO_OLD)
+
+    answer = dev(project, LOGSTATE_PYTHON=str(project / "mine"))
+
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert f"LOGSTATE_PYTHON={project / 'mine'} does not start, or is older" in answer.stderr
+
+
+def test_one_that_lacks_a_package_is_let_say_so_where_it_is_named(project: Path) -> None:
+    a_python(project / "bin" / "python3", FAST)
+    a_python(project / "mine", BARE)
 
     assert chosen(project, LOGSTATE_PYTHON=str(project / "mine")) == "mine runs check"
 
@@ -71,3 +94,9 @@ def test_an_environment_whose_python_has_gone_is_not(project: Path) -> None:
     a_python(project / ".venv" / "bin" / "python", TOO_OLD)
 
     assert chosen(project) == "python3 runs check"
+
+
+def test_this_interpreter_can_carry_the_environment() -> None:
+    rating = subprocess.run([sys.executable, str(ROOT / ".ci" / "interpreter.py")], check=False)
+
+    assert rating.returncode in (FAST, PLAIN)
