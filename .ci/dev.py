@@ -83,7 +83,7 @@ def test(arguments: list[str]) -> NoReturn:
         rest = ["-m", "not broker and not spark and not demo and not slow", *rest]
         rest += [f"--ignore=tests/{tier}" for tier in ("broker", "spark", "demo")]
     os.chdir(ROOT)
-    # A part covers a part, which says nothing, and measuring it takes as long again.
+    # A part covers a part, which says nothing, and measuring it takes 60 % more time.
     measured = [] if fast else ["-m", "coverage", "run"]
     become([str(PYTHON), *measured, "-m", "pytest", *rest])
 
