@@ -16,8 +16,7 @@ FAST, PLAIN, BARE, TOO_OLD = 0, 3, 4, 1
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The command alone: what it runs only says which Python it was given."""
-    (tmp_path / ".ci").mkdir()
+    """The command alone: the Pythons of these tests are none, and open nothing."""
     shutil.copy(ROOT / "dev", tmp_path)
     return tmp_path
 
@@ -57,9 +56,10 @@ def test_the_first_fast_build_is_taken_before_a_plain_one(project: Path) -> None
     assert chosen(project) == "python3.12 runs check"
 
 
-def test_the_one_that_is_named_is_taken_as_it_is(project: Path) -> None:
+@pytest.mark.parametrize("rating", [PLAIN, BARE])
+def test_the_one_that_is_named_is_taken_as_it_is(project: Path, rating: int) -> None:
     a_python(project / "bin" / "python3", FAST)
-    a_python(project / "mine", PLAIN)
+    a_python(project / "mine", rating)
 
     assert chosen(project, LOGSTATE_PYTHON=str(project / "mine")) == "mine runs check"
 
@@ -73,13 +73,6 @@ def test_a_named_one_that_is_too_old_is_an_error(project: Path) -> None:
     assert answer.returncode == 1
     assert answer.stdout == ""
     assert f"LOGSTATE_PYTHON={project / 'mine'} does not start, or is older" in answer.stderr
-
-
-def test_one_that_lacks_a_package_is_let_say_so_where_it_is_named(project: Path) -> None:
-    a_python(project / "bin" / "python3", FAST)
-    a_python(project / "mine", BARE)
-
-    assert chosen(project, LOGSTATE_PYTHON=str(project / "mine")) == "mine runs check"
 
 
 def test_an_environment_that_is_there_is_used_further(project: Path) -> None:

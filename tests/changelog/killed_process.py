@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +16,6 @@ def kill_on_the_way(program: str, *arguments: str) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"on the way\n"
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait(30)
     process.stdout.close()

@@ -45,6 +45,7 @@ from logstate.task import Task
 from logstate.transaction import Transactions
 from tests.performance.events import Event, key_name, write_events
 from tests.performance.logstate_peer import topology
+from tests.performance.parser import parser_of
 from tests.performance.settings import PARTITIONS
 from tests.performance.workload import WORKLOADS
 
@@ -226,9 +227,7 @@ def mocked_broker(topics: Sequence[str]) -> tuple[Producer, str]:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("python -m tests.performance.stages", __doc__)
     parser.add_argument("workload", choices=("W1", "W2", "W3", "W4", "W5"))
     parser.add_argument("--emit", choices=("update", "commit"), default="update")
     parser.add_argument("--records", type=int, default=200_000)
