@@ -224,7 +224,7 @@ def project_extras(project: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def has_java() -> bool:
-    code = "from logstate.java import find_java; find_java()"
+    code = "from logstate.local_broker.java import find_java; find_java()"
     return call("-c", code, quiet=True) == 0
 
 

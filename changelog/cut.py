@@ -40,8 +40,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from logstate.errors import RestoreError
-from logstate.records import TaskId
+from logstate.contracts.errors import RestoreError
+from logstate.contracts.records import TaskId
 
 UNKNOWN_TIME_MS: Final = -1
 """Partition time before any record was seen, as in Kafka Streams."""

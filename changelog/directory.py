@@ -29,8 +29,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from logstate.errors import StateDirectoryError
-from logstate.records import TaskId
+from logstate.contracts.errors import StateDirectoryError
+from logstate.contracts.records import TaskId
 
 MARKER: Final = "logstate.json"
 _FORMAT: Final = 1

@@ -29,11 +29,11 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from logstate.changelog.backend import StoreBackend
-from logstate.changelog.row_codec import timestamped_row_with_headers
-from logstate.changelog.rows import Rows
-from logstate.records import FetchedRecord
-from logstate.stores import StoreSpec
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.changelog.rows.row_codec import timestamped_row_with_headers
+from logstate.changelog.rows.rows import Rows
+from logstate.contracts.records import FetchedRecord
+from logstate.contracts.stores import StoreSpec
 
 #: backend rows: prefix and key -> row, None = deleted
 BackendRows: TypeAlias = "dict[bytes, bytes | None]"

@@ -24,21 +24,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from logstate.changelog.backend import KeyRange, StoreBackend
-from logstate.changelog.kinds import Store, build_store
+from logstate.changelog.backend.backend import KeyRange, StoreBackend
+from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rows import Layer, Rows
+from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.segments import SegmentClock
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
-from logstate.changelog.segments import SegmentClock
-from logstate.changelog.session import SessionStore
 from logstate.changelog.stored_meta import prefix_of, read_meta
+from logstate.changelog.stores.kinds import Store, build_store
+from logstate.changelog.stores.session import SessionStore
+from logstate.changelog.stores.window import WindowStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
-from logstate.changelog.window import WindowStore
-from logstate.changelog.writes import ChangelogWrites, LoggedFields
-from logstate.processing import TaskContext, TimeCell
-from logstate.records import FetchedRecord
-from logstate.stores import StoreSpec
+from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.records import FetchedRecord
+from logstate.contracts.stores import StoreSpec
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from logstate.changelog.backend import StoreBackend, end_of_prefix
+from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
 
 META_KEY = b"\x00meta"
 _STORES = b"\x01"

@@ -18,10 +18,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from logstate.changelog.backend import BackendSnapshot, end_of_prefix
-from logstate.changelog.merge import merge_rows
-from logstate.changelog.rows import RowMirror
-from logstate.errors import StoreError, StoreUnavailableError
+from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
+from logstate.changelog.backend.merge import merge_rows
+from logstate.changelog.rows.rows import RowMirror
+from logstate.contracts.errors import StoreError, StoreUnavailableError
 
 #: how long closing a task waits for readers; a query takes milliseconds
 LEASE_WAIT_S = 5.0

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from logstate import Application, Topology
-from logstate.topology.graph import SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.nodes import SinkNode, SourceNode, TopicRef
 
 PARTITIONS = 3
 _EXISTS = KafkaError.TOPIC_ALREADY_EXISTS

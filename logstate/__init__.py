@@ -13,26 +13,22 @@ if TYPE_CHECKING:
     from logstate.app import (
         Application,
     )
-    from logstate.error_handlers import (
-        ErrorHandlers,
-        FailedRecord,
-        dead_letter,
-        fail,
-        retry,
-        skip,
-    )
-    from logstate.errors import (
+    from logstate.contracts.errors import (
         ConfigError,
         LogstateError,
         TopologyError,
     )
-    from logstate.records import (
+    from logstate.contracts.records import (
         Record,
         RecordMetadata,
         Windowed,
     )
-    from logstate.serde import (
+    from logstate.contracts.serde import (
         Serde,
+    )
+    from logstate.contracts.stores import (
+        ValueAndTimestamp,
+        VersionedRecord,
     )
     from logstate.serdes import (
         boolean,
@@ -46,9 +42,13 @@ if TYPE_CHECKING:
         string,
         windowed,
     )
-    from logstate.stores import (
-        ValueAndTimestamp,
-        VersionedRecord,
+    from logstate.task.error_handlers import (
+        ErrorHandlers,
+        FailedRecord,
+        dead_letter,
+        fail,
+        retry,
+        skip,
     )
     from logstate.testing import (
         TopologyTestDriver,
@@ -84,9 +84,9 @@ __version__ = "0.1.0"
 
 _MODULES: dict[str, str] = {
     "Application": "logstate.app",
-    "ConfigError": "logstate.errors",
-    "ErrorHandlers": "logstate.error_handlers",
-    "FailedRecord": "logstate.error_handlers",
+    "ConfigError": "logstate.contracts.errors",
+    "ErrorHandlers": "logstate.task.error_handlers",
+    "FailedRecord": "logstate.task.error_handlers",
     "GlobalKTable": "logstate.topology",
     "HoppingWindows": "logstate.topology",
     "JoinWindows": "logstate.topology",
@@ -94,39 +94,39 @@ _MODULES: dict[str, str] = {
     "KGroupedTable": "logstate.topology",
     "KStream": "logstate.topology",
     "KTable": "logstate.topology",
-    "LogstateError": "logstate.errors",
+    "LogstateError": "logstate.contracts.errors",
     "Materialized": "logstate.topology",
     "Processor": "logstate.topology",
     "ProcessorContext": "logstate.topology",
-    "Record": "logstate.records",
-    "RecordMetadata": "logstate.records",
-    "Serde": "logstate.serde",
+    "Record": "logstate.contracts.records",
+    "RecordMetadata": "logstate.contracts.records",
+    "Serde": "logstate.contracts.serde",
     "SessionWindows": "logstate.topology",
     "SlidingWindows": "logstate.topology",
     "StreamsBuilder": "logstate.topology",
     "Topology": "logstate.topology",
-    "TopologyError": "logstate.errors",
+    "TopologyError": "logstate.contracts.errors",
     "TopologyTestDriver": "logstate.testing",
     "TumblingWindows": "logstate.topology",
     "UnlimitedWindows": "logstate.topology",
-    "ValueAndTimestamp": "logstate.stores",
-    "VersionedRecord": "logstate.stores",
-    "Windowed": "logstate.records",
+    "ValueAndTimestamp": "logstate.contracts.stores",
+    "VersionedRecord": "logstate.contracts.stores",
+    "Windowed": "logstate.contracts.records",
     "Windows": "logstate.topology",
     "boolean": "logstate.serdes",
     "bytes_": "logstate.serdes",
-    "dead_letter": "logstate.error_handlers",
-    "fail": "logstate.error_handlers",
+    "dead_letter": "logstate.task.error_handlers",
+    "fail": "logstate.task.error_handlers",
     "float64": "logstate.serdes",
     "int32": "logstate.serdes",
     "int64": "logstate.serdes",
     "json": "logstate.serdes",
     "json_of": "logstate.serdes",
     "key_value_store": "logstate.topology",
-    "retry": "logstate.error_handlers",
+    "retry": "logstate.task.error_handlers",
     "session_store": "logstate.topology",
     "session_windowed": "logstate.serdes",
-    "skip": "logstate.error_handlers",
+    "skip": "logstate.task.error_handlers",
     "string": "logstate.serdes",
     "timestamped_key_value_store": "logstate.topology",
     "until_time_limit": "logstate.topology",

@@ -17,32 +17,32 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.app_settings import check_settings
-from logstate.bound_plan import BoundPlan
 from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
-from logstate.clock import Clock, SystemClock
-from logstate.error_handlers import ErrorHandlers
-from logstate.errors import LogstateError, StoreUnavailableError
-from logstate.garbage import collector_pace
-from logstate.global_queries import GlobalQueryableStore
-from logstate.global_stores import GlobalStores
-from logstate.metrics import Metrics
-from logstate.owned_task import OwnedTask, Stage
-from logstate.queries import QueryableStore, unless_ended
-from logstate.redaction import redacted, redacted_text
-from logstate.restore import RestoreListener
-from logstate.seams import Cluster, run_steps
-from logstate.state_factory import open_task_state
-from logstate.task import Task
-from logstate.topology.plan import Topology
-from logstate.worker import Worker
-from logstate.worker_config import (
+from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clock import Clock, SystemClock
+from logstate.contracts.errors import LogstateError, StoreUnavailableError
+from logstate.contracts.seams import Cluster, run_steps
+from logstate.contracts.worker_config import (
     CHECKPOINT_BYTES,
     ChangelogWrites,
     Guarantee,
     WorkerConfig,
 )
-from logstate.worker_observer import WorkerObserver
+from logstate.kafka.redaction import redacted, redacted_text
+from logstate.metrics.instruments import Metrics
+from logstate.queries.global_queries import GlobalQueryableStore
+from logstate.queries.global_stores import GlobalStores
+from logstate.queries.queries import QueryableStore, unless_ended
+from logstate.restore.restore import RestoreListener
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topology.plan.plan import Topology
+from logstate.worker.collector_pace import collector_pace
+from logstate.worker.worker import Worker
+from logstate.worker.worker_observer import WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
 _MS = timedelta(milliseconds=1)
@@ -293,7 +293,7 @@ class Application:
         )
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot of all figures (see logstate.metric_catalogue)."""
+        """A snapshot of all figures (see logstate.metrics.catalogue)."""
         return self._metrics.snapshot()
 
     @property

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from logstate.client_config import check_user_config
-from logstate.errors import ConfigError
-from logstate.topology.plan import Topology
+from logstate.contracts.errors import ConfigError
+from logstate.kafka.client_config import check_user_config
+from logstate.topology.plan.plan import Topology
 
 
 def check_settings(

@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from logstate.broker import LocalBroker
-from logstate.broker_registry import RunningBroker, running_brokers, stop_running
-from logstate.errors import LogstateError
+from logstate.contracts.errors import LogstateError
+from logstate.local_broker.broker import LocalBroker
+from logstate.local_broker.registry import RunningBroker, running_brokers, stop_running
 from logstate.topology_target import load_topology
 
 try:

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from logstate.errors import ConfigError
-from logstate.topology.builder import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.contracts.errors import ConfigError
+from logstate.topology.dsl.builder import StreamsBuilder
+from logstate.topology.plan.plan import Topology
 
 _SHAPE = "Give MODULE:ATTRIBUTE, for example shop.spending:topology."
 
@@ -25,8 +25,8 @@ def load_topology(target: str, *, directory: str | None = None) -> Topology:
     >>> load_topology("shop.spending")
     Traceback (most recent call last):
         ...
-    logstate.errors.ConfigError: 'shop.spending' names no attribute. Give MODULE:ATTRIBUTE, for
-    example shop.spending:topology.
+    logstate.contracts.errors.ConfigError: 'shop.spending' names no attribute. Give
+    MODULE:ATTRIBUTE, for example shop.spending:topology.
 
     Raises ConfigError where there is none, and what the module itself raises.
     """

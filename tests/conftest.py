@@ -24,8 +24,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from logstate.broker import LocalBroker
-from logstate.broker_probe import broker_count
+from logstate.local_broker.broker import LocalBroker
+from logstate.local_broker.probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")

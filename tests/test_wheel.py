@@ -121,7 +121,7 @@ def test_every_module_without_an_optional_library_can_be_imported(run: Run) -> N
     core = [
         "logstate.topology",
         "logstate.changelog",
-        "logstate.broker",
+        "logstate.local_broker.broker",
         "logstate.testing",
         *(
             path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
@@ -142,7 +142,7 @@ def test_the_spark_readers_import_without_the_kafka_client_and_rocksdb(run: Run)
         run,
         "import sys\n"
         "sys.modules['confluent_kafka'] = sys.modules['rocksdict'] = None\n"
-        "import logstate.changelog.spark, pyspark_logstate",
+        "import logstate.changelog.spark.source, pyspark_logstate",
     )
 
 

@@ -6,34 +6,7 @@ clicks.group_by_key().count(store="clicks-per-user")
 topology = builder.build()
 """
 
-from logstate.topology.branched import BranchedKStream
-from logstate.topology.builder import StreamsBuilder
-from logstate.topology.cogrouped_stream import CogroupedKStream
-from logstate.topology.global_table import GlobalKTable
-from logstate.topology.graph import Partitioner, TimestampExtractor, TopicChooser, TopicRef
-from logstate.topology.grouped_stream import KGroupedStream
-from logstate.topology.grouped_table import KGroupedTable
-from logstate.topology.key_timers import KeyTimers, timer_store
-from logstate.topology.materialized import Materialized
-from logstate.topology.plan import SubTopology, Topology
-from logstate.topology.processor import Processor
-from logstate.topology.processor_context import ProcessorContext
-from logstate.topology.processor_stores import (
-    key_value_store,
-    lru_store,
-    session_store,
-    timestamped_key_value_store,
-    versioned_store,
-    window_store,
-)
-from logstate.topology.session_windowed_stream import SessionWindowedKStream
-from logstate.topology.stream import KStream
-from logstate.topology.suppressed import Suppressed, until_time_limit, until_window_closes
-from logstate.topology.table import KTable
-from logstate.topology.time_windowed_stream import TimeWindowedKStream
-from logstate.topology.value_transformer import ValueTransformer
-from logstate.topology.windowed_cogrouped_stream import WindowedCogroupedKStream
-from logstate.topology.windows import (
+from logstate.topology.declaring.windows import (
     HoppingWindows,
     JoinWindows,
     SessionWindows,
@@ -42,6 +15,34 @@ from logstate.topology.windows import (
     UnlimitedWindows,
     Windows,
 )
+from logstate.topology.dsl.branched import BranchedKStream
+from logstate.topology.dsl.builder import StreamsBuilder
+from logstate.topology.dsl.cogrouped_stream import CogroupedKStream
+from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.grouped_stream import KGroupedStream
+from logstate.topology.dsl.grouped_table import KGroupedTable
+from logstate.topology.dsl.materialized import Materialized
+from logstate.topology.dsl.session_windowed_stream import SessionWindowedKStream
+from logstate.topology.dsl.stream import KStream
+from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
+from logstate.topology.dsl.table import KTable
+from logstate.topology.dsl.time_windowed_stream import TimeWindowedKStream
+from logstate.topology.dsl.windowed_cogrouped_stream import WindowedCogroupedKStream
+from logstate.topology.graph.nodes import Partitioner, TimestampExtractor, TopicChooser, TopicRef
+from logstate.topology.plan.plan import SubTopology, Topology
+from logstate.topology.processor import timestamp_extractors
+from logstate.topology.processor.key_timers import KeyTimers, timer_store
+from logstate.topology.processor.processor import Processor
+from logstate.topology.processor.processor_context import ProcessorContext
+from logstate.topology.processor.processor_stores import (
+    key_value_store,
+    lru_store,
+    session_store,
+    timestamped_key_value_store,
+    versioned_store,
+    window_store,
+)
+from logstate.topology.processor.value_transformer import ValueTransformer
 
 __all__ = [
     "BranchedKStream",
@@ -78,6 +79,7 @@ __all__ = [
     "lru_store",
     "session_store",
     "timer_store",
+    "timestamp_extractors",
     "timestamped_key_value_store",
     "until_time_limit",
     "until_window_closes",

@@ -43,7 +43,7 @@ from examples.flights.reference import Reference
 from examples.flights.scenario import Scenario, Survived
 from examples.flights.spark_view import SparkView
 from examples.flights.verdict import Verdict
-from logstate.broker import LocalBroker
+from logstate.local_broker.broker import LocalBroker
 
 APPLICATION_ID = "flights"
 _MODELS_SHOWN = 16

@@ -1,5 +1,6 @@
-"""The Kafka seam: the only package that imports confluent_kafka.
+"""Kafka: confluent-kafka behind the seams; the only room that imports it.
 
-A leaf: the runtime uses it to run, the Spark reader to read. Everything here translates; nothing
-here decides.
+Imports contracts only. `cluster` makes the clients, `consumer` and `producer` are the seams' other
+side, `error_classes` is the table of every error code, `log_reader` reads logs for readers outside
+an application. Start with `cluster`.
 """

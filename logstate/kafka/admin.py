@@ -24,10 +24,10 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
-from logstate.errors import BrokerError, RetriableError
+from logstate.contracts.errors import BrokerError, RetriableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed, NewTopic, TopicDescription
 from logstate.kafka.faults import native_error, translated
-from logstate.records import TopicPartition
-from logstate.seams import Committed, NewTopic, TopicDescription
 
 #: how long a start may wait for a broker before it gives up with an error
 REACH_LIMIT_S = 20.0
@@ -44,8 +44,9 @@ _UNSTABLE = {
 
 
 class KafkaAdmin:
-    """See :class:`logstate.seams.Admin`. Passing faults are retried for ``reach_limit_s``, at most
-    ``REACH_LIMIT_S``; then they are raised as what they are, RetriableError.
+    """See :class:`logstate.contracts.seams.Admin`. Passing faults are retried for
+    ``reach_limit_s``, at most ``REACH_LIMIT_S``; then they are raised as what they are,
+    RetriableError.
     """
 
     def __init__(self, config: Mapping[str, Any], *, reach_limit_s: float = REACH_LIMIT_S) -> None:

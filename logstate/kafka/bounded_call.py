@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from logstate.errors import FencedError
+from logstate.contracts.errors import FencedError
 
 
 class CallThread:

@@ -25,7 +25,7 @@ _MAX_POLL_INTERVAL_MS = 300_000
 _CALLS_BETWEEN_POLLS = 5
 _CONSUMERS_APART_S = 0.2
 
-#: what no user may change (see logstate.client_keys): the guarantees rest on it
+#: what no user may change (see logstate.kafka.client_keys): the guarantees rest on it
 _OWNED_CONSUMER: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -58,7 +58,7 @@ _PRODUCER: Mapping[str, Any] = {
 
 
 class KafkaCluster:
-    """Makes clients for one application (see :class:`logstate.seams.Cluster`)."""
+    """Makes clients for one application (see :class:`logstate.contracts.seams.Cluster`)."""
 
     def __init__(
         self,

@@ -10,11 +10,11 @@ from typing import Any, cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from logstate.errors import BrokerError, FencedError, LostMemberError
+from logstate.contracts.errors import BrokerError, FencedError, LostMemberError
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.seams import Committed, Polled, Rebalance
 from logstate.kafka.error_classes import Place, Reaction, reaction_to
 from logstate.kafka.faults import translated, underlying_code
-from logstate.records import FetchedRecord, TopicPartition
-from logstate.seams import Committed, Polled, Rebalance
 
 _OUT_OF_RANGE = frozenset(
     {
@@ -112,7 +112,7 @@ def _sort_error(
 
 
 class KafkaLogConsumer:
-    """Assign-only, read committed (see :class:`logstate.seams.LogConsumer`).
+    """Assign-only, read committed (see :class:`logstate.contracts.seams.LogConsumer`).
 
     A partition that is read on from where it is stays as it is: assigned anew, it would lose what
     the client has fetched already, and each of many partitions is assigned again when one is done.
@@ -157,7 +157,7 @@ class KafkaLogConsumer:
 
 
 class KafkaGroupConsumer:
-    """A group member (see :class:`logstate.seams.GroupConsumer`).
+    """A group member (see :class:`logstate.contracts.seams.GroupConsumer`).
 
     New partitions are assigned at offset 0 and paused at once: the position they start at is the
     engine's decision, made outside the callback. The client may fetch once before it is told to

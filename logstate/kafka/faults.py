@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.errors import (
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,

@@ -12,7 +12,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from logstate.errors import (
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,
@@ -20,9 +20,9 @@ from logstate.errors import (
     RefusedError,
     RetriableError,
 )
+from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
 from logstate.kafka.faults import native_error, told_by, translated
-from logstate.records import ProducedFields, TopicPartition
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ def _last_per_partition(records: Sequence[ProducedFields]) -> list[int]:
 
 
 class KafkaTransactionalProducer(KafkaPlainProducer):
-    """One transactional id (see :class:`logstate.seams.TransactionalProducer`)."""
+    """One transactional id (see :class:`logstate.contracts.seams.TransactionalProducer`)."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """TopologyTestDriver: the real task code, one partition, no broker, no threads, manual clocks.
 
-The driver runs every sub-topology of a topology in one :class:`logstate.task.Task` and plays broker
-for it: what the task sends to a topic it also reads comes back as input, everything else is kept as
-output. A commit follows each record, so every update is visible at once, as in Kafka Streams' test
-driver with its caches off.
+The driver runs every sub-topology of a topology in one :class:`logstate.task.task.Task` and plays
+broker for it: what the task sends to a topic it also reads comes back as input, everything else is
+kept as output. A commit follows each record, so every update is visible at once, as in Kafka
+Streams' test driver with its caches off.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import LoggedFields
-from logstate.clock import ManualClock
-from logstate.error_handlers import ErrorHandlers
-from logstate.records import Headers, ProducedFields, ProducedRecord, TaskId, TopicPartition
-from logstate.serdes import Serde, serde_of
-from logstate.state_factory import open_task_state
-from logstate.task import Task
+from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import (
+    Headers,
+    ProducedFields,
+    ProducedRecord,
+    TaskId,
+    TopicPartition,
+)
+from logstate.serdes.built_in import Serde, serde_of
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
-from logstate.topology.pattern_topics import with_matching_topics
-from logstate.topology.plan import SubTopology, Topology
+from logstate.topology.plan.pattern_topics import with_matching_topics
+from logstate.topology.plan.plan import SubTopology, Topology
 
 
 class TopologyTestDriver:
@@ -184,7 +190,7 @@ class TopologyTestDriver:
         return self._log.produced_topics
 
     def store(self, name: str) -> Any:
-        """A store by name, global stores included (see logstate.stores)."""
+        """A store by name, global stores included (see logstate.contracts.stores)."""
         return self.task.store(name)
 
     def changelog(self, topic: str) -> list[ProducedRecord]:

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logstate.changelog.writes import LoggedFields
-from logstate.records import ProducedRecord
+from logstate.changelog.rows.writes import LoggedFields
+from logstate.contracts.records import ProducedRecord
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstate.records import Headers
+from logstate.contracts.records import Headers
 
 #: confluent_kafka.TIMESTAMP_CREATE_TIME
 _CREATE_TIME = 1

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from logstate.records import Headers
-from logstate.serde import Serde
+from logstate.contracts.records import Headers
+from logstate.contracts.serde import Serde
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -12,11 +12,11 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
-from logstate.errors import StoreError
-from logstate.processing import TimeCell
-from logstate.records import Headers, Record, RecordMetadata, TaskId
-from logstate.stores import StoreSpec
-from logstate.topology.processor_context import PunctuationKind
+from logstate.contracts.errors import StoreError
+from logstate.contracts.processing import TimeCell
+from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.processor.processor_context import PunctuationKind
 
 
 class CapturedForward(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from logstate.records import ProducedRecord, Record
-from logstate.serde import Serde
+from logstate.contracts.records import ProducedRecord, Record
+from logstate.contracts.serde import Serde
 from logstate.testing.driver_log import DriverLog
 
 K = TypeVar("K")

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from logstate.changelog.writes import LoggedWrite
-from logstate.queues import PartitionQueue
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.restore import readable
-from logstate.task import Task
-from logstate.task_commit import TaskCommit
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.restore.restore import readable
+from logstate.task.queues import PartitionQueue
+from logstate.task.task import Task
+from logstate.task.task_commit import TaskCommit
 from logstate.testing.driver_log import DriverLog, LogMark
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from logstate.app import Application
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 
 def topology(prefix: str) -> Topology:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
 from tests.broker.counting_app import application
 
 PARTITIONS = 4

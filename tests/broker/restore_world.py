@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient
 
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic, TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic, TransactionalProducer
 
 _CLEANER_LIMIT_S = 60.0
 #: it looks for work every second

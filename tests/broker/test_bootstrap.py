@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logstate.broker_probe import broker_count
+from logstate.local_broker.probe import broker_count
 from tests.broker.raw_topic import create_topic, read_all, write
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
 from tests.chaos.surroundings import open_transactions
 
 ROOT = Path(__file__).resolve().parents[2]

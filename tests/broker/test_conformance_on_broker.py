@@ -21,10 +21,10 @@ import pytest
 from confluent_kafka import Producer
 
 from logstate.app import Application
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
+from logstate.contracts.stores import StoreSpec
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
-from logstate.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 from tests.broker.group_settings import expect_heartbeats_within

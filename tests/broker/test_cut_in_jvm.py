@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from logstate.broker_jars import KAFKA_VERSION, ivy_module, resolve_jars
 from logstate.changelog.cut import Cut, decode_cut, encode_cut, encode_task_cut
-from logstate.java import find_java
+from logstate.local_broker.jars import KAFKA_VERSION, ivy_module, resolve_jars
+from logstate.local_broker.java import find_java
 
 READER = Path(__file__).with_name("CutReader.java")
 STREAMS = ("org.apache.kafka", "kafka-streams", KAFKA_VERSION)

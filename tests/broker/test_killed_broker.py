@@ -11,7 +11,7 @@ from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicParti
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from examples.flights.transactions import describe_transaction
-from logstate.broker import LocalBroker
+from logstate.local_broker.broker import LocalBroker
 from tests.chaos.proxy import Proxy
 from tests.chaos.surroundings import brokers_that_start_fast
 

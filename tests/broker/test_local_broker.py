@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from logstate.broker import LocalBroker
-from logstate.broker_jars import ivy_module, resolve_jars
-from logstate.broker_probe import broker_count
-from logstate.broker_registry import running_brokers
-from logstate.errors import BrokerError
-from logstate.java import find_java
-from logstate.ports import is_free, reserve_port
+from logstate.contracts.errors import BrokerError
+from logstate.local_broker.broker import LocalBroker
+from logstate.local_broker.jars import ivy_module, resolve_jars
+from logstate.local_broker.java import find_java
+from logstate.local_broker.ports import is_free, reserve_port
+from logstate.local_broker.probe import broker_count
+from logstate.local_broker.registry import running_brokers
 from tests.broker.raw_topic import create_topic, read_all, write
 
 
@@ -129,7 +129,7 @@ def test_a_heap_too_small_to_run_in_shows_the_log_of_the_jvm() -> None:
 def test_a_broker_dies_with_the_process_that_started_it() -> None:
     script = (
         "import sys, time\n"
-        "from logstate.broker import LocalBroker\n"
+        "from logstate.local_broker.broker import LocalBroker\n"
         "broker = LocalBroker.start(heap='320m')\n"
         "print(broker.bootstrap, broker.data, flush=True)\n"
         "time.sleep(600)\n"

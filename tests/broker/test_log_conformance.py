@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from logstate.errors import RefusedError
+from logstate.contracts.errors import RefusedError
+from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import TopicPartition
 from tests.log_conformance import group_cases, transaction_cases
 from tests.log_conformance.rig import Rig, records
 from tests.log_conformance.test_fake_cluster import CASES

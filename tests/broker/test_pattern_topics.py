@@ -12,9 +12,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from logstate.app import Application
-from logstate.errors import StoreUnavailableError
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.seams import NewTopic
 from logstate.topology import StreamsBuilder, Topology
 
 DEADLINE_S = 60

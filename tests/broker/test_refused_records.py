@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
-from logstate.error_handlers import ErrorHandlers, dead_letter, skip
-from logstate.errors import RefusedError
+from logstate.contracts.errors import RefusedError
+from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import FetchedRecord, ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
+from logstate.task.error_handlers import ErrorHandlers, dead_letter, skip
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 RECORDS = 60
 BAD = frozenset({0, 41})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
-from logstate.errors import (
+from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
     DeserializationError,
@@ -21,11 +21,11 @@ from logstate.errors import (
     TopicError,
     TopologyError,
 )
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import NewTopic
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 
 def create(bootstrap: str, **partitions: int) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from logstate.app import Application
+from logstate.contracts.seams import TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
-from logstate.seams import TransactionalProducer
 from tests.conformance.steps import build_topology
 from tests.conformance.vectors import Case, read_vector
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logstate.partitioner import partition_of
-from logstate.records import ProducedRecord
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.records import ProducedRecord
 from tests.conformance.vectors import Case
 from tests.conformance.wire import encode_headers, topic_types
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from logstate.changelog.backend import BackendSnapshot, KeyRange, StoreBackend
+from logstate.changelog.backend.backend import BackendSnapshot, KeyRange, StoreBackend
 
 
 class CountingBackend:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from logstate.changelog.backend import StoreBackend
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.backend.rocks import RocksBackend
+from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import LoggedWrite
-from logstate.processing import TaskContext, TimeCell
-from logstate.records import Headers, TaskId
-from logstate.stores import StoreSpec
+from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.records import Headers, TaskId
+from logstate.contracts.stores import StoreSpec
 
 MEDIA = ("memory", "rocks")
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logstate.changelog.backend import StoreBackend
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rocks import RocksBackend
-from logstate.errors import StoreUnavailableError
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.backend.rocks import RocksBackend
+from logstate.contracts.errors import StoreUnavailableError
 
 MakeBackend = Callable[[], StoreBackend]
 

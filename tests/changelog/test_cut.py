@@ -22,8 +22,8 @@ from logstate.changelog.cut import (
     encode_cut_record,
     encode_task_cut,
 )
-from logstate.errors import RestoreError
-from logstate.records import TaskId
+from logstate.contracts.errors import RestoreError
+from logstate.contracts.records import TaskId
 
 CUT = Cut(
     offset=42,

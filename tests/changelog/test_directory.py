@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from logstate.changelog.directory import MARKER, StateDirectory
-from logstate.errors import StateDirectoryError
-from logstate.records import TaskId
+from logstate.contracts.errors import StateDirectoryError
+from logstate.contracts.records import TaskId
 
 HOLDER = """
 import sys
@@ -28,7 +28,7 @@ sys.stdin.read()
 UNPRIVILEGED = """
 import os
 from logstate.changelog.directory import StateDirectory
-from logstate.errors import StateDirectoryError
+from logstate.contracts.errors import StateDirectoryError
 if os.geteuid() == 0:
     os.setuid(65534)
 try:

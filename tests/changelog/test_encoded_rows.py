@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from logstate.changelog.writes import LoggedWrite
-from logstate.errors import SerdeError
-from logstate.json_serde import json_of
-from logstate.stores import ValueAndTimestamp
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.stores import ValueAndTimestamp
+from logstate.serdes.json_serde import json_of
 from tests.changelog.store_bench import MEDIA, StoreBench
 from tests.changelog.test_key_value_stores import spec_of
 

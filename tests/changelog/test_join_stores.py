@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.join_buffer import JoinBuffer
-from logstate.changelog.kinds import build_store
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.outer_join_buffer import OuterJoinBuffer
-from logstate.changelog.rows import Rows
-from logstate.changelog.subscription import SubscriptionStore
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
-from logstate.errors import StoreCorruptedError, StoreError
-from logstate.processing import TimeCell
-from logstate.records import Headers
-from logstate.side_serde import SideSerde
-from logstate.stores import StoreSpec
-from logstate.subscription_serdes import (
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.stores.join_buffer import JoinBuffer
+from logstate.changelog.stores.kinds import build_store
+from logstate.changelog.stores.outer_join_buffer import OuterJoinBuffer
+from logstate.changelog.stores.subscription import SubscriptionStore
+from logstate.contracts.errors import StoreCorruptedError, StoreError
+from logstate.contracts.processing import TimeCell
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.foreign_key_serdes import (
     CombinedKeySerde,
     Instruction,
     Subscription,
     SubscriptionSerde,
 )
+from logstate.serdes.join_side_serde import SideSerde
 
 TEXT = serdes.string
 OUTER = StoreSpec("s", "outer_join", TEXT, SideSerde(TEXT, serdes.int64))

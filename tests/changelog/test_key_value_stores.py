@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.writes import LoggedWrite
-from logstate.stores import StoreKind, StoreSpec, ValueAndTimestamp
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.stores import StoreKind, StoreSpec, ValueAndTimestamp
 from tests.changelog.store_bench import MEDIA, StoreBench
 
 

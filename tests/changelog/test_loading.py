@@ -9,17 +9,17 @@ from typing import Any, cast, get_args
 import pytest
 
 from logstate import serdes
-from logstate.changelog.backend import KeyRange, StoreBackend
+from logstate.changelog.backend.backend import KeyRange, StoreBackend
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.loading import row_maker
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rocks import RocksBackend
-from logstate.changelog.row_codec import timestamped_row
+from logstate.changelog.rows.row_codec import timestamped_row
+from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import read_meta
-from logstate.changelog.writes import LoggedWrite
-from logstate.processing import TaskContext
-from logstate.records import FetchedRecord
-from logstate.stores import StoreKind, StoreSpec
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import FetchedRecord
+from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.testing.fetched import StoredRecord
 from tests.changelog.killed_process import kill_on_the_way
 from tests.changelog.store_bench import BenchContext
@@ -27,7 +27,7 @@ from tests.changelog.store_bench import BenchContext
 LOADER = """
 import os, sys
 from tests.changelog.test_loading import load, opened, record, spec
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 backend = RocksBackend(sys.argv[1])
 backend.ingest_rows_min = 1
 state = opened(backend, spec("a"))

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.kinds import build_store
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedWrite
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
-from logstate.errors import StoreError, TopologyError
-from logstate.stores import StoreSpec
+from logstate.changelog.stores.kinds import build_store
+from logstate.contracts.errors import StoreError, TopologyError
+from logstate.contracts.stores import StoreSpec
 from logstate.topology import lru_store
 from tests.changelog.store_bench import BenchContext, StoreBench
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from logstate.changelog.backend import StoreBackend
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.serdes import int64, string
-from logstate.stores import StoreSpec, ValueAndTimestamp
 from tests.changelog.counting_backend import CountingBackend
 from tests.changelog.store_bench import StoreBench
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstate.changelog.ordered import OrderedMap
+from logstate.changelog.backend.ordered import OrderedMap
 
 
 def keys(found: OrderedMap[int], lower: bytes = b"", upper: bytes | None = None) -> list[bytes]:

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.changelog.decoded_rows import NEVER_LATE, late_values
-from logstate.changelog.writes import LoggedWrite
-from logstate.errors import SerdeError
-from logstate.generated_code import make_function
-from logstate.json_serde import json, json_of
-from logstate.plain_structs import plain_condition
+from logstate.changelog.rows.decoded_rows import NEVER_LATE, late_values
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.generated_code import make_function
+from logstate.contracts.stores import ValueAndTimestamp
 from logstate.serdes import string
-from logstate.stores import ValueAndTimestamp
+from logstate.serdes.json_serde import json, json_of
+from logstate.serdes.plain_structs import plain_condition
 from tests.changelog.store_bench import MEDIA, StoreBench
 from tests.changelog.test_key_value_stores import TOTAL, Total, spec_of
 

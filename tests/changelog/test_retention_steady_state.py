@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from logstate import serdes
-from logstate.changelog.backend import StoreBackend
-from logstate.records import Windowed
-from logstate.stores import StoreSpec, ValueAndTimestamp
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from tests.changelog.counting_backend import CountingBackend
 from tests.changelog.store_bench import StoreBench
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from logstate.changelog.rocks import RocksBackend, RocksMemory, shared_memory
-from logstate.changelog.rocks_errors import explained
-from logstate.errors import (
+from logstate.changelog.backend.rocks import RocksBackend, RocksMemory, shared_memory
+from logstate.changelog.backend.rocks_errors import explained
+from logstate.contracts.errors import (
     StateDirectoryError,
     StoreCorruptedError,
     StoreError,
@@ -23,7 +23,7 @@ from tests.changelog.killed_process import kill_on_the_way
 
 WRITER = """
 import os, signal, sys
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 backend = RocksBackend(sys.argv[1])
 for number in range(1_000_000):
     rows = {b"row%04d" % i: b"%d" % number for i in range(100)}
@@ -34,7 +34,7 @@ for number in range(1_000_000):
 
 HOLDER = """
 import sys
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 backend = RocksBackend(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()
@@ -42,8 +42,8 @@ sys.stdin.read()
 
 FULL = """
 import resource, sys
-from logstate.changelog.rocks import RocksBackend
-from logstate.errors import StoreError
+from logstate.changelog.backend.rocks import RocksBackend
+from logstate.contracts.errors import StoreError
 backend = RocksBackend(sys.argv[1])
 backend.write({b"before": b"1"})
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rows import Rows
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.rows.rows import Rows
 
 
 class Mirror:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from logstate.changelog.backend import KeyRange
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rows import Layer, Rows
+from logstate.changelog.backend.backend import KeyRange
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.rows.rows import Layer, Rows
 
 PREFIX = b"\x01\x00\x00"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 SIZE_MS = 60_000
 RETENTION_MS = 240_000

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.writes import LoggedWrite
-from logstate.records import Windowed
-from logstate.stores import StoreSpec
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec
 from tests.changelog.store_bench import MEDIA, StoreBench
 
 

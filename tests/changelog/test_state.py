@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from logstate import serdes
-from logstate.changelog.backend import KeyRange
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.backend import KeyRange
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.backend.rocks import RocksBackend
+from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.changelog.writes import LoggedWrite
-from logstate.errors import StoreUnavailableError
-from logstate.processing import TaskContext
-from logstate.stores import StoreSpec
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
 from tests.changelog.store_bench import BenchContext
 
 META = b"\x00meta"

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.memory import MemoryBackend
-from logstate.changelog.rows import Rows
-from logstate.changelog.suppress_buffer import SuppressBuffer
-from logstate.changelog.suppress_values import BufferedUpdate, decode_update, encode_update
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
-from logstate.errors import RestoreError
-from logstate.stores import StoreSpec
+from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_update, encode_update
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.stores.suppress_buffer import SuppressBuffer
+from logstate.contracts.errors import RestoreError
+from logstate.contracts.stores import StoreSpec
 
 SPEC = StoreSpec("sup-store", "suppress_buffer", serdes.string, serdes.string)
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.changelog.versioned import NOT_PUT, VALID_TO_UNDEFINED
-from logstate.changelog.versioned_reads import versioned_segment_interval_ms
-from logstate.changelog.writes import LoggedWrite
-from logstate.stores import StoreSpec, VersionedRecord
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.changelog.stores.versioned import NOT_PUT, VALID_TO_UNDEFINED
+from logstate.changelog.stores.versioned_reads import versioned_segment_interval_ms
+from logstate.contracts.stores import StoreSpec, VersionedRecord
 from tests.changelog.store_bench import MEDIA, StoreBench
 
 HISTORY = 100

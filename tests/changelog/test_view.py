@@ -14,15 +14,15 @@ from typing import Any, cast
 import pytest
 
 from logstate import serdes
-from logstate.changelog.backend import StoreBackend
-from logstate.changelog.memory import MemoryBackend, MemorySnapshot
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.backend import StoreBackend
+from logstate.changelog.backend.memory import MemoryBackend, MemorySnapshot
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.state import TaskState
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
-from logstate.clock import SystemClock
-from logstate.errors import StoreError, StoreUnavailableError
-from logstate.processing import TaskContext
-from logstate.stores import StoreSpec
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
 from tests.changelog.store_bench import MEDIA, BenchContext
 
 PREFIX = b"\x01\x00\x00"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstate.changelog.writes import ChangelogWrites, LoggedWrite
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedWrite
 
 
 def write(key: bytes, value: bytes | None, timestamp: int = 0) -> LoggedWrite:

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from logstate.broker import LocalBroker
+from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.seams import NewTopic
+from logstate.local_broker.broker import LocalBroker
 from tests.chaos.feeder import Feeder
 from tests.chaos.flow import INPUTS, OUTPUTS, PARTITIONS, application
 from tests.chaos.logs import Counting, read_topic

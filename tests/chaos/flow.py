@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from logstate.app import Application
-from logstate.partitioner import partition_of
-from logstate.records import Windowed
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.records import Windowed
 from logstate.topology import JoinWindows, StreamsBuilder, Topology, TumblingWindows
 
 PARTITIONS = 4

@@ -6,9 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
-from logstate.errors import BrokerError
+from logstate.contracts.errors import BrokerError
+from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
-from logstate.records import TopicPartition
 from tests.chaos.flow import PARTITIONS
 from tests.chaos.oracle import Entry
 

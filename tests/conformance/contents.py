@@ -10,8 +10,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.records import ProducedRecord, Windowed
-from logstate.stores import StoreSpec
+from logstate.contracts.records import ProducedRecord, Windowed
+from logstate.contracts.stores import StoreSpec
 
 from .wire import decode_headers
 

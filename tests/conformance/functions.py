@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from logstate.records import Windowed
+from logstate.contracts.records import Windowed
 
 from .wire import BIGINT, STRING, WireType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec
 from logstate.topology import (
     Materialized,
     key_value_store,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.records import Record
+from logstate.contracts.records import Record
 from logstate.topology import Processor, ProcessorContext
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec
 from logstate.topology import Topology
-from logstate.topology.description import GlobalStoreDescription, NodeDescription
+from logstate.topology.pictures.description import GlobalStoreDescription, NodeDescription
 
 from .compare import Graph
 from .vectors import Case

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.errors import LogstateError
-from logstate.records import ProducedRecord
-from logstate.stores import StoreSpec
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import ProducedRecord
+from logstate.contracts.stores import StoreSpec
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from logstate.partitioner import murmur2, partition_of
+from logstate.contracts.partitioner import murmur2, partition_of
 
 from .compare import Difference
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from logstate.records import Record
+from logstate.contracts.records import Record
 
 from .functions import text, wrap
 from .named_processor import NamedProcessor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logstate.errors import LogstateError
-from logstate.records import ProducedRecord
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import ProducedRecord
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 

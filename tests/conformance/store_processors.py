@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.records import Record, Windowed
-from logstate.stores import ValueAndTimestamp, VersionedRecord
+from logstate.contracts.records import Record, Windowed
+from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
 
 from .functions import text
 from .named_processor import NamedProcessor

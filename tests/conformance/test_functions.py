@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.records import Windowed
+from logstate.contracts.records import Windowed
 
 from .aggregators import aggregator, reducer
 from .functions import (

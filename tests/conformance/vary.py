@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from logstate.errors import LogstateError
+from logstate.contracts.errors import LogstateError
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import Topology
 

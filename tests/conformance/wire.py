@@ -1,7 +1,7 @@
 """The types of the recordings: JSON value <-> bytes, and the serde that logstate uses for each.
 
 The codec here is written against the recordings' definition and shares no code with
-``logstate.serdes``: the comparison would not notice an error that both sides had.
+``logstate.serdes.built_in``: the comparison would not notice an error that both sides had.
 """
 
 from __future__ import annotations

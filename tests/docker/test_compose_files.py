@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from logstate.broker_config import FOR_TESTS, ONE_NODE, SHORT_WAITS
-from logstate.broker_jars import KAFKA_VERSION
+from logstate.local_broker.config import FOR_TESTS, ONE_NODE, SHORT_WAITS
+from logstate.local_broker.jars import KAFKA_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("compose.yaml", "compose.cluster.yaml", "compose.spark.yaml")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import RetriableError
-from logstate.records import TopicPartition
-from logstate.seams import Committed
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed
 from tests.log_conformance.rig import GroupMember, Rig, together
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from logstate.clock import SystemClock
-from logstate.records import FetchedRecord, ProducedRecord, TopicPartition
-from logstate.seams import (
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
+from logstate.contracts.seams import (
     Cluster,
     GroupConsumer,
     LogConsumer,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import AbortableError, BrokerError, FencedError, RetriableError
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.contracts.errors import AbortableError, BrokerError, FencedError, RetriableError
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from tests.log_conformance.rig import GroupMember, Rig, records
 
 

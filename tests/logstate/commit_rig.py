@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from logstate.bound_plan import bind
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
-from logstate.commit import CommitReport, Committer
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TaskId, TopicPartition
-from logstate.seams import Committed, TopicDescription
+from logstate.commit.commit import CommitReport, Committer
+from logstate.commit.transaction import Transactions
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Committed, TopicDescription
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing import FakeCluster
+from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder
-from logstate.transaction import Transactions
 from tests.logstate.plans import described
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.task_bench import APPLICATION, TaskBench

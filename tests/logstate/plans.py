@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logstate.bound_plan import BoundPlan, bind
-from logstate.seams import TopicDescription
+from logstate.contracts.seams import TopicDescription
+from logstate.topics.bound_plan import BoundPlan, bind
 from logstate.topology import StreamsBuilder
 from tests.logstate.task_bench import APPLICATION, topology_of
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstate.changelog.state import TaskState
-from logstate.clock import ManualClock
-from logstate.records import ProducedFields, TaskId, TopicPartition
-from logstate.task import Task
-from logstate.task_commit import TaskCommit
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
+from logstate.task.task import Task
+from logstate.task.task_commit import TaskCommit
 from logstate.testing.fetched import StoredRecord
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 APPLICATION = "app"
 

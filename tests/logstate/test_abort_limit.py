@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.abort_limit import AbortLimit
-from logstate.errors import AbortableError, BrokerError
+from logstate.contracts.errors import AbortableError, BrokerError
+from logstate.worker.abort_limit import AbortLimit
 
 CAUSE = AbortableError("the broker was slow")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
-from logstate.errors import (
+from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
     DeserializationError,
@@ -23,7 +23,7 @@ from logstate.errors import (
     StoreUnavailableError,
     TopicError,
 )
-from logstate.restore import RestoreProgress
+from logstate.restore.restore import RestoreProgress
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
 from tests.logstate.flows import counted, named, passed

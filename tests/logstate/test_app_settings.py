@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logstate.app_settings import check_settings
-from logstate.errors import ConfigError
+from logstate.contracts.errors import ConfigError
 from tests.logstate.flows import counted
 from tests.logstate.task_bench import topology_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.assignment import Assignment
-from logstate.records import TaskId, TopicPartition
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.worker.assignment import Assignment
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 B0, B1 = TopicPartition("b", 0), TopicPartition("b", 1)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.avro import AvroSerde
-from logstate.errors import SerdeError
+from logstate.contracts.errors import SerdeError
 from logstate.serdes import avro as avro_of
+from logstate.serdes.avro import AvroSerde
 
 CLICK = {
     "type": "record",
@@ -297,14 +297,14 @@ def test_a_record_nested_too_deeply_to_be_read_is_not_written() -> None:
 def test_the_public_name_is_callable_before_and_after_the_module_is_imported() -> None:
     program = (
         "from logstate.serdes import avro; avro('long');"
-        "import logstate.avro; assert logstate.avro('long').describe()['format'] == 'avro'"
+        "import logstate.serdes.avro as a; assert a('long').describe()['format'] == 'avro'"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_serdes_do_not_import_an_avro_library_until_asked() -> None:
     program = (
-        "import sys; import logstate.serdes;"
-        "assert 'fastavro' not in sys.modules and 'logstate.avro' not in sys.modules"
+        "import sys; import logstate.serdes.built_in;"
+        "assert 'fastavro' not in sys.modules and 'logstate.serdes.avro' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from logstate.avro import AvroSerde
-from logstate.errors import SerdeError
+from logstate.contracts.errors import SerdeError
 from logstate.serdes import avro
+from logstate.serdes.avro import AvroSerde
 
 SIZE = {"type": "enum", "name": "Size", "symbols": ["S", "M", "L"]}
 SCHEMA: dict[str, Any] = {

@@ -11,11 +11,11 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from logstate.avro import AvroSerde
-from logstate.errors import ConfigError, RegistryError, SerdeError
-from logstate.schema_ids import UnknownSchemaError
-from logstate.schema_registry import RegisteredSchema
+from logstate.contracts.errors import ConfigError, RegistryError, SerdeError
 from logstate.serdes import avro as avro_of
+from logstate.serdes.avro import AvroSerde
+from logstate.serdes.schema_ids import UnknownSchemaError
+from logstate.serdes.schema_registry import RegisteredSchema
 
 V1 = {
     "type": "record",

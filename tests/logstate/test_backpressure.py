@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.backpressure import balance
-from logstate.owned_task import OwnedTask
-from logstate.records import TaskId, TopicPartition
-from logstate.seams import Polled
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Polled
+from logstate.task.owned_task import OwnedTask
 from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from logstate.topology import StreamsBuilder
+from logstate.worker.backpressure import balance
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.task_bench import TaskBench
 from tests.logstate.worker_rig import cluster_of, send

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from logstate import serdes
-from logstate.errors import (
+from logstate.contracts.errors import (
     DeserializationError,
     ProcessingError,
     RegistryError,
     StoreError,
 )
-from logstate.records import Record, TopicPartition
-from logstate.serde import Serde
+from logstate.contracts.records import Record, TopicPartition
+from logstate.contracts.serde import Serde
 from logstate.testing.fetched import StoredRecord
 from logstate.topology import Processor, StreamsBuilder
 from tests.logstate.task_bench import TaskBench

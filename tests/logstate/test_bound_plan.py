@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.bound_plan import BoundPlan, bind, external_topics
-from logstate.errors import TopicError
-from logstate.records import TaskId, TopicPartition
-from logstate.stores import StoreSpec
+from logstate.contracts.errors import TopicError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.stores import StoreSpec
+from logstate.topics.bound_plan import BoundPlan, bind, external_topics
 from logstate.topology import JoinWindows, StreamsBuilder
 from tests.logstate.plans import by_word, described, plan_of
 from tests.logstate.task_bench import topology_of

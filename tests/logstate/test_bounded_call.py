@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from logstate.errors import FencedError
+from logstate.contracts.errors import FencedError
 from logstate.kafka.bounded_call import CallThread
 
 

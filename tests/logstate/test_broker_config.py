@@ -7,9 +7,9 @@ import struct
 import threading
 from pathlib import Path
 
-from logstate.broker_config import FOR_TESTS, ONE_NODE, SHORT_WAITS, server_properties
-from logstate.broker_jars import cache_directory, ivy_module, ivy_settings
-from logstate.broker_probe import broker_count
+from logstate.local_broker.config import FOR_TESTS, ONE_NODE, SHORT_WAITS, server_properties
+from logstate.local_broker.jars import cache_directory, ivy_module, ivy_settings
+from logstate.local_broker.probe import broker_count
 
 
 def settings(**overrides: str) -> dict[str, str]:

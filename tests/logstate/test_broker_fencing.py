@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logstate.broker_fencing import was_killed
-from logstate.broker_jvm import Launch
-from logstate.java import Java
+from logstate.local_broker.fencing import was_killed
+from logstate.local_broker.java import Java
+from logstate.local_broker.jvm import Launch
 
 
 def launch(data: Path) -> Launch:

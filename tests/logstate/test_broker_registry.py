@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logstate.broker_registry import (
+from logstate.local_broker.registry import (
     RunningBroker,
     register,
     running_brokers,

@@ -4,9 +4,9 @@ import re
 import confluent_kafka
 import pytest
 
-from logstate.client_config import OWNED_KEYS, UNSAFE_KEYS, check_user_config, weaknesses
-from logstate.client_keys import ELSEWHERE, KNOWN_KEYS
-from logstate.errors import ConfigError
+from logstate.contracts.errors import ConfigError
+from logstate.kafka.client_config import OWNED_KEYS, UNSAFE_KEYS, check_user_config, weaknesses
+from logstate.kafka.client_keys import ELSEWHERE, KNOWN_KEYS
 
 
 def problems(config: dict[str, object]) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.closing import Closing
-from logstate.seams import Step, Steps, run_steps
+from logstate.contracts.closing import Closing
+from logstate.contracts.seams import Step, Steps, run_steps
 
 
 def fail(message: str) -> None:

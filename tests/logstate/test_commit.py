@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from logstate.changelog.cut import Cut, Writer, decode_cut_record
-from logstate.errors import AbortableError
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TaskId, TopicPartition
+from logstate.contracts.errors import AbortableError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing import Fault
 from tests.logstate.commit_rig import CHANGELOG, EPOCH, IN, OTHER, CommitRig, counted
 from tests.logstate.task_bench import APPLICATION, TaskBench

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import AbortableError
+from logstate.contracts.errors import AbortableError
 from logstate.testing import Fault
 from logstate.topology import StreamsBuilder
 from tests.logstate.commit_rig import CHANGELOG, CommitRig

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from logstate.changelog.cut import Cut, cut_key, encode_cut_record
-from logstate.cuts_reader import CutsReader
-from logstate.errors import AbortableError, RestoreError, RetriableError
-from logstate.owned_task import Stage
-from logstate.records import ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.errors import AbortableError, RestoreError, RetriableError
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
+from logstate.restore.cuts_reader import CutsReader
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.test_large_cuts import many, put

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.directory import StateDirectory
-from logstate.changelog.rocks import RocksBackend
-from logstate.errors import BrokerError, StateDirectoryError, StoreCorruptedError
-from logstate.owned_task import Stage
-from logstate.records import Record, TaskId
+from logstate.contracts.errors import BrokerError, StateDirectoryError, StoreCorruptedError
+from logstate.contracts.records import Record, TaskId
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from logstate.topology import Processor, StreamsBuilder, key_value_store
 from tests.logstate.flows import counted
@@ -270,7 +270,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from logstate.errors import StoreError
+from logstate.contracts.errors import StoreError
 from tests.logstate.test_damaged_disks import RocksDisk, counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send
 

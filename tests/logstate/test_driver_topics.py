@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.records import Record
+from logstate.contracts.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import StreamsBuilder
 

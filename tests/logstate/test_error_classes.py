@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.errors import (
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,

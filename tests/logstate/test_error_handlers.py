@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.error_handlers import (
+from logstate.contracts.errors import ConfigError, DeserializationError, ProcessingError
+from logstate.contracts.records import Record
+from logstate.task.error_handlers import (
     Decision,
     ErrorHandlers,
     FailedRecord,
@@ -19,11 +21,9 @@ from logstate.error_handlers import (
     retry,
     skip,
 )
-from logstate.errors import ConfigError, DeserializationError, ProcessingError
-from logstate.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Processor, StreamsBuilder, key_value_store
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 
 class CountsThenFails(Processor[str, str, str, int]):

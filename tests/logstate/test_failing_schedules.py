@@ -7,7 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.error_handlers import (
+from logstate.contracts.errors import ProcessingError, ProductionError
+from logstate.contracts.records import Record
+from logstate.task.error_handlers import (
     Decision,
     ErrorHandlers,
     FailedRecord,
@@ -16,12 +18,10 @@ from logstate.error_handlers import (
     retry,
     skip,
 )
-from logstate.errors import ProcessingError, ProductionError
-from logstate.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Processor, StreamsBuilder, key_value_store
-from logstate.topology.plan import Topology
-from logstate.topology.processor_context import ProcessorContext, PunctuationKind
+from logstate.topology.plan.plan import Topology
+from logstate.topology.processor.processor_context import ProcessorContext, PunctuationKind
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send
 
 FIVE_MS = timedelta(milliseconds=5)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logstate.app import Application
-from logstate.errors import RecordError, StoreUnavailableError
+from logstate.contracts.errors import RecordError, StoreUnavailableError
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from logstate.clock import ManualClock
-from logstate.records import TopicPartition
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.clock import ManualClock
-from logstate.errors import BrokerError, ProductionError, TopicError
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import BrokerError, ProductionError, TopicError
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.testing import FakeCluster
 from logstate.testing.fake.partition_log import PartitionLog
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from logstate.garbage import CollectorPace
+from logstate.worker.collector_pace import CollectorPace
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from logstate.bound_plan import bind
-from logstate.errors import StoreUnavailableError
-from logstate.global_queries import GlobalQueryableStore
-from logstate.global_stores import GlobalStores
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.seams import TopicDescription
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import TopicDescription
+from logstate.queries.global_queries import GlobalQueryableStore
+from logstate.queries.global_stores import GlobalStores
 from logstate.testing import FakeCluster
+from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.task_bench import topology_of

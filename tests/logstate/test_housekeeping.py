@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from logstate.changelog.state import TaskState
-from logstate.clock import ManualClock
-from logstate.errors import AbortableError, BrokerError
-from logstate.housekeeping import Housekeeping
-from logstate.owned_task import OwnedTask
-from logstate.records import TaskId, TopicPartition
-from logstate.seams import Steps, run_steps
-from logstate.stores import ValueAndTimestamp
+from logstate.commit.maintenance import Housekeeping
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import AbortableError, BrokerError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Steps, run_steps
+from logstate.contracts.stores import ValueAndTimestamp
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.task.owned_task import OwnedTask
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
-from logstate.worker_config import WorkerConfig
 from tests.logstate.plans import by_word, plan_of
 from tests.logstate.task_bench import TaskBench
 from tests.logstate.worker_rig import KeptRows, cluster_of

@@ -8,8 +8,8 @@ import uuid
 import msgspec
 import pytest
 
-from logstate.immutability import is_immutable
 from logstate.serdes import json, json_of, string, windowed
+from logstate.serdes.immutability import is_immutable
 
 
 class Color(enum.Enum):

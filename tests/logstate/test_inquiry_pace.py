@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from logstate.clock import ManualClock
-from logstate.errors import RetriableError
-from logstate.inquiry_pace import LONGEST_S, InquiryPace
-from logstate.owned_task import Stage
-from logstate.seams import Step
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.seams import Step
+from logstate.restore.inquiry_pace import LONGEST_S, InquiryPace
+from logstate.task.owned_task import Stage
 from tests.logstate.flows import counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of
 

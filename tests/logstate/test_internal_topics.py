@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from logstate import serdes
-from logstate.errors import TopicError
-from logstate.internal_topics import (
+from logstate.contracts.errors import TopicError
+from logstate.contracts.seams import NewTopic, TopicDescription, run_steps
+from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import (
     changelog_config,
     mismatches,
     prepare,
     repartition_config,
     required_topics,
 )
-from logstate.seams import NewTopic, TopicDescription, run_steps
-from logstate.stores import StoreKind, StoreSpec
-from logstate.testing import FakeCluster
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from tests.logstate.plans import by_word, plan_of
 from tests.logstate.task_bench import topology_of

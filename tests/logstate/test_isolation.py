@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from logstate.error_handlers import Decision, ErrorHandlers, FailedRecord, dead_letter, retry, skip
-from logstate.errors import ProductionError, RefusedError
+from logstate.contracts.errors import ProductionError, RefusedError
+from logstate.task.error_handlers import (
+    Decision,
+    ErrorHandlers,
+    FailedRecord,
+    dead_letter,
+    retry,
+    skip,
+)
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from tests.logstate.flows import counted

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from logstate.errors import ConfigError
-from logstate.java import find_java
+from logstate.contracts.errors import ConfigError
+from logstate.local_broker.java import find_java
 
 
 def fake_java(folder: Path, answer: str) -> Path:

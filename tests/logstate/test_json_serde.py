@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import SerdeError
-from logstate.serde import Serde
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.serde import Serde
 from logstate.serdes import json, json_of
 
 

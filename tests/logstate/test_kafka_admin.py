@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import RetriableError
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.records import TopicPartition
 from logstate.kafka import admin
 from logstate.kafka.admin import KafkaAdmin
-from logstate.records import TopicPartition
 
 LOG = TopicPartition("changelog", 0)
 

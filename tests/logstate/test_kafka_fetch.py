@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import Message
 
+from logstate.contracts.records import TopicPartition
 from logstate.kafka.consumer import _by_partition
-from logstate.records import TopicPartition
 
 
 def fetched(topic: str, partition: int, offset: int) -> Message:

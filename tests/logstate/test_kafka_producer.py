@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.errors import FencedError, RefusedError, RetriableError
+from logstate.contracts.errors import FencedError, RefusedError, RetriableError
+from logstate.contracts.records import ProducedRecord
 from logstate.kafka.producer import (
     KafkaPlainProducer,
     PartitionCounts,
     _last_per_partition,
 )
-from logstate.records import ProducedRecord
 
 
 def to(topic: str, partition: int | None) -> ProducedRecord:

@@ -6,11 +6,11 @@ import base64
 from datetime import timedelta
 
 from logstate.changelog.cut import METADATA_BYTES_MAX, Cut, decode_cut, encode_cut
-from logstate.records import TopicPartition
-from logstate.seams import Committed
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
-from logstate.topology.windows import TumblingWindows
+from logstate.topology.declaring.windows import TumblingWindows
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs
 
 IN = TopicPartition("in", 0)

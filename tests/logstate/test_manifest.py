@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
-from logstate.manifest import VERSION, manifest, manifest_record
+from logstate.topics.manifest import VERSION, manifest, manifest_record
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.logstate.plans import by_word, plan_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import BrokerError, LostMemberError, RetriableError
-from logstate.seams import Step
+from logstate.contracts.errors import BrokerError, LostMemberError, RetriableError
+from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send

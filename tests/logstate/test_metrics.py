@@ -7,7 +7,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from logstate.metric_catalogue import (
+from logstate.metrics.catalogue import (
     CATALOGUE,
     COMMIT_LATENCY,
     COMMITS,
@@ -17,9 +17,9 @@ from logstate.metric_catalogue import (
     STORE_ROWS,
     WRITE_BUFFER_BYTES,
 )
-from logstate.metrics import BUCKETS_SECONDS, Metrics
-from logstate.opentelemetry import export_to_opentelemetry
-from logstate.prometheus import export_to_prometheus
+from logstate.metrics.instruments import BUCKETS_SECONDS, Metrics
+from logstate.metrics.opentelemetry import export_to_opentelemetry
+from logstate.metrics.prometheus import export_to_prometheus
 
 
 def test_counters_add_up_per_label() -> None:

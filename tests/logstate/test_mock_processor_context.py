@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import StoreError
-from logstate.records import Record, RecordMetadata, TaskId
+from logstate.contracts.errors import StoreError
+from logstate.contracts.records import Record, RecordMetadata, TaskId
 from logstate.testing import MockProcessorContext
 from logstate.topology import (
     Processor,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.outlet import Outlet
-from logstate.records import ProducedRecord
-from logstate.seams import run_steps
+from logstate.commit.outlet import Outlet
+from logstate.contracts.records import ProducedRecord
+from logstate.contracts.seams import run_steps
 from logstate.topology import StreamsBuilder
 from tests.logstate.commit_rig import CommitRig
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from logstate.clock import ManualClock
-from logstate.commit import PAUSE, CommitReport
-from logstate.commit_under_way import CommitUnderWay
-from logstate.errors import AbortableError, ProcessingError
-from logstate.seams import Step, Steps, run_steps
+from logstate.commit.commit import PAUSE, CommitReport
+from logstate.commit.commit_under_way import CommitUnderWay
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import AbortableError, ProcessingError
+from logstate.contracts.seams import Step, Steps, run_steps
 from logstate.testing import FakeCluster
 from logstate.testing.fake.background import FakeBackground
 from logstate.topology import StreamsBuilder
@@ -119,7 +119,7 @@ def test_a_handover_waits_for_the_commit(cluster: FakeCluster) -> None:
 def test_more_outputs_than_memory_should_hold_are_waited_with(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstate.commits._HELD_RECORDS_MAX", 2)
+    monkeypatch.setattr("logstate.worker.commits._HELD_RECORDS_MAX", 2)
     rig = begun(cluster)
     send(cluster, "b", "c")
     rig.turn(2)
@@ -129,7 +129,7 @@ def test_more_outputs_than_memory_should_hold_are_waited_with(
 def test_who_does_not_keep_up_waits_for_its_commit(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstate.worker._BACKLOG_RECORDS", 2)
+    monkeypatch.setattr("logstate.worker.worker._BACKLOG_RECORDS", 2)
     rig = begun(cluster)
     send(cluster, "b", "c")
     rig.turn()

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from logstate.errors import LogstateError
-from logstate.owned_task import SUCCESSORS, IllegalTransition, OwnedTask, Stage
-from logstate.records import TaskId, TopicPartition
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.owned_task import SUCCESSORS, IllegalTransition, OwnedTask, Stage
 
 A, R, S, RUN, C = Stage.ASSIGNED, Stage.RESTORING, Stage.STARTING, Stage.RUNNING, Stage.CLOSED
 LEGAL = {(A, R), (R, S), (S, RUN), (R, A), (S, A), (RUN, A), (A, C), (R, C), (S, C), (RUN, C)}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from logstate.errors import BrokerError
-from logstate.ports import LOOPBACK, LOWEST_PORT, is_free, reserve_port
+from logstate.contracts.errors import BrokerError
+from logstate.local_broker.ports import LOOPBACK, LOWEST_PORT, is_free, reserve_port
 
 
 def test_a_reserved_port_is_not_given_twice() -> None:
@@ -26,7 +26,7 @@ def test_a_reserved_port_is_not_given_twice() -> None:
 
 def test_another_process_does_not_get_a_reserved_port() -> None:
     held = reserve_port()
-    code = f"from logstate.ports import reserve_port; reserve_port({held.port})"
+    code = f"from logstate.local_broker.ports import reserve_port; reserve_port({held.port})"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from logstate.errors import AbortableError
-from logstate.records import Record
+from logstate.contracts.errors import AbortableError
+from logstate.contracts.records import Record
 from logstate.testing import Fault, TopologyTestDriver
 from logstate.topology import Processor, StreamsBuilder, key_value_store
-from logstate.topology.processor_context import ProcessorContext
+from logstate.topology.processor.processor_context import ProcessorContext
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from logstate.error_handlers import (
+from logstate.contracts.errors import ProcessingError, ProductionError, RefusedError, RegistryError
+from logstate.contracts.records import Record
+from logstate.serdes import Serde
+from logstate.task.error_handlers import (
     Decision,
     ErrorHandlers,
     FailedRecord,
@@ -17,12 +20,9 @@ from logstate.error_handlers import (
     retry,
     skip,
 )
-from logstate.errors import ProcessingError, ProductionError, RefusedError, RegistryError
-from logstate.records import Record
-from logstate.serdes import Serde
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Processor, StreamsBuilder, key_value_store
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 
 class CountsAndSends(Processor[str, str, str, Any]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.punctuation import Punctuation, Punctuations
+from logstate.task.punctuation import Punctuation, Punctuations
 
 
 def test_a_stream_time_schedule_is_due_with_the_first_record_and_then_on_its_grid() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import StoreError, StoreUnavailableError
-from logstate.owned_task import Stage
-from logstate.partitioner import partition_of
-from logstate.queries import QueryableStore
-from logstate.records import ProducedRecord, TopicPartition, Windowed
+from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.records import ProducedRecord, TopicPartition, Windowed
+from logstate.queries.queries import QueryableStore
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
 from logstate.topology import Materialized, SessionWindows, StreamsBuilder, TumblingWindows
 from tests.logstate.worker_rig import WorkerRig, cluster_of, send

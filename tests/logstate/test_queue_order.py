@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from logstate.queue_order import QueueOrder
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
+from logstate.task.queue_order import QueueOrder
 
 A, B, C, D = (TopicPartition(name, 0) for name in "abcd")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logstate.queues import PartitionQueue
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
+from logstate.task.queues import PartitionQueue
 from logstate.testing.fetched import StoredRecord
 
 CLICKS = TopicPartition("clicks", 0)

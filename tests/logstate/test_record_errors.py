@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import DeserializationError, LogstateError, ProcessingError, SerdeError
-from logstate.record_errors import failed, undecodable, without_timestamp
-from logstate.records import TaskId, TopicPartition
+from logstate.contracts.errors import (
+    DeserializationError,
+    LogstateError,
+    ProcessingError,
+    SerdeError,
+)
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.record_errors import failed, undecodable, without_timestamp
 from logstate.testing.fetched import StoredRecord
 
 RECORD = StoredRecord("orders", 3, 41, b"k", b"payload", -1)

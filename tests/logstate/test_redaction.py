@@ -1,6 +1,6 @@
 import pytest
 
-from logstate.redaction import HIDDEN, is_secret, redacted, redacted_text
+from logstate.kafka.redaction import HIDDEN, is_secret, redacted, redacted_text
 
 
 @pytest.mark.parametrize(

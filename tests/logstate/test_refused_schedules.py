@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from logstate.error_handlers import Decision, FailedRecord, dead_letter, fail, retry, skip
-from logstate.errors import ProductionError
-from logstate.records import Record
+from logstate.contracts.errors import ProductionError
+from logstate.contracts.records import Record
+from logstate.task.error_handlers import Decision, FailedRecord, dead_letter, fail, retry, skip
 from logstate.testing import FakeCluster
 from logstate.topology import Processor, ProcessorContext, StreamsBuilder, key_value_store
 from tests.logstate.test_isolation import BIG, keys, narrow, put, running, settle

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from logstate.owned_task import OwnedTask, Stage, StoreTarget
-from logstate.records import ProducedRecord, TaskId, TopicPartition
-from logstate.restore import RestoreProgress, Restorer
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.restore.restore import RestoreProgress, Restorer
+from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
-from logstate.worker_config import WorkerConfig
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.task_bench import TaskBench
 from tests.logstate.worker_rig import cluster_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.errors import RestoreError, StoreCorruptedError
-from logstate.records import TopicPartition
-from logstate.restore_plan import (
+from logstate.contracts.errors import RestoreError, StoreCorruptedError
+from logstate.contracts.records import TopicPartition
+from logstate.restore.restore_plan import (
     TOMBSTONE_LIFETIME_MS,
     LogRange,
     check_cut,

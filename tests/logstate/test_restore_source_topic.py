@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from logstate.error_handlers import ErrorHandlers, skip
-from logstate.internal_topics import prepare
-from logstate.seams import run_steps
+from logstate.contracts.seams import run_steps
+from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
+from logstate.topics.internal_topics import prepare
 from logstate.topology import StreamsBuilder
 
 

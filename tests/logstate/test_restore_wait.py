@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from logstate.errors import BrokerError, RetriableError
-from logstate.owned_task import Stage
-from logstate.records import ProducedRecord
+from logstate.contracts.errors import BrokerError, RetriableError
+from logstate.contracts.records import ProducedRecord
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
 from tests.logstate.worker_rig import WorkerRig, cluster_of, outputs, send

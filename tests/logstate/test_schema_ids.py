@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from logstate.errors import RegistryError
-from logstate.schema_ids import SchemaIds, UnknownSchemaError
+from logstate.contracts.errors import RegistryError
+from logstate.serdes.schema_ids import SchemaIds, UnknownSchemaError
 
 
 class Source:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import RetriableError
-from logstate.seams import Step, Steps, run_steps
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.seams import Step, Steps, run_steps
 
 
 def test_each_step_is_called_and_its_result_comes_back() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import SerdeError
-from logstate.records import Windowed
-from logstate.serde import Serde
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.records import Windowed
+from logstate.contracts.serde import Serde
 from logstate.serdes import (
     boolean,
     bytes_,

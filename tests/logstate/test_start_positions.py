@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from logstate.changelog.cut import Cut, OffsetMetadata
-from logstate.errors import RestoreError
-from logstate.records import TopicPartition
-from logstate.seams import Committed
-from logstate.start_positions import InputRange, check_topic_ids, start_position, was_read
+from logstate.contracts.errors import RestoreError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed
+from logstate.restore.start_positions import InputRange, check_topic_ids, start_position, was_read
 
 IN = TopicPartition("in", 2)
 LOG = InputRange(10, 50)

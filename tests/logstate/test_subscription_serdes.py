@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.errors import SerdeError
-from logstate.subscription_serdes import (
+from logstate.contracts.errors import SerdeError
+from logstate.serdes.foreign_key_serdes import (
     CombinedKeySerde,
     Instruction,
     Subscription,

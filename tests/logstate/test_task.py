@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import ProcessingError
-from logstate.records import Record, TopicPartition
+from logstate.contracts.errors import ProcessingError
+from logstate.contracts.records import Record, TopicPartition
 from logstate.topology import Processor, StreamsBuilder
-from logstate.topology.processor import ProcessorContext
+from logstate.topology.processor.processor import ProcessorContext
 from tests.logstate.task_bench import TaskBench, values
 
 

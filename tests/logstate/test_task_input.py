@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.error_handlers import ErrorHandlers, retry
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
+from logstate.task.error_handlers import ErrorHandlers, retry
 from logstate.topology import StreamsBuilder
 from tests.logstate.task_bench import TaskBench
 

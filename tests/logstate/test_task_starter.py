@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from logstate.changelog.backend import KeyRange
-from logstate.errors import BrokerError, RestoreError, RetriableError, StoreCorruptedError
-from logstate.owned_task import Stage
-from logstate.records import ProducedRecord, Record, TaskId, TopicPartition
-from logstate.seams import Committed
+from logstate.changelog.backend.backend import KeyRange
+from logstate.contracts.errors import BrokerError, RestoreError, RetriableError, StoreCorruptedError
+from logstate.contracts.records import ProducedRecord, Record, TaskId, TopicPartition
+from logstate.contracts.seams import Committed
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
 from tests.logstate.worker_rig import Disk, KeptRows, WorkerRig, cluster_of, outputs, send

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TaskId, TopicPartition
-from logstate.task_table import TaskTable
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task_table import TaskTable
 
 A0, B0, A1 = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
 

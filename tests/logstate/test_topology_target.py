@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from logstate.cli import app
-from logstate.errors import ConfigError
+from logstate.contracts.errors import ConfigError
 from logstate.topology_target import load_topology
 
 MODULE = """

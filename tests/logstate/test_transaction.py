@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.errors import (
+from logstate.commit.transaction import Transactions
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,
@@ -12,9 +13,8 @@ from logstate.errors import (
     ProductionError,
     RetriableError,
 )
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.testing import FakeCluster, Fault
-from logstate.transaction import Transactions
 from tests.logstate.step_recorder import StepRecorder
 from tests.logstate.worker_rig import cluster_of
 

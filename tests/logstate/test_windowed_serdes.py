@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from logstate.records import Windowed
-from logstate.serde import Serde
+from logstate.contracts.records import Windowed
+from logstate.contracts.serde import Serde
 from logstate.serdes import session_windowed, windowed
 
 VECTORS = pathlib.Path(__file__).parent.parent / "conformance" / "vectors"

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.errors import BrokerError
-from logstate.manifest import manifest
-from logstate.owned_task import Stage
-from logstate.records import ProducedRecord, Record, TopicPartition
+from logstate.contracts.errors import BrokerError
+from logstate.contracts.records import ProducedRecord, Record, TopicPartition
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
+from logstate.topics.manifest import manifest
 from logstate.topology import Processor, StreamsBuilder
-from logstate.topology.processor import ProcessorContext
+from logstate.topology.processor.processor import ProcessorContext
 from tests.logstate.flows import counted, named, passed, recounted
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 

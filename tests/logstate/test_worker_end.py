@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from logstate.errors import (
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     DeserializationError,
     ProcessingError,
 )
-from logstate.records import Record, TopicPartition
-from logstate.seams import Step
+from logstate.contracts.records import Record, TopicPartition
+from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
 from tests.logstate.flows import counted, named

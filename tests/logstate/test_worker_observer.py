@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from logstate.clock import ManualClock
-from logstate.commit import CommitReport
-from logstate.owned_task import OwnedTask, Stage, StoreTarget
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.commit.commit import CommitReport
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology import StreamsBuilder
-from logstate.worker_observer import WorkerObserver
+from logstate.worker.worker_observer import WorkerObserver
 from tests.logstate.task_bench import TaskBench
 
 IN = TopicPartition("in", 0)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from logstate.errors import AbortableError, BrokerError, RetriableError
-from logstate.owned_task import Stage
-from logstate.records import TaskId, TopicPartition
-from logstate.seams import Polled, Rebalance
+from logstate.contracts.errors import AbortableError, BrokerError, RetriableError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Polled, Rebalance
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from tests.logstate.flows import counted, recounted

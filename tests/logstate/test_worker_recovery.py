@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from logstate.errors import (
+from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,
@@ -17,11 +17,11 @@ from logstate.errors import (
     RestoreError,
     RetriableError,
 )
-from logstate.owned_task import Stage
-from logstate.records import Record, TopicPartition
+from logstate.contracts.records import Record, TopicPartition
+from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
-from logstate.topology.processor import ProcessorContext
+from logstate.topology.processor.processor import ProcessorContext
 from tests.logstate.flows import counted, passed, recounted
 from tests.logstate.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from logstate.bound_plan import BoundPlan
-from logstate.changelog.memory import MemoryBackend
+from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.state import TaskState
-from logstate.clock import ManualClock
-from logstate.error_handlers import ErrorHandlers
-from logstate.global_stores import GlobalStores
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import TaskId
-from logstate.seams import Step, Steps, run_steps
-from logstate.task import Task
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import TaskId
+from logstate.contracts.seams import Step, Steps, run_steps
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.queries.global_stores import GlobalStores
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
 from logstate.testing import FakeCluster
+from logstate.topics.bound_plan import BoundPlan
 from logstate.topology import StreamsBuilder
-from logstate.worker import Worker
-from logstate.worker_config import WorkerConfig
-from logstate.worker_observer import WorkerObserver
+from logstate.worker.worker import Worker
+from logstate.worker.worker_observer import WorkerObserver
 from tests.logstate.task_bench import APPLICATION, topology_of
 
 TURNS_MAX = 300

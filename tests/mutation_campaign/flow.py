@@ -9,7 +9,7 @@ import msgspec
 from logstate.serdes import avro as avro_of
 from logstate.serdes import json_of
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 
 KINDS = ("json", "avro", "raw")
 DEAD = "dead"

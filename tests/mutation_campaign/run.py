@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from logstate.app import Application
-from logstate.error_handlers import ErrorHandlers, dead_letter
+from logstate.task.error_handlers import ErrorHandlers, dead_letter
 from logstate.testing import FakeCluster
 from tests.mutation_campaign.flow import DEAD, KINDS, topology
 from tests.mutation_campaign.judges import judged

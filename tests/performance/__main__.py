@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from logstate.broker import LocalBroker
-from logstate.broker_jars import cache_directory
-from logstate.errors import BrokerError, ConfigError
+from logstate.contracts.errors import BrokerError, ConfigError
+from logstate.local_broker.broker import LocalBroker
+from logstate.local_broker.jars import cache_directory
 from tests.performance.bench import NotFinishedError
 from tests.performance.command import prepare
 from tests.performance.figures import Figures, Pair, overall

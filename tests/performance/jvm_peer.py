@@ -1,7 +1,7 @@
 """The Kafka Streams program: compiled from its source, with the jars its pom.xml names.
 
-The jars come the way the local broker's do (`logstate.broker_jars`); the classes are compiled once
-per state of the source and kept beside them.
+The jars come the way the local broker's do (`logstate.local_broker.jars`); the classes are compiled
+once per state of the source and kept beside them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from logstate.broker_jars import cache_directory, ivy_module, resolve_jars
-from logstate.java import Java, find_java
+from logstate.local_broker.jars import cache_directory, ivy_module, resolve_jars
+from logstate.local_broker.java import Java, find_java
 
 PROJECT = Path(__file__).resolve().parent / "peers" / "kafka-streams"
 MAIN_CLASS = "peers.Peer"

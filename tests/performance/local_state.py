@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
 
 _META = b"\x00meta"

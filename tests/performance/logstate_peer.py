@@ -244,7 +244,9 @@ def main() -> None:
     """Run one workload."""
     a = arguments()
     if a.cache_mib is not None:
-        from logstate.changelog.rocks import shared_memory  # a stateless workload needs none
+        from logstate.changelog.backend.rocks import (
+            shared_memory,  # a stateless workload needs none
+        )
 
         bytes_max = a.cache_mib << 20
         shared_memory().resize(bytes_max, bytes_max * 3 // 8)  # the shares of the default

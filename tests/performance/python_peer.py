@@ -12,7 +12,7 @@ import sys
 import venv
 from pathlib import Path
 
-from logstate.broker_jars import cache_directory
+from logstate.local_broker.jars import cache_directory
 
 APPS = Path(__file__).resolve().parent / "peers" / "apps"
 

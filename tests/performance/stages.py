@@ -32,17 +32,17 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Message, Producer
 
-from logstate.bound_plan import BoundPlan, bind
-from logstate.clock import SystemClock
-from logstate.commit import Committer
-from logstate.garbage import collector_pace
+from logstate.changelog.task_state import open_task_state
+from logstate.commit.commit import Committer
+from logstate.commit.transaction import Transactions
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.seams import TopicDescription, run_steps
 from logstate.kafka.cluster import KafkaCluster
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import ProducedRecord, TaskId, TopicPartition
-from logstate.seams import TopicDescription, run_steps
-from logstate.state_factory import open_task_state
-from logstate.task import Task
-from logstate.transaction import Transactions
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan, bind
+from logstate.worker.collector_pace import collector_pace
 from tests.performance.events import Event, key_name, write_events
 from tests.performance.logstate_peer import topology
 from tests.performance.parser import parser_of

@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 
 from logstate.app import Application
-from logstate.changelog.rocks import RocksBackend
+from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.clock import SystemClock
-from logstate.records import ProducedRecord, TopicPartition
-from logstate.restore import RestoreProgress
-from logstate.seams import Cluster, NewTopic
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import Cluster, NewTopic
+from logstate.restore.restore import RestoreProgress
 from logstate.topology import StreamsBuilder
-from logstate.topology.plan import Topology
+from logstate.topology.plan.plan import Topology
 from tests.restore_fixtures.world import World
 
 #: a restore of a few records that takes longer hangs

@@ -12,8 +12,8 @@ from datetime import timedelta
 import pytest
 
 from logstate.app import Application
-from logstate.errors import RestoreError
-from logstate.restore import RestoreProgress
+from logstate.contracts.errors import RestoreError
+from logstate.restore.restore import RestoreProgress
 from tests.restore_fixtures.bench import DEADLINE, Bench
 from tests.restore_fixtures.held_reads import HeldReads
 

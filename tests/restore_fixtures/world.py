@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from logstate.records import TopicPartition
-from logstate.seams import Cluster, TransactionalProducer
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Cluster, TransactionalProducer
 from logstate.testing import FakeCluster
 
 

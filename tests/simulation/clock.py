@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstate.clock import ManualClock
+from logstate.contracts.clock import ManualClock
 
 
 class ProcessClock:

@@ -6,7 +6,7 @@ import random
 from functools import cache
 from typing import NamedTuple
 
-from logstate.partitioner import partition_of
+from logstate.contracts.partitioner import partition_of
 from tests.simulation.flow import ORDERS, PRICES
 
 #: different data sets; a schedule uses number ``seed % COUNT``

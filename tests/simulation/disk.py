@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from logstate.changelog.backend import KeyRange
-from logstate.changelog.memory import MemoryBackend, MemorySnapshot
-from logstate.errors import StateDirectoryError
-from logstate.records import TaskId
+from logstate.changelog.backend.backend import KeyRange
+from logstate.changelog.backend.memory import MemoryBackend, MemorySnapshot
+from logstate.contracts.errors import StateDirectoryError
+from logstate.contracts.records import TaskId
 from logstate.testing import FakeProcess, ProcessKilled
 
 
@@ -94,7 +94,8 @@ class Disk:
 
 
 class DiskBackend:
-    """What a process holds of an open directory (see :class:`logstate.changelog.backend`)."""
+    """What a process holds of an open directory (see
+    :class:`logstate.changelog.backend.backend`)."""
 
     #: almost every load is large here
     ingest_rows_min: int | None = 2

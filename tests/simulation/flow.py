@@ -18,8 +18,8 @@ import zlib
 from datetime import timedelta
 from functools import cache
 
-import logstate.partitioner
-from logstate.records import Record, Windowed
+import logstate.contracts.partitioner
+from logstate.contracts.records import Record, Windowed
 from logstate.topology import (
     JoinWindows,
     KStream,
@@ -33,7 +33,7 @@ from logstate.topology import (
 )
 
 #: a few keys are asked for again and again
-partition_of = cache(logstate.partitioner.partition_of)
+partition_of = cache(logstate.contracts.partitioner.partition_of)
 
 APPLICATION = "flow"
 ORDERS, PRICES = "orders", "prices"

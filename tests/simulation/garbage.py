@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from logstate.task import Task
+from logstate.task.task import Task
 from logstate.testing import FakeCluster
-from logstate.worker import Worker
+from logstate.worker.worker import Worker
 
 
 def take_apart(task: Task) -> None:

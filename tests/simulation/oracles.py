@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from logstate.changelog.cut import decode_cut
+from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.changelog.writes import LoggedFields
-from logstate.records import TaskId, TopicPartition
-from logstate.stores import StoreSpec
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.stores import StoreSpec
 from logstate.testing.fake.partition_log import LogEntry
-from logstate.topology.plan import SubTopology
+from logstate.topology.plan.plan import SubTopology
 from tests.simulation import flow
 from tests.simulation.disk import Directory
 from tests.simulation.garbage import take_apart

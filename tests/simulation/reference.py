@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from logstate.changelog.rows.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.changelog.state import TaskState
-from logstate.changelog.suppress_values import buffer_time_of, decode_update, encode_update
-from logstate.clock import ManualClock
-from logstate.records import ProducedRecord, TaskId, TopicPartition
-from logstate.stores import StoreSpec
-from logstate.task import Task
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.stores import StoreSpec
+from logstate.task.task import Task
 from logstate.testing.fetched import StoredRecord
-from logstate.topology.plan import SubTopology
+from logstate.topology.plan.plan import SubTopology
 from tests.simulation import flow
 from tests.simulation.garbage import take_apart
 

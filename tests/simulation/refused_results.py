@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from logstate.error_handlers import ErrorHandlers, skip
+from logstate.task.error_handlers import ErrorHandlers, skip
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
 from tests.simulation.schedule import Schedule

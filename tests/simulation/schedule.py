@@ -10,12 +10,18 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 
-from logstate.clock import ManualClock
-from logstate.errors import AbortableError, BrokerError, FencedError, LogstateError, RetriableError
-from logstate.records import TopicPartition
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import (
+    AbortableError,
+    BrokerError,
+    FencedError,
+    LogstateError,
+    RetriableError,
+)
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.worker_config import WorkerConfig
 from logstate.testing import FakeCluster
 from logstate.testing import Fault as CallFault
-from logstate.worker_config import WorkerConfig
 from tests.simulation import dataset, flow
 from tests.simulation.dataset import Input
 from tests.simulation.slot import Ordered, Slot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from logstate.worker_observer import WorkerObserver
+from logstate.worker.worker_observer import WorkerObserver
 
 
 class SilentObserver(WorkerObserver):

@@ -7,19 +7,19 @@ from dataclasses import replace
 from traceback import clear_frames
 from typing import Any
 
-from logstate.bound_plan import BoundPlan
 from logstate.changelog.state import TaskState
-from logstate.clock import ManualClock
-from logstate.error_handlers import ErrorHandlers
-from logstate.errors import LogstateError
-from logstate.global_stores import GlobalStores
-from logstate.owned_task import OwnedTask, Stage
-from logstate.seams import GroupConsumer, Polled, Step
-from logstate.task import Task
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.seams import GroupConsumer, Polled, Step
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.queries.global_stores import GlobalStores
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
 from logstate.testing import FakeCluster, FakeProcess, ProcessKilled
-from logstate.topology.plan import Topology
-from logstate.worker import Worker
-from logstate.worker_config import WorkerConfig
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topology.plan.plan import Topology
+from logstate.worker.worker import Worker
 from tests.simulation.clock import ProcessClock
 from tests.simulation.disk import Disk
 from tests.simulation.garbage import take_apart, take_worker_apart

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from logstate.owned_task import Stage
+from logstate.task.owned_task import Stage
 from tests.simulation.calm_schedule import CalmSchedule
 from tests.simulation.schedule import QUIET_TURNS_MAX, Stuck
 from tests.simulation.slot import Slot

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from logstate.worker_config import ChangelogWrites, Guarantee
+from logstate.contracts.worker_config import ChangelogWrites, Guarantee
 from tests.simulation.flow import VARIANTS
 
 #: calls of a worker at which a crash can be ordered; often where much hangs on the order

@@ -36,7 +36,7 @@ def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
 
 
 def test_a_planted_bug_leaves_no_trace() -> None:
-    from logstate.task import Task
+    from logstate.task.task import Task
 
     before = Task.freeze
     with planted(BUGS["rows_are_written_before_the_commit"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from logstate.records import ProducedRecord, TopicPartition
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.testing import FakeCluster
 from logstate.testing.fake.faults import Faults
 from tests.simulation.dataset import Input

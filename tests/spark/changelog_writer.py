@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from logstate.changelog.cut import MANIFEST_KEY, cuts_topic, encode_task_cut
-from logstate.log_reader import log_bounds
-from logstate.records import TopicPartition as LogPartition
+from logstate.contracts.records import TopicPartition as LogPartition
+from logstate.kafka.log_reader import log_bounds
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
 

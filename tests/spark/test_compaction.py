@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from logstate.log_reader import log_bounds, read_partition
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
+from logstate.kafka.log_reader import log_bounds, read_partition
 from tests.spark.changelog_writer import ApplicationLog, int64
 
 Rows = Callable[..., list[tuple[Any, ...]]]

@@ -9,7 +9,7 @@ BLOCKED = """
 import sys
 sys.modules["rocksdict"] = None
 sys.modules["confluent_kafka"] = None
-import logstate.changelog.spark as spark
+import logstate.changelog.spark.source as spark
 import pyspark_logstate
 assert pyspark_logstate.DefaultSource.name() == "logstate"
 source = spark.LogstateDataSource({"bootstrap": "b:1", "application": "a", "store": "s"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.changelog.spark_options import parse_options
-from logstate.errors import ConfigError
+from logstate.changelog.spark.options import parse_options
+from logstate.contracts.errors import ConfigError
 
 GIVEN = {"bootstrap": "localhost:9092", "application": "app", "store": "spend"}
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from logstate.changelog.spark_table_reader import LatestRecords, table_rows
-from logstate.changelog.spark_tables import StoreTable, record_batch
+from logstate.changelog.spark.table_reader import LatestRecords, table_rows
+from logstate.changelog.spark.tables import StoreTable, record_batch
 from tests.conformance.vectors import Case, Run, read_cases
 
 VECTORS = Path(__file__).parent.parent / "conformance" / "vectors"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from logstate.changelog.spark_session import home_without_vector_module, session
-from logstate.java import Java
+from logstate.changelog.spark.session_builder import home_without_vector_module, session
+from logstate.local_broker.java import Java
 
 
 def test_executors_run_this_python(spark: SparkSession) -> None:

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from logstate.avro import avro
-from logstate.changelog.spark_key_filter import wanted_keys
-from logstate.changelog.spark_tables import StoreTable, spark_schema
-from logstate.changelog.spark_types import column_type, json_type
+from logstate.changelog.spark.key_filter import wanted_keys
+from logstate.changelog.spark.tables import StoreTable, spark_schema
+from logstate.changelog.spark.types import column_type, json_type
+from logstate.serdes.avro import avro
 
 
 class Item(msgspec.Struct):

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import LoggedWrite
-from logstate.clock import ManualClock
-from logstate.processing import HeldBack, TimeCell
-from logstate.records import Headers, TaskId
-from logstate.stores import StoreSpec
-from logstate.topology.graph import ProcessorNode
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.processing import HeldBack, TimeCell
+from logstate.contracts.records import Headers, TaskId
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.nodes import ProcessorNode
 
 
 class OneOperator:
     """A compiled node; ``forwarded`` collects its output edge's arguments.
 
-    Implements `logstate.processing.TaskContext` as far as operators of tables and windows use it.
+    Implements `logstate.contracts.processing.TaskContext` as far as operators of tables and windows
+    use it.
     """
 
     def __init__(self, node: ProcessorNode, *specs: StoreSpec, wall_clock_ms: int = 0) -> None:

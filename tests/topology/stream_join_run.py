@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from logstate import serdes
-from logstate.processing import TaskContext
-from logstate.side_serde import SideSerde
-from logstate.stores import StoreSpec
-from logstate.topology.graph import Process, ProcessorNode
-from logstate.topology.operators.self_join import SelfJoinNode
-from logstate.topology.operators.stream_join import StreamJoinNode
-from logstate.topology.operators.stream_join_window import StreamJoinWindowNode
-from logstate.topology.windows import JoinWindows
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.join_side_serde import SideSerde
+from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.operators.joins.self_join import SelfJoinNode
+from logstate.topology.operators.joins.stream_join import StreamJoinNode
+from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
 from tests.topology.one_operator import OneOperator
 from tests.topology.stream_join_model import LEFT, Event, Result
 from tests.topology.test_window_aggregate import ms

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import TopologyError
+from logstate.contracts.errors import TopologyError
 from logstate.topology import (
     JoinWindows,
     Materialized,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import TopologyError
-from logstate.topology import callbacks
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring import callbacks
 
 
 def test_one_parameter_means_the_value() -> None:

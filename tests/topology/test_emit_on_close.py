@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.records import Windowed
-from logstate.topology.windows import HoppingWindows, TumblingWindows, Windows
+from logstate.contracts.records import Windowed
+from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows, Windows
 from tests.topology.one_operator import OneOperator
 from tests.topology.test_window_aggregate import ms, rows, sums
 

@@ -27,7 +27,7 @@ from logstate.topology import (
     TumblingWindows,
     WindowedCogroupedKStream,
 )
-from logstate.topology.windows import Emit
+from logstate.topology.declaring.windows import Emit
 
 TEN = timedelta(milliseconds=10)
 GRACE = timedelta(milliseconds=20)

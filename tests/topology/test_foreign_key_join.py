@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import TopologyError
-from logstate.subscription_serdes import SubscriptionResponse
+from logstate.contracts.errors import TopologyError
+from logstate.serdes.foreign_key_serdes import SubscriptionResponse
 from logstate.testing import TopologyTestDriver
 from logstate.topology import KTable, Materialized, StreamsBuilder
-from logstate.topology.graph import SinkNode
+from logstate.topology.graph.nodes import SinkNode
 
 Update = tuple[str, str, "str | None", int]  # table, key, value, time
 

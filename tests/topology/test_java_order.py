@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.topology.java_order import SortedSet, hash_order, string_hash
+from logstate.topology.graph.java_order import SortedSet, hash_order, string_hash
 
 
 def test_a_string_hashes_as_in_java() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstate.topology.graph import ProcessorNode
+from logstate.topology.graph.nodes import ProcessorNode
 from tests.topology.one_operator import OneOperator
 from tests.topology.stream_join_run import StreamJoin, spans
 

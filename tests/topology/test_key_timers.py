@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.records import Record
+from logstate.contracts.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     KeyTimers,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.stores import StoreSpec
-from logstate.topology.operators.window_aggregate import WindowAggregateNode
-from logstate.topology.windows import UnlimitedWindows, Windows
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import UnlimitedWindows, Windows
+from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
 from tests.topology.one_operator import OneOperator
 
 Sum = tuple[int, int]  # of values, largest time

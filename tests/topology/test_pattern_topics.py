@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import TopologyError
+from logstate.contracts.errors import TopologyError
 from logstate.testing import TopologyTestDriver
 from logstate.topology import StreamsBuilder, Topology
-from logstate.topology.pattern_topics import with_matching_topics
+from logstate.topology.plan.pattern_topics import with_matching_topics
 
 
 def copying(pattern: str = "orders-.*", **options: Any) -> Topology:

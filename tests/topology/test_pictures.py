@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstate.topology.layered_layout import Box, Edge, Layout, layered
+from logstate.topology.pictures.layered_layout import Box, Edge, Layout, layered
 from tests.topology.pictures import FOLDER, TOPOLOGIES
 
 AGAIN = "if the change is meant: python -m tests.topology.pictures, and look at the result"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import LogstateError
-from logstate.records import Record
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Processor, ProcessorContext, StreamsBuilder, key_value_store
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import pytest
 
-from logstate.internal_topics import changelog_config
-from logstate.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec
+from logstate.topics.internal_topics import changelog_config
 from logstate.topology import (
     key_value_store,
     lru_store,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import logstate.topology as dsl
-from logstate.errors import TopologyError
+from logstate.contracts.errors import TopologyError
 from logstate.topology import (
     JoinWindows,
     KGroupedStream,

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.records import Windowed
-from logstate.stores import StoreSpec
-from logstate.topology.operators.session_aggregate import SessionAggregateNode
-from logstate.topology.windows import SessionWindows
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import SessionWindows
+from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from tests.topology.one_operator import OneOperator
 
 

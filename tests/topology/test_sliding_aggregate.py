@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.stores import StoreSpec
-from logstate.topology.operators.sliding_aggregate import SlidingAggregateNode
-from logstate.topology.windows import SlidingWindows
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import SlidingWindows
+from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from tests.topology.one_operator import OneOperator
 
 

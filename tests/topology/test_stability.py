@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from logstate.records import Record
+from logstate.contracts.records import Record
 from logstate.testing.driver import TopologyTestDriver
 from logstate.topology import (
     JoinWindows,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import TopologyError
+from logstate.contracts.errors import TopologyError
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, Processor, ProcessorContext, StreamsBuilder
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from logstate.errors import LogstateError
-from logstate.partitioner import partition_of
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.partitioner import partition_of
 from logstate.testing import TopologyTestDriver
 from logstate.topology import SessionWindows, StreamsBuilder, TumblingWindows
-from logstate.topology.operators.sink import compile_sink
-from logstate.topology.timestamp_extractors import (
+from logstate.topology.operators.streams.sink import compile_sink
+from logstate.topology.processor.timestamp_extractors import (
     record_time_or_partition_time,
     record_time_or_skip,
 )
@@ -224,7 +224,7 @@ def test_a_plain_key_leaves_the_partition_open() -> None:
     [TumblingWindows(size=timedelta(seconds=1)), SessionWindows(gap=timedelta(seconds=1))],
 )
 def test_a_windowed_key_is_placed_by_its_inner_key(windows: Any) -> None:
-    from logstate.records import Windowed
+    from logstate.contracts.records import Windowed
 
     def declare(stream: Any) -> None:
         counts = stream.group_by_key().windowed_by(windows).count(store="c")

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
-from logstate.errors import ProcessingError
-from logstate.records import Windowed
-from logstate.stores import StoreSpec, ValueAndTimestamp
-from logstate.topology.graph import TableNode, ValueGetter
-from logstate.topology.operators.suppress import SuppressNode
+from logstate.contracts.errors import ProcessingError
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.graph.nodes import TableNode, ValueGetter
+from logstate.topology.operators.tables.suppress import SuppressNode
 from tests.topology.one_operator import OneOperator
 
 

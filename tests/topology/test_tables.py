@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import SerdeError
+from logstate.contracts.errors import SerdeError
 from logstate.serdes import int64, string
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder, ValueTransformer, key_value_store
-from logstate.topology.operators.change import change_deserializer, change_serializer
+from logstate.topology.operators.tables.change import change_deserializer, change_serializer
 
 
 def run_table(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.records import Windowed
+from logstate.contracts.records import Windowed
 from logstate.testing import TopologyTestDriver
 from logstate.topology import KTable, StreamsBuilder, TumblingWindows
 

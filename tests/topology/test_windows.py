@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.errors import TopologyError
-from logstate.topology.windows import (
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.windows import (
     HoppingWindows,
     JoinWindows,
     SessionWindows,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstate.topology.graph import ProcessorNode
-from logstate.topology.windows import HoppingWindows, TumblingWindows
+from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows
+from logstate.topology.graph.nodes import ProcessorNode
 from tests.topology.one_operator import OneOperator
 from tests.topology.test_session_aggregate import sessions
 from tests.topology.test_sliding_aggregate import sliding

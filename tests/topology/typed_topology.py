@@ -10,7 +10,7 @@ from typing import assert_type
 
 import msgspec
 
-from logstate.records import Windowed
+from logstate.contracts.records import Windowed
 from logstate.topology import (
     JoinWindows,
     KGroupedStream,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from logstate.errors import BrokerError
-from logstate.records import TopicPartition
-from logstate.seams import Committed, NewTopic, TopicDescription
+from logstate.contracts.errors import BrokerError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed, NewTopic, TopicDescription
 from logstate.testing.fake.client import FakeClient, client_call
 
 
 class FakeAdmin(FakeClient):
-    """See :class:`logstate.seams.Admin`."""
+    """See :class:`logstate.contracts.seams.Admin`."""
 
     @client_call
     def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:

@@ -26,7 +26,7 @@ class FakePending:
 
 
 class FakeBackground:
-    """See :class:`logstate.seams.Background`; the cluster says how long calls take."""
+    """See :class:`logstate.contracts.seams.Background`; the cluster says how long calls take."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from logstate.clock import Clock, SystemClock
-from logstate.errors import RefusedError, TopicError
-from logstate.partitioner import partition_of
-from logstate.records import Headers, ProducedRecord, TopicPartition
+from logstate.contracts.clock import Clock, SystemClock
+from logstate.contracts.errors import RefusedError, TopicError
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.records import Headers, ProducedRecord, TopicPartition
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
@@ -34,7 +34,7 @@ _partition_of = lru_cache(1_000)(partition_of)
 
 
 class FakeCluster:
-    """An in-memory cluster for tests (see :class:`logstate.seams.Cluster`).
+    """An in-memory cluster for tests (see :class:`logstate.contracts.seams.Cluster`).
 
     Pass it to ``Application(..., cluster=FakeCluster({"clicks": 2}))``: everything else of the
     application is real. With the system clock, polls wait as they do on Kafka and any number of

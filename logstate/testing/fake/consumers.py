@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logstate.errors import RetriableError
-from logstate.records import TopicPartition
-from logstate.seams import Committed, Polled, Rebalance
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed, Polled, Rebalance
 from logstate.testing.fake.client import FakeClient, client_call
 from logstate.testing.fake.fetcher import Fetcher
 from logstate.testing.fake.group import Member
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FakeLogConsumer(FakeClient):
-    """Assign-only, read committed (see :class:`logstate.seams.LogConsumer`)."""
+    """Assign-only, read committed (see :class:`logstate.contracts.seams.LogConsumer`)."""
 
     fault_prefix = "log_"
 
@@ -47,7 +47,7 @@ class FakeLogConsumer(FakeClient):
 
 
 class FakeGroupConsumer(FakeClient):
-    """A group member (see :class:`logstate.seams.GroupConsumer`).
+    """A group member (see :class:`logstate.contracts.seams.GroupConsumer`).
 
     Changes of the assignment come in ``Polled.rebalances``; whoever polls answers them before the
     next poll, which is what tells the coordinator that they were answered.

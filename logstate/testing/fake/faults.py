@@ -1,6 +1,6 @@
 """Faults that a test orders: a call that fails, with or without having been carried out.
 
->>> from logstate.errors import RetriableError
+>>> from logstate.contracts.errors import RetriableError
 >>> faults = Faults()
 >>> faults.add(Fault("commit", RetriableError("no answer"), is_carried_out=True))
 >>> faults.take("commit").is_carried_out, faults.take("commit")

@@ -21,9 +21,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstate.errors import AbortableError
-from logstate.records import TopicPartition
-from logstate.seams import Rebalance
+from logstate.contracts.errors import AbortableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Rebalance
 from logstate.testing.fake.group_offsets import GroupOffsets
 from logstate.testing.fake.range_assignor import assign_ranges
 

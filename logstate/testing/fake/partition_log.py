@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from logstate.records import Headers
+from logstate.contracts.records import Headers
 from logstate.testing.fake.transaction import Transaction
 from logstate.testing.fetched import StoredRecord
 

@@ -21,7 +21,7 @@ class ProcessKilled(BaseException):
 
 
 class FakeProcess:
-    """A :class:`logstate.seams.Cluster` whose clients die together."""
+    """A :class:`logstate.contracts.seams.Cluster` whose clients die together."""
 
     def __init__(self, cluster: FakeCluster, name: str) -> None:
         self._cluster = cluster

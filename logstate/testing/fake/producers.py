@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logstate.errors import BrokerError, LogstateError
-from logstate.records import ProducedFields, ProducedRecord, TopicPartition
+from logstate.contracts.errors import BrokerError, LogstateError
+from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.testing.fake.client import FakeClient, client_call
 from logstate.testing.fake.group import Group
 from logstate.testing.fake.transactions import LateEnd
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FakePlainProducer(FakeClient):
-    """See :class:`logstate.seams.PlainProducer`."""
+    """See :class:`logstate.contracts.seams.PlainProducer`."""
 
     fault_prefix = "plain_"
 
@@ -94,7 +94,7 @@ class FakePlainProducer(FakeClient):
 
 
 class FakeTransactionalProducer(FakePlainProducer):
-    """One transactional id (see :class:`logstate.seams.TransactionalProducer`)."""
+    """One transactional id (see :class:`logstate.contracts.seams.TransactionalProducer`)."""
 
     fault_prefix = ""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
 
 
 def assign_ranges(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
 from logstate.testing.fake.partition_log import PartitionLog
 
 #: what brokers use where a topic says nothing

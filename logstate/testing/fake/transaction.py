@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from logstate.records import TopicPartition
+from logstate.contracts.records import TopicPartition
 
 if TYPE_CHECKING:
     from logstate.testing.fake.group_offsets import GroupOffsets

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logstate.errors import BrokerError, FencedError
-from logstate.records import TopicPartition
+from logstate.contracts.errors import BrokerError, FencedError
+from logstate.contracts.records import TopicPartition
 from logstate.testing.fake.group_offsets import GroupOffsets
 from logstate.testing.fake.partition_log import PartitionLog
 from logstate.testing.fake.transaction import Transaction

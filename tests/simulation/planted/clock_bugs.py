@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.task import Task
+from logstate.task.task import Task
 from tests.simulation.planted.bug import Patch, bug
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logstate.commit import Committer
-from logstate.commits import Commits
-from logstate.errors import LogstateError
-from logstate.housekeeping import Housekeeping
-from logstate.outlet import Outlet
-from logstate.owned_task import OwnedTask
-from logstate.records import TopicPartition
-from logstate.seams import Step, Steps
-from logstate.task import Task
-from logstate.transaction import Transactions
+from logstate.commit.commit import Committer
+from logstate.commit.maintenance import Housekeeping
+from logstate.commit.outlet import Outlet
+from logstate.commit.transaction import Transactions
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Step, Steps
+from logstate.task.owned_task import OwnedTask
+from logstate.task.task import Task
+from logstate.worker.commits import Commits
 from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
@@ -186,9 +186,9 @@ def event_time_zero_is_left_to_the_client(patch: Patch) -> None:
 @bug
 def changelog_time_zero_is_left_to_the_client(patch: Patch) -> None:
     """A row of event time 0 is logged with the current time."""
-    import logstate.commit
+    import logstate.commit.commit
 
-    patch(logstate.commit, "NO_TIMESTAMP", 0)
+    patch(logstate.commit.commit, "NO_TIMESTAMP", 0)
 
 
 @bug

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.assignment import Assignment
-from logstate.commit import Committer
-from logstate.errors import AbortableError, FencedError, LogstateError, RetriableError
-from logstate.owned_task import OwnedTask
-from logstate.records import TopicPartition
-from logstate.seams import Rebalance, Steps
-from logstate.task_starter import TaskStarter
+from logstate.commit.commit import Committer
+from logstate.contracts.errors import AbortableError, FencedError, LogstateError, RetriableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Rebalance, Steps
+from logstate.restore.task_starter import TaskStarter
+from logstate.task.owned_task import OwnedTask
 from logstate.testing.fake.group import Group
-from logstate.worker import Worker
+from logstate.worker.assignment import Assignment
+from logstate.worker.worker import Worker
 from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
@@ -149,7 +149,7 @@ def nothing_is_sought_after_an_abort(patch: Patch) -> None:
 @bug
 def records_read_again_after_an_abort_are_dropped(patch: Patch) -> None:
     """A queue that was at a later record before an abort takes those before it for repetitions."""
-    from logstate.task import Task
+    from logstate.task.task import Task
 
     start_at = Task.start_at
 
@@ -191,7 +191,7 @@ def committed_offsets_are_remembered(patch: Patch) -> None:
 @bug
 def unstable_offsets_are_read(patch: Patch) -> None:
     """Committed offsets are read while a transaction that changes them is being decided."""
-    from logstate.seams import Committed
+    from logstate.contracts.seams import Committed
     from logstate.testing.fake.group_offsets import GroupOffsets
 
     def wrong(self: GroupOffsets, partitions: Iterable[TopicPartition]) -> Any:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import logstate.housekeeping
-from logstate.bound_plan import BoundPlan
-from logstate.commit import Committer
-from logstate.commits import Commits
-from logstate.outlet import Outlet
-from logstate.owned_task import OwnedTask
-from logstate.seams import Steps
-from logstate.task_commit import TaskCommit
+import logstate.commit.maintenance
+from logstate.commit.commit import Committer
+from logstate.commit.outlet import Outlet
+from logstate.contracts.seams import Steps
+from logstate.task.owned_task import OwnedTask
+from logstate.task.task_commit import TaskCommit
+from logstate.topics.bound_plan import BoundPlan
+from logstate.worker.commits import Commits
 from tests.simulation.planted.bug import Patch, bug
 
 
@@ -100,4 +100,4 @@ def internal_records_are_purged_when_processed(patch: Patch) -> None:
         consumed = owned.running.consumed.items()
         return [(tp, at) for tp, at in consumed if tp.topic in plan.repartition_topics]
 
-    patch(logstate.housekeeping, "_consumed", wrong)
+    patch(logstate.commit.maintenance, "_consumed", wrong)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from logstate.decisions import Decisions
-from logstate.error_handlers import Decision, FailedRecord
-from logstate.errors import RefusedError
-from logstate.isolation import Isolation, _culprit, _Part
-from logstate.record_guard import RecordGuard
+from logstate.contracts.errors import RefusedError
+from logstate.task.decisions import Decisions
+from logstate.task.error_handlers import Decision, FailedRecord
+from logstate.task.record_guard import RecordGuard
+from logstate.worker.poison_record import Isolation, _culprit, _Part
 from tests.simulation.planted.bug import Patch, scenario_bug
 from tests.simulation.refused_results import RefusedResults
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.changelog.writes import LoggedFields
-from logstate.owned_task import OwnedTask, Stage
-from logstate.records import FetchedRecord, TopicPartition
-from logstate.restore import Restorer
-from logstate.task_starter import TaskStarter
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.restore.restore import Restorer
+from logstate.restore.task_starter import TaskStarter
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.consumers import FakeLogConsumer
 from logstate.testing.fake.partition_log import PartitionLog
@@ -66,7 +66,7 @@ def a_restore_ends_with_the_first_empty_poll(patch: Patch) -> None:
 @bug
 def a_restore_waits_for_the_last_record(patch: Patch) -> None:
     """Done when a record with the last offset was seen; markers leave none."""
-    from logstate.restore import Restorer
+    from logstate.restore.restore import Restorer
 
     def wrong(self: Restorer, owned: OwnedTask, target: Any, position: int | None) -> None:
         target.is_done = self._position(owned, target) >= target.target
@@ -130,15 +130,15 @@ def a_load_leaves_no_mark(patch: Patch) -> None:
 @bug
 def a_replay_starts_one_too_late(patch: Patch) -> None:
     """The stored position is taken for the last record applied, not for the next one."""
-    import logstate.task_starter
+    import logstate.restore.task_starter
 
-    first_offset = logstate.task_starter.first_offset
+    first_offset = logstate.restore.task_starter.first_offset
 
     def wrong(store: str, changelog: Any, position: int | None, log: Any, **rest: Any) -> int:
         first = first_offset(store, changelog, position, log, **rest)
         return first if position is None else min(first + 1, log.end)
 
-    patch(logstate.task_starter, "first_offset", wrong)
+    patch(logstate.restore.task_starter, "first_offset", wrong)
 
 
 @bug

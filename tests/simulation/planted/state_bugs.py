@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from logstate.changelog.rows import Layer, Rows
+from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.state import TaskState
-from logstate.changelog.writes import ChangelogWrites
-from logstate.owned_task import Stage
-from logstate.worker import Worker
+from logstate.task.owned_task import Stage
+from logstate.worker.worker import Worker
 from tests.simulation.disk import DiskBackend
 from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
@@ -94,7 +94,7 @@ def deletions_are_not_applied(patch: Patch) -> None:
 @bug
 def produced_positions_count_as_committed(patch: Patch) -> None:
     """The position of a store is advanced when its records are delivered, not when they commit."""
-    from logstate.commit import Committer
+    from logstate.commit.commit import Committer
 
     positions_of = Committer._positions
 
@@ -104,7 +104,7 @@ def produced_positions_count_as_committed(patch: Patch) -> None:
         owned.state.positions.update(positions)
         return positions
 
-    from logstate.task import Task
+    from logstate.task.task import Task
 
     freeze = Task.freeze
 
@@ -123,7 +123,7 @@ _TASKS: dict[Any, Any] = {}
 @bug
 def a_position_lies_beyond_the_commit(patch: Patch) -> None:
     """The stored position counts records that are still to come."""
-    from logstate.commit import Committer
+    from logstate.commit.commit import Committer
 
     positions_of = Committer._positions
 

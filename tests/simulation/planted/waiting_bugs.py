@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from logstate import restore_wait
 from logstate.changelog.cut import Writer
-from logstate.inquiry_pace import InquiryPace
-from logstate.owned_task import OwnedTask
-from logstate.records import TopicPartition
-from logstate.restore_wait import RestoreWait
-from logstate.seams import Steps
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Steps
+from logstate.restore import open_transactions as restore_wait
+from logstate.restore.inquiry_pace import InquiryPace
+from logstate.restore.open_transactions import RestoreWait
+from logstate.task.owned_task import OwnedTask
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.planted.bug import Patch, scenario_bug
 

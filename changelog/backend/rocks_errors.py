@@ -1,0 +1,74 @@
+"""What RocksDB's errors mean: they come without a type, only a text tells them apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from logstate.contracts.errors import (
+    StateDirectoryError,
+    StoreCorruptedError,
+    StoreError,
+    StoreUnavailableError,
+)
+
+
+class ClosedDatabase:
+    """Stands in for a closed database: every use raises."""
+
+    def __init__(self, path: Path, *, is_forked: bool = False) -> None:
+        self._path = path
+        self._is_forked = is_forked
+
+    def _refuse(self, *_: object) -> NoReturn:
+        if self._is_forked:
+            raise StoreError(
+                f"{self._path} was opened before this process forked. RocksDB's threads do not"
+                " exist in a forked child. Start processes with the 'spawn' method."
+            )
+        raise closed_error(self._path)
+
+    get = write = snapshot = iter = flush = __getitem__ = _refuse
+
+
+def closed_error(path: Path) -> StoreUnavailableError:
+    """The error of a reader that comes too late."""
+    return StoreUnavailableError(
+        f"{path} was closed while it was being read: its partition moved or the application is"
+        " closing. Look up the store's owner and repeat the query."
+    )
+
+
+def explained(error: Exception, path: Path, action: str) -> Exception:
+    """The library's error for one of RocksDB's, which have no type but only a text."""
+    text = str(error)
+    if isinstance(error, StoreError):
+        return error
+    if "Permission denied" in text or "Read-only file system" in text:
+        return StateDirectoryError(
+            f"Could not {action} {path}: no permission ({text}). The directory must be writable"
+            " by the user that runs the application."
+        )
+    if "lock hold" in text or ("LOCK" in text and action == "open"):
+        return StateDirectoryError(
+            f"Could not {action} {path}: the database is open elsewhere ({text}). Another process,"
+            " or another worker that still closes it, uses this directory. Give every instance its"
+            " own state_dir, or wait for the other to end."
+        )
+    is_missing = action == "open" and "No such file or directory" in text
+    if "Corruption" in text or "does not exist (create_if_missing is false)" in text or is_missing:
+        return StoreCorruptedError(
+            f"Could not {action} {path}: its files are damaged ({text}). Likely a disk fault, or"
+            " a file was changed or removed by hand. It is rebuilt from the changelog, and kept in"
+            " the quarantine directory.",
+            path,
+        )
+    if "No space left" in text or "File too large" in text or "Disk quota exceeded" in text:
+        return StoreError(
+            f"Could not {action} {path}: the disk is full, or a limit is reached ({text}). Free"
+            " space and start again. Nothing committed is lost: the changelog holds it."
+        )
+    return StoreError(
+        f"Could not {action} {path}: {type(error).__name__}: {text}. The changelog holds all that"
+        " was committed: closing the task and deleting this directory restores it."
+    )

@@ -1,0 +1,76 @@
+"""How a value put into a store becomes its row and its changelog record.
+
+Plain stores log with the timestamp of the record being processed, timestamped ones with the row's
+own; a deletion always with the record's. Stores with headers log the row's headers, or the record's
+on a deletion; the window stores of joins log the record's, though their rows do not keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from logstate.changelog.rows.row_codec import (
+    RowCodec,
+    timestamped_row,
+    timestamped_row_with_headers,
+)
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+
+
+class EncodedRow(NamedTuple):
+    """A row, and what is logged of it; both None for a deletion."""
+
+    row: bytes | None
+    logged_value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+RowEncoder: TypeAlias = Callable[[Any], EncodedRow]
+
+
+def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEncoder:
+    """The function from what is put into a window store, None included, to the encoded row."""
+    encode_value = codec.encode_value
+    new = tuple.__new__
+    if not spec.kind.startswith("timestamped"):
+        logs_headers = spec.logs_headers
+
+        def encode_plain(value: Any) -> EncodedRow:
+            data = None if value is None else encode_value(value)
+            headers = context.headers if logs_headers else None
+            return new(EncodedRow, (data, data, context.timestamp, headers))
+
+        return encode_plain
+    if spec.with_headers:
+
+        def encode_with_headers(value: Any) -> EncodedRow:
+            if value is None or value[0] is None:
+                return EncodedRow(None, None, context.timestamp, context.headers)
+            data = encode_value(value[0])
+            _, timestamp, headers = value
+            row = timestamped_row_with_headers(data, timestamp, headers)
+            return EncodedRow(row, data, timestamp, headers)
+
+        return encode_with_headers
+
+    def encode(value: Any) -> EncodedRow:
+        if value is None or value[0] is None:
+            return EncodedRow(None, None, context.timestamp, None)
+        data = encode_value(value[0])
+        timestamp = value[1]
+        return new(EncodedRow, (timestamped_row(data, timestamp), data, timestamp, None))
+
+    return encode
+
+
+def restored_row(spec: StoreSpec, value: bytes, timestamp: int | None, headers: Headers) -> bytes:
+    """The row of a changelog record that is no deletion."""
+    if not spec.kind.startswith("timestamped"):
+        return value
+    if spec.with_headers:
+        return timestamped_row_with_headers(value, timestamp or 0, headers)
+    return timestamped_row(value, timestamp or 0)

@@ -1,0 +1,249 @@
+"""The rows of one store: uncommitted writes over committed ones over the backend.
+
+Every store kind keeps its data as ordered ``bytes -> bytes`` rows through this class and never
+touches a backend itself. That is what makes two promises hold for all kinds at once: a task reads
+its own writes, and uncommitted data never reaches the backend.
+
+How it works. Writes go into the current *layer* (the commit's generation) and into the *overlay*,
+which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after
+the transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once
+one backend write has taken them over. ``discard`` throws away everything that is not committed and
+rebuilds the overlay from what is.
+
+Invariants:
+1. overlay = union of the unapplied, frozen and current layers, later ones winning;
+2. a row of a layer is immutable once the layer is frozen;
+3. the cache holds only rows equal to the backend's; the overlay always wins over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.backend.merge import merge_rows
+from logstate.changelog.backend.ordered import OrderedMap
+
+
+class _Absent(Enum):
+    """Marks "no row here", which None cannot: None is a deleted row."""
+
+    ABSENT = 0
+
+
+_ABSENT = _Absent.ABSENT
+
+
+#: key, value in the overlay, value in the layer, before a write
+_Undo: TypeAlias = "tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]"
+
+
+class Layer:
+    """The writes of one generation: rows (None = deleted), then deleted ranges."""
+
+    __slots__ = ("ranges", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes | None] = {}
+        self.ranges: list[KeyRange] = []
+
+    def data_bytes(self) -> int:
+        """Keys and values together."""
+        return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))
+
+
+class RowMirror(Protocol):
+    """What a store keeps besides its rows, in a form that it can use at once."""
+
+    def __len__(self) -> int:
+        """How many rows it holds, for the memory bound."""
+
+    def flush(self) -> None:
+        """Write what only the mirror knows to the rows: they are about to be read or frozen."""
+
+    def expire(self) -> None:
+        """A range is about to be deleted: write what only the mirror knows, let go of the range."""
+
+    def forget(self) -> None:
+        """Drop everything: the rows go back to an earlier state."""
+
+    def forget_known(self) -> None:
+        """Drop what the rows hold too."""
+
+
+class Rows:
+    """Ordered rows of one store; keys and values are bytes, None is a deleted row."""
+
+    def __init__(self, prefix: bytes, backend: StoreBackend) -> None:
+        self.prefix = prefix
+        self._end = end_of_prefix(prefix)
+        self._backend = backend
+        self._overlay: OrderedMap[bytes | None] = OrderedMap()
+        #: the row as the task sees it, for a key that the backend is known not to have
+        self.get_unapplied: Callable[[bytes], bytes | None] = self._overlay.get
+        self._cache: dict[bytes, bytes | None] = {}
+        self._current = Layer()
+        self._frozen: list[Layer] = []
+        self._unapplied: list[Layer] = []
+        #: how often the backend took layers over
+        self.applied_total = 0
+        #: when set, the previous overlay and layer values of each write, for a rollback
+        self._journal: list[_Undo] | None = None
+        self._journaled_ranges = 0
+        self._mirrors: list[RowMirror] = []
+
+    def mirror(self, mirror: RowMirror) -> None:
+        """From here on, tell ``mirror`` when it has to write or to forget."""
+        self._mirrors.append(mirror)
+
+    def flush_mirrors(self) -> None:
+        """Take over what mirrors hold back, ahead of the freeze that would ask for it."""
+        for mirror in self._mirrors:
+            mirror.flush()
+
+    # ------------------------------------------------------------------ reads and writes
+
+    def get(self, key: bytes) -> bytes | None:
+        """The row as the task sees it, its own uncommitted writes included."""
+        value = self._overlay.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self._cache.get(key, _ABSENT)
+            if value is _ABSENT:
+                value = self._cache[key] = self._backend.get(self.prefix + key)
+        return value
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write a row; None deletes it."""
+        if self._journal is not None:
+            self._journal.append(
+                (key, self._overlay.get(key, _ABSENT), self._current.rows.get(key, _ABSENT))
+            )
+        self._current.rows[key] = value
+        self._overlay.put(key, value)
+
+    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Write many rows at once: a restore's, or what a mirror kept back."""
+        if self._journal is not None:
+            in_overlay, in_layer = self._overlay, self._current.rows
+            for key in rows:
+                undo = key, in_overlay.get(key, _ABSENT), in_layer.get(key, _ABSENT)
+                self._journal.append(undo)
+        self._current.rows.update(rows)
+        self._overlay.put_all(rows)
+
+    def scan(
+        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of ``[lower, upper)`` in byte order, as of this call."""
+        self.flush_mirrors()
+        overlay = self._overlay
+        fresh = (
+            [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
+            if overlay
+            else []
+        )
+        end = self._end if upper is None else self.prefix + upper
+        stored = self._backend.scan(self.prefix + lower, end, reverse=reverse)
+        return merge_rows(fresh, stored, len(self.prefix), reverse=reverse)
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        """Forget ``[lower, upper)`` without reading it: expiry.
+
+        The store must never read or write the range again; that is what lets the deletion wait for
+        the next apply.
+        """
+        for mirror in self._mirrors:
+            mirror.expire()
+        for key in self._overlay.keys_within(lower, upper):
+            if self._journal is not None:
+                in_layer = self._current.rows.get(key, _ABSENT)
+                self._journal.append((key, self._overlay[key], in_layer))
+            self._overlay.remove(key)
+            self._current.rows.pop(key, None)
+        self._current.ranges.append((lower, upper))
+
+    # ------------------------------------------------------------------ one record's rollback
+
+    def begin_journal(self) -> None:
+        """Remember old values from here on, so that one record's writes can be undone."""
+        self.flush_mirrors()  # what is pending from here on is this record's
+        self._journal = []
+        self._journaled_ranges = len(self._current.ranges)
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` put back what was there."""
+        journal, self._journal = self._journal, None
+        if not rollback or journal is None:
+            return
+        for mirror in self._mirrors:
+            mirror.forget()
+        del self._current.ranges[self._journaled_ranges :]
+        for key, in_overlay, in_layer in reversed(journal):
+            if in_layer is _ABSENT:
+                self._current.rows.pop(key, None)
+            else:
+                self._current.rows[key] = in_layer
+            if in_overlay is _ABSENT:
+                self._overlay.remove(key)
+            else:
+                self._overlay.put(key, in_overlay)
+
+    # ------------------------------------------------------------------ generations
+
+    def freeze(self) -> Layer:
+        """Close the current layer for a commit and open the next."""
+        self.flush_mirrors()
+        layer, self._current = self._current, Layer()
+        self._frozen.append(layer)
+        return layer
+
+    def committed(self, layer: Layer) -> None:
+        """The layer's transaction committed: it now waits to be applied, unless it is empty."""
+        assert self._frozen[0] is layer, "layers commit in the order they were frozen"
+        del self._frozen[0]
+        if layer.rows or layer.ranges:
+            self._unapplied.append(layer)
+
+    def discard(self) -> None:
+        """Forget everything that is not committed."""
+        for mirror in self._mirrors:
+            mirror.forget()
+        self._current = Layer()
+        self._frozen = []
+        self._journal = None
+        self._rebuild()
+
+    def unapplied(self) -> list[Layer]:
+        """Committed layers that the backend does not hold yet, oldest first."""
+        return self._unapplied
+
+    def applied(self) -> None:
+        """The backend took the unapplied layers over."""
+        self.applied_total += 1
+        for layer in self._unapplied:
+            if layer.ranges:
+                self._cache.clear()  # cheap and rare: expired rows must not linger
+            self._cache.update(layer.rows)
+        self._unapplied = []
+        self._rebuild()
+
+    def drop_cache(self) -> None:
+        """Free the clean rows, for the memory bound and for every new assignment."""
+        self._cache.clear()
+        for mirror in self._mirrors:
+            mirror.forget_known()
+
+    def cached_rows(self) -> int:
+        """Rows held in memory, for the memory bound."""
+        return len(self._cache) + len(self._overlay) + sum(map(len, self._mirrors))
+
+    def _rebuild(self) -> None:
+        self._overlay.clear()
+        for layer in (*self._unapplied, *self._frozen, self._current):
+            for key, value in layer.rows.items():
+                self._overlay.put(key, value)
+            for lower, upper in layer.ranges:
+                for key in self._overlay.keys_within(lower, upper):
+                    self._overlay.remove(key)

@@ -1,0 +1,149 @@
+"""The store in which stream records wait, in a stream-table join with grace (KIP-923).
+
+A row is ``00 | 8 bytes timestamp | serialised key | 4 bytes sequence number`` -> the record with
+the place it came from (the format of `suppress_values`, with buffer time 0). Byte order is time
+order, then key, then arrival. Row and changelog record are the same bytes; changelog records have
+no timestamp of their own.
+
+The clock of the store is the largest timestamp put into it. A record waits until the clock has
+passed its timestamp by the grace.
+
+Invariants:
+1. after ``put`` and taking out all ``expired``, all that waits is younger than clock - grace;
+2. ``_earliest`` is never above the earliest row's timestamp: it saves scans that find nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from logstate.changelog.rows.row_codec import row_codec, serde_topic
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_update, encode_update
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_HEAD = struct.Struct(">Bq")
+_SEQUENCE = struct.Struct(">i")
+_TIME_FIRST = 0
+_LAST_SEQUENCE = 0x7FFFFFFF
+_NOTHING_WAITS = 2**63 - 1
+
+
+class Waiting(NamedTuple, Generic[K, V]):
+    """A record whose time has come, with the place it came from."""
+
+    row_key: bytes
+    key: K
+    value: V
+    timestamp: int
+    headers: Headers
+    topic: str | None
+    partition: int
+    offset: int
+
+
+class JoinBuffer(Generic[K, V]):
+    """The waiting stream records of one task."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        self.name = spec.name
+        self._grace_ms = spec.grace_ms or 0
+        self._codec = row_codec(spec, serde_topic(spec, context))
+        self._rows = rows
+        self._writes = writes
+        self._context = context
+        self._observed = context.time_cell(f"store:{spec.name}")
+        self._sequence = context.time_cell(f"sequence:{spec.name}")
+        #: -1 where it is not known
+        self._earliest = context.time_cell(f"earliest:{spec.name}")
+
+    @property
+    def num_records(self) -> int:
+        """Records that wait. Costs a scan."""
+        return sum(1 for _ in self._rows.scan())
+
+    @property
+    def min_timestamp(self) -> int:
+        """No record that waits is older; Kafka Streams' bound, not the exact minimum."""
+        return self._observed.time - self._grace_ms + 1
+
+    def put(self, key: K, value: V, timestamp: int, headers: Headers) -> bool:
+        """Let a record wait; False if it came so late that it must not."""
+        observed, sequence, context = self._observed, self._sequence, self._context
+        if observed.time - self._grace_ms > timestamp:
+            return False
+        observed.time = max(observed.time, timestamp)
+        self._earliest.time = min(self._earliest.time, timestamp)
+        sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
+        row_key = b"".join(
+            (
+                _HEAD.pack(_TIME_FIRST, timestamp),
+                self._codec.encode_key(key),
+                _SEQUENCE.pack(sequence.time),
+            )
+        )
+        waiting = BufferedUpdate(
+            None,
+            None,
+            self._codec.encode_value(value),
+            timestamp,
+            context.offset,
+            context.topic,
+            context.partition,
+            headers,
+        )
+        self._write(row_key, encode_update(waiting, 0))
+        return True
+
+    def expired(self) -> Iterator[Waiting[K, V]]:
+        """The records whose time has come, as of this call; each is to be removed."""
+        until = self._observed.time - self._grace_ms
+        if self._earliest.time > until:
+            return
+        decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
+        for row_key, row in self._rows.scan():
+            _, timestamp = _HEAD.unpack_from(row_key)
+            if timestamp > until:
+                self._earliest.time = timestamp
+                return
+            found = decode_update(row)
+            assert found.new is not None, "null values are never put"
+            yield Waiting(
+                row_key,
+                decode_key(row_key[_HEAD.size : -_SEQUENCE.size]),
+                decode_value(found.new),
+                found.timestamp,
+                found.headers,
+                found.topic,
+                found.partition,
+                found.offset,
+            )
+        self._earliest.time = _NOTHING_WAITS
+
+    def remove(self, waiting: Waiting[K, V]) -> None:
+        """Take a record out."""
+        self._write(waiting.row_key, None)
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, logging nothing; learns clock and sequence number."""
+        for key, value, _, _ in records:
+            self._rows.put(key, value)
+            _, timestamp = _HEAD.unpack_from(key)
+            self._observed.time = max(self._observed.time, timestamp)
+            if value is not None:
+                self._sequence.time = _SEQUENCE.unpack(key[-_SEQUENCE.size :])[0]
+        self._earliest.time = -1
+
+    def _write(self, row_key: bytes, row: bytes | None) -> None:
+        self._rows.put(row_key, row)
+        self._writes.add(row_key, LoggedWrite(row_key, row, None, None))

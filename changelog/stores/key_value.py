@@ -1,0 +1,148 @@
+"""The key-value store: one row per key.
+
+A row is ``serialised key -> serialised value``; its changelog record is the same bytes with the
+timestamp of the record being processed. Deleting logs a tombstone even for an absent key, as Kafka
+Streams does. :class:`KeyValueReads` is the read side over any rows, the task's own or a query's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from logstate.changelog.backend.backend import end_of_prefix
+from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ReadableRows(Protocol):
+    """Rows as a reader sees them: a task's Rows, or the committed rows of a query."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class KeyValueReads(Generic[K, V]):
+    """The reads of a key-value store. Scans see the rows as they were at the call."""
+
+    #: the row of a key, or None
+    get: Callable[[K], V | None]
+
+    def __init__(self, codec: RowCodec, rows: ReadableRows) -> None:
+        self.codec = codec
+        self._reads = rows
+        self.get = _bound_get(codec, rows)
+
+    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V]]:
+        """Rows from ``lower`` to ``upper``, both inclusive, None = open, in key byte order."""
+        return self._between(lower, upper, reverse=False)
+
+    def reverse_range(
+        self, lower: K | None = None, upper: K | None = None
+    ) -> Iterator[tuple[K, V]]:
+        """As :meth:`range`, backwards."""
+        return self._between(lower, upper, reverse=True)
+
+    def all(self) -> Iterator[tuple[K, V]]:
+        """Every row in key byte order."""
+        return self._decoded(self._reads.scan())
+
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
+        """Every row, backwards."""
+        return self._decoded(self._reads.scan(reverse=True))
+
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
+        """Rows whose serialised key starts with ``prefix``: bytes, or a key to serialise."""
+        raw = prefix if isinstance(prefix, bytes) else self.codec.encode_key(prefix)
+        upper = end_of_prefix(raw) if raw.strip(b"\xff") else None
+        return self._decoded(self._reads.scan(raw, upper))
+
+    def approximate_num_entries(self) -> int:
+        """The number of rows. It is exact, and costs a scan."""
+        return sum(1 for _ in self._reads.scan())
+
+    def _between(self, lower: K | None, upper: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
+        encode = self.codec.encode_key
+        first = b"" if lower is None else encode(lower)
+        end = None if upper is None else encode(upper) + b"\x00"
+        if end is not None and first >= end:
+            return iter(())
+        return self._decoded(self._reads.scan(first, end, reverse=reverse))
+
+    def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[K, V]]:
+        decode_key, decode_row = self.codec.decode_key, self.codec.decode_row
+        return ((decode_key(key), decode_row(row)) for key, row in rows)
+
+
+class KeyValueStore(KeyValueReads[K, V]):
+    """A key-value store of one task.
+
+    ``put(key, None)`` deletes. ``delete`` returns the row it removed, ``put_if_absent`` the row it
+    found. Keys are never None.
+    """
+
+    put: Callable[[K, V | None], None]
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        super().__init__(row_codec(spec, serde_topic(spec, context)), rows)
+        self.name = spec.name
+        self._rows = rows
+        self.put = self._bound_put(rows, writes, context)
+
+    def put_if_absent(self, key: K, value: V) -> V | None:
+        """Put unless there is a row; returns the row that was there."""
+        found = self.get(key)
+        if found is None:
+            self.put(key, value)
+        return found
+
+    def put_all(self, entries: Iterable[tuple[K, V]]) -> None:
+        """Put each, in order."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: K) -> V | None:
+        """Remove the row and return it; a tombstone is logged in any case."""
+        found = self.get(key)
+        self.put(key, None)
+        return found
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, in order, logging nothing."""
+        self._rows.put_rows({key: value for key, value, _, _ in records})
+
+    def _bound_put(
+        self, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> Callable[[K, V | None], None]:
+        encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
+        put_row, log = rows.put, writes.add
+        new = tuple.__new__
+
+        def put(key: K, value: V | None) -> None:
+            row_key = encode_key(key)
+            row = None if value is None else encode_value(value)
+            put_row(row_key, row)
+            log(row_key, new(LoggedWrite, (row_key, row, context.timestamp, None)))
+
+        return put
+
+
+def _bound_get(codec: RowCodec, rows: ReadableRows) -> Callable[[Any], Any]:
+    encode_key, decode_row, get_row = codec.encode_key, codec.decode_row, rows.get
+
+    def get(key: Any) -> Any:
+        row = get_row(encode_key(key))
+        return None if row is None else decode_row(row)
+
+    return get

@@ -1,0 +1,188 @@
+"""The LRU store: a key-value store in memory that forgets the key that was used least recently.
+
+How it works. An entry's row is ``00 | key -> sequence | value``; an index row
+``01 | sequence -> key`` has the sequence of its last use, by ``put`` or ``get``. The first index
+row is the entry to forget. Recency is in rows like everything else, so an abort or a skipped record
+takes it back with the values. The changelog holds keys and values only; forgetting an entry logs a
+tombstone, right before the put that made it necessary.
+
+Invariants:
+1. an entry has exactly one index row, that of its own sequence;
+2. sequences grow; no index row is below ``_first``;
+3. there are at most ``capacity`` entries.
+
+A restored store has the order of the changelog: of the last puts, because gets are not logged. So
+after a crash another entry may be the next to go, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.stores.key_value import KeyValueStore
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_ENTRY = b"\x00"
+_INDEX = b"\x01"
+_END = b"\x02"
+#: how many sequences are looked through at once for the oldest entry
+_STRIDE = 64
+
+
+class EntryRows:
+    """The entries of an LRU store as plain rows, key to value, for reads that are no use."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, or None."""
+        row = self._rows.get(_ENTRY + key)
+        return None if row is None else row[8:]
+
+    def scan(
+        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Entries of ``[lower, upper)`` in byte order of the keys."""
+        end = _INDEX if upper is None else _ENTRY + upper
+        rows = self._rows.scan(_ENTRY + lower, end, reverse=reverse)
+        return ((key[1:], row[8:]) for key, row in rows)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """For queries, whose rows refuse it."""
+        self._rows.put(key, value)
+
+
+class LruStore(KeyValueStore[K, V]):
+    """A key-value store of at most ``spec.capacity`` entries. A RowMirror of its rows."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        assert spec.capacity is not None
+        self.capacity = spec.capacity
+        self._all_rows = rows
+        #: number of entries and next sequence; None: to be found out
+        self._known: tuple[int, int] | None = None
+        self._first = 0
+        super().__init__(spec, EntryRows(rows), writes, context)  # type: ignore[arg-type]
+        rows.mirror(self)
+        if isinstance(rows, Rows):  # queries read committed rows, which is no use of an entry
+            self.get = self._use
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, in order, logging nothing."""
+        for key, value, _, _ in records:
+            self._put_row(key, value, _logs_nothing)
+
+    def _use(self, key: K) -> V | None:
+        raw = self.codec.encode_key(key)
+        row = self._all_rows.get(_ENTRY + raw)
+        if row is None:
+            return None
+        entries, sequence = self._counts()
+        self._place(raw, row[:8], row[8:], sequence)
+        self._known = entries, sequence + 1
+        return self.codec.decode_row(row[8:])  # type: ignore[no-any-return]
+
+    def _bound_put(
+        self,
+        rows: Rows,  # noqa: ARG002  all rows, which have sequences, are written
+        writes: ChangelogWrites,
+        context: TaskContext,
+    ) -> Callable[[K, V | None], None]:
+        encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
+
+        def log(key: bytes, value: bytes | None) -> None:
+            writes.add(key, LoggedWrite(key, value, context.timestamp, None))
+
+        def put(key: K, value: V | None) -> None:
+            row_key = encode_key(key)
+            row = None if value is None else encode_value(value)
+            self._put_row(row_key, row, log)
+            log(row_key, row)
+
+        return put
+
+    def _put_row(
+        self, key: bytes, value: bytes | None, log: Callable[[bytes, bytes | None], None]
+    ) -> None:
+        entries, sequence = self._counts()
+        row = self._all_rows.get(_ENTRY + key)
+        if value is None:
+            if row is not None:
+                self._remove(key, row[:8])
+                self._known = entries - 1, sequence
+            return
+        if row is None:
+            entries += 1
+        if entries > self.capacity:
+            oldest, its_sequence = self._oldest()
+            self._remove(oldest, its_sequence)
+            log(oldest, None)
+            entries -= 1
+        self._place(key, None if row is None else row[:8], value, sequence)
+        self._known = entries, sequence + 1
+
+    def _place(self, key: bytes, old: bytes | None, value: bytes, sequence: int) -> None:
+        """Write an entry as the one that was used last."""
+        rows = self._all_rows
+        if old is not None:
+            rows.put(_INDEX + old, None)
+        new = sequence.to_bytes(8, "big")
+        rows.put(_ENTRY + key, new + value)
+        rows.put(_INDEX + new, key)
+
+    def _remove(self, key: bytes, sequence: bytes) -> None:
+        self._all_rows.put(_ENTRY + key, None)
+        self._all_rows.put(_INDEX + sequence, None)
+
+    def _oldest(self) -> tuple[bytes, bytes]:
+        """Key and sequence of the entry to forget; there is one."""
+        while True:
+            lower = _INDEX + self._first.to_bytes(8, "big")
+            upper = _INDEX + (self._first + _STRIDE).to_bytes(8, "big")
+            for index, key in self._all_rows.scan(lower, upper):
+                self._first = int.from_bytes(index[1:], "big")
+                return key, index[1:]
+            self._first += _STRIDE
+
+    def _counts(self) -> tuple[int, int]:
+        if self._known is None:
+            sequences = [index for index, _ in self._all_rows.scan(_INDEX, _END)]
+            following = int.from_bytes(sequences[-1][1:], "big") + 1 if sequences else 0
+            self._first = int.from_bytes(sequences[0][1:], "big") if sequences else 0
+            self._known = len(sequences), following
+        return self._known
+
+    # ------------------------------------------------------------------ RowMirror
+
+    def __len__(self) -> int:
+        return 0
+
+    def flush(self) -> None:
+        """Everything is in the rows."""
+
+    def expire(self) -> None:
+        """Nothing expires."""
+
+    def forget(self) -> None:
+        """The rows go back to an earlier state."""
+        self._known = None
+
+    def forget_known(self) -> None:
+        """Nothing is held besides two numbers."""
+
+
+def _logs_nothing(key: bytes, value: bytes | None) -> None:
+    """For restores: what is restored is in the changelog."""
+
+
+__all__ = ["EntryRows", "LruStore"]

@@ -1,0 +1,121 @@
+"""The store in which unmatched rows of a left or outer stream join wait, shared by both sides.
+
+A row is ``8 bytes timestamp | 1 byte side (1 left, 0 right) | serialised key`` -> the values that
+arrived with these, in order. Byte order is time order, so the rows that expire first come first.
+
+The list of values, all integers big-endian, is Kafka Streams' own format for lists::
+
+    01 | 4 bytes count | per value: 4 bytes length, value
+
+Row and changelog record are the same bytes; every change logs the whole list, or null once the row
+left, with the timestamp of the record being processed and without its headers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from logstate.changelog.rows.row_codec import row_codec, serde_topic
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.contracts.errors import StoreCorruptedError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.join_side_serde import SidedValue
+
+K = TypeVar("K")
+
+_HEAD = struct.Struct(">qB")
+_COUNT = struct.Struct(">Bi")
+_LENGTH = struct.Struct(">i")
+_VARIABLE_SIZE = 1
+
+
+class OuterJoinBuffer(Generic[K]):
+    """The unmatched rows of one task. Values go in and out as what the join's sides hold."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        self.name = spec.name
+        self._codec = row_codec(spec, serde_topic(spec, context))
+        self._rows = rows
+        self._writes = writes
+        self._context = context
+
+    def rows(self) -> Iterator[tuple[int, bool, K, list[Any]]]:
+        """(timestamp, is left, key, values), as of now: by time, right before left, then key."""
+        decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
+        for row_key, row in self._rows.scan():
+            timestamp, is_left = _HEAD.unpack_from(row_key)
+            values = [decode_value(data).value for data in decode_list(row, self.name)]
+            yield timestamp, is_left == 1, decode_key(row_key[_HEAD.size :]), values
+
+    def all(self) -> Iterator[tuple[int, str, K, Any]]:
+        """(timestamp, ``"left"`` or ``"right"``, key, value): one entry per value."""
+        for timestamp, is_left, key, values in self.rows():
+            for value in values:
+                yield timestamp, "left" if is_left else "right", key, value
+
+    def add(self, timestamp: int, is_left: bool, key: K, value: Any) -> None:
+        """Let a value wait, behind those that wait under the same key, side and timestamp."""
+        row_key = self._row_key(timestamp, is_left, key)
+        data = self._codec.encode_value(SidedValue(is_left, value))
+        self._write(row_key, _appended(self._rows.get(row_key), data))
+
+    def take_out(self, timestamp: int, is_left: bool, key: K) -> None:
+        """Remove what waits there, if anything: it found a partner."""
+        row_key = self._row_key(timestamp, is_left, key)
+        if self._rows.get(row_key) is not None:
+            self._write(row_key, None)
+
+    def remove(self, timestamp: int, is_left: bool, key: K) -> None:
+        """Remove without looking."""
+        self._write(self._row_key(timestamp, is_left, key), None)
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, in order, logging nothing."""
+        put = self._rows.put
+        for key, value, _, _ in records:
+            put(key, value)
+
+    def _row_key(self, timestamp: int, is_left: bool, key: K) -> bytes:
+        return _HEAD.pack(timestamp, is_left) + self._codec.encode_key(key)
+
+    def _write(self, row_key: bytes, row: bytes | None) -> None:
+        self._rows.put(row_key, row)
+        self._writes.add(row_key, LoggedWrite(row_key, row, self._context.timestamp, None))
+
+
+def _appended(row: bytes | None, data: bytes) -> bytes:
+    """The list with one more value."""
+    entry = _LENGTH.pack(len(data)) + data
+    if row is None:
+        return _COUNT.pack(_VARIABLE_SIZE, 1) + entry
+    _, count = _COUNT.unpack_from(row)
+    return b"".join((_COUNT.pack(_VARIABLE_SIZE, count + 1), row[_COUNT.size :], entry))
+
+
+def decode_list(row: bytes, store: str) -> list[bytes]:
+    """The values of a row, serialised; raises StoreCorruptedError for another kind of list.
+
+    >>> decode_list(_appended(_appended(None, b"a"), b"bc"), "store")
+    [b'a', b'bc']
+    """
+    kind, count = _COUNT.unpack_from(row)
+    if kind != _VARIABLE_SIZE:
+        raise StoreCorruptedError(
+            f"a row of store {store!r} is no list of values of variable size: it starts with"
+            f" {row[:5].hex()}, expected 01. The changelog was probably written by something else"
+            " than a stream join; reset the application, or restore the topic"
+        )
+    at = _COUNT.size
+    values = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(row, at)
+        at += _LENGTH.size
+        values.append(row[at : at + length])
+        at += length
+    return values

@@ -1,0 +1,76 @@
+"""The subscription store of a foreign-key join: who asked for which right row.
+
+A row is ``4 bytes length, foreign key | left key`` -> the subscription, so all subscriptions of a
+foreign key lie together, in the order of the left keys' bytes. Changelog records are the same
+bytes, with the timestamp and the headers of the record being processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+from logstate.changelog.backend.backend import end_of_prefix
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.contracts.errors import StoreError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.foreign_key_serdes import CombinedKeySerde, Subscription
+
+F = TypeVar("F")
+P = TypeVar("P")
+
+
+class SubscriptionStore(Generic[F, P]):
+    """The subscriptions of one task."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        key = spec.key
+        if not isinstance(key, CombinedKeySerde):
+            raise StoreError(
+                f"store {spec.name!r} keeps subscriptions, so its key serde must be a"
+                f" CombinedKeySerde, not {key!r}; foreign-key joins declare such stores themselves"
+            )
+        topic = context.topic_name(key.registration_topic, is_internal=True)
+        self.name = spec.name
+        self._rows = rows
+        self._writes = writes
+        self._context = context
+        self._encode_key = key.serializer(topic, True)
+        self._encode_prefix = key.prefix_serializer(topic)
+        self._encode = spec.value.serializer(topic, False)
+        self._decode = spec.value.deserializer(topic, False)
+
+    @property
+    def num_records(self) -> int:
+        """Subscriptions held. Costs a scan."""
+        return sum(1 for _ in self._rows.scan())
+
+    def subscribers(self, foreign_key: F) -> Iterator[Subscription]:
+        """The subscriptions of a foreign key as of this call, in the order of the left keys."""
+        prefix = self._encode_prefix(foreign_key)
+        rows = self._rows.scan(prefix, end_of_prefix(prefix))
+        return (self._decode(row) for _, row in rows)
+
+    def put(self, foreign_key: F, subscription: Subscription) -> None:
+        """Add or replace the subscription of a left row."""
+        self._write(foreign_key, subscription, self._encode(subscription))
+
+    def delete(self, foreign_key: F, subscription: Subscription) -> None:
+        """Remove the left row's subscription; logged even where there is none."""
+        self._write(foreign_key, subscription, None)
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, in order, logging nothing."""
+        put = self._rows.put
+        for key, value, _, _ in records:
+            put(key, value)
+
+    def _write(self, foreign_key: F, subscription: Subscription, row: bytes | None) -> None:
+        row_key = self._encode_key((foreign_key, subscription.primary_key))
+        self._rows.put(row_key, row)
+        context = self._context
+        self._writes.add(row_key, LoggedWrite(row_key, row, context.timestamp, context.headers))

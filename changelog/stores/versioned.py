@@ -1,0 +1,212 @@
+"""The versioned store (KIP-889): the history of each key, and joins as of any time in it.
+
+Writes follow Kafka Streams step by step, because its answers show how it keeps versions: what a put
+returns as the version's end depends on which segments still exist and on deletions that left no
+trace (deleting the latest version at its own timestamp forgets it).
+
+Changelog: the plain value, stamped with the version's start. A put older than the history is
+dropped and counted. Kafka Streams logs it all the same; here it is logged only where every write
+is, since a restore that starts in the middle of the log could not tell that it was dropped. For the
+same reason only plain replacements share a place in the log: deletions are logged one by one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TypeVar
+
+from logstate.changelog.rows.row_codec import row_codec, serde_topic
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.segments import SegmentClock, pack_segment
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.stores.version_segment import VersionSegment, covered_time, with_newest
+from logstate.changelog.stores.versioned_reads import (
+    LATEST,
+    VersionedReads,
+    pack_latest,
+    valid_from_of,
+)
+from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.stores import StoreSpec, VersionedRecord
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+#: what ``put`` returns for the newest version of a key
+VALID_TO_UNDEFINED = -1
+#: what ``put`` returns when it came too late and was not put
+NOT_PUT = -(2**63)
+
+_IDENTITY = struct.Struct(">qq")
+
+
+class VersionedKeyValueStore(VersionedReads[K, V]):
+    """A versioned store of one task. Keys are never None."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        cell = context.time_cell(f"store:{spec.name}")
+        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        self.name = spec.name
+        self._rows = rows
+        self._writes = writes
+        self._context = context
+        # Part of a write's identity, so that none is merged with another across a deletion.
+        self._deletions = 0
+        # A restore measures age by the records it reads: the store's own clock may be ahead.
+        self._restored = SegmentClock(
+            TimeCell(), self.segments.interval_ms, self.segments.retention_ms
+        )
+
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Write the version that starts at ``timestamp``; None is a deletion.
+
+        Returns when the version ends: the start of the next one, or ``VALID_TO_UNDEFINED`` for the
+        newest; ``NOT_PUT`` for a timestamp before the history, which is dropped and counted.
+        """
+        raw = self.codec.encode_key(key)
+        data = None if value is None else self.codec.encode_value(value)
+        return self._put(raw, data, timestamp)
+
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+        """End the key's version at ``timestamp``; returns the one that was valid then."""
+        found = None
+        if timestamp >= self.segments.cell.time - self.segments.retention_ms:
+            found = self.get(key, timestamp)
+        self._put(self.codec.encode_key(key), None, timestamp)
+        return found
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, in order, logging nothing; learns the clock."""
+        restored = self._restored
+        for key, value, timestamp, _ in records:
+            time = timestamp or 0
+            if time < restored.cell.time - restored.retention_ms:
+                continue
+            if time > restored.cell.time:
+                restored.advance(time, self._rows)
+            _Versions(self._rows, restored, key).put(value, time)
+        own = self.segments.cell
+        own.time = max(own.time, restored.cell.time)
+
+    def _put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+        segments = self.segments
+        valid_to = NOT_PUT
+        if timestamp >= segments.cell.time - segments.retention_ms:
+            if timestamp > segments.cell.time:
+                segments.advance(timestamp, self._rows)
+            valid_to = _Versions(self._rows, segments, key).put(value, timestamp)
+        if valid_to == NOT_PUT:
+            self._context.drop("expired")
+        if valid_to != NOT_PUT or self._writes.logs_every_write:
+            self._log(key, value, timestamp)
+        return valid_to
+
+    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        if value is None:
+            self._deletions += 1
+        identity = key + _IDENTITY.pack(timestamp, self._deletions)
+        self._writes.add(identity, LoggedWrite(key, value, timestamp))
+        if value is None:
+            self._deletions += 1
+
+
+class _Versions:
+    """The versions of one key, for one put."""
+
+    def __init__(self, rows: Rows, segments: SegmentClock, key: bytes) -> None:
+        self._rows = rows
+        self._segments = segments
+        self._key = key
+        self._latest_key = LATEST + key
+
+    def put(self, value: bytes | None, timestamp: int) -> int:
+        """Write a version; returns its end, ``VALID_TO_UNDEFINED`` or ``NOT_PUT``."""
+        next_start = VALID_TO_UNDEFINED  # the earliest start seen that is later than timestamp
+        latest = self._rows.get(self._latest_key)
+        if latest is not None:
+            next_start = valid_from_of(latest)
+            if timestamp >= next_start:
+                self._put_over_latest(latest, value, timestamp)
+                return VALID_TO_UNDEFINED
+        oldest = max(timestamp // self._segments.interval_ms, self._segments.first_live())
+        newest = self._segments.cell.time // self._segments.interval_ms
+        for number in range(newest, oldest - 1, -1):
+            row = self._segment_row(number)
+            if row is None:
+                continue
+            next_ms, least_ms = covered_time(row)
+            if next_ms <= timestamp:
+                break
+            if least_ms <= timestamp:
+                return self._put_inside(number, VersionSegment.of(row), value, timestamp)
+            next_start = least_ms
+        if next_start == VALID_TO_UNDEFINED:
+            return self._put_newest(value, timestamp)
+        return self._put_before(next_start, value, timestamp)
+
+    def _put_over_latest(self, latest: bytes, value: bytes | None, timestamp: int) -> None:
+        valid_from = valid_from_of(latest)
+        if timestamp > valid_from:
+            self._end_version(valid_from, latest[8:], timestamp)
+        row = None if value is None else pack_latest(value, timestamp)
+        self._rows.put(self._latest_key, row)
+
+    def _end_version(self, valid_from: int, value: bytes | None, valid_to: int) -> None:
+        """Add a version that ended to the segment of its end, unless that is expired."""
+        number = valid_to // self._segments.interval_ms
+        if number < self._segments.first_live():
+            return
+        row = self._segment_row(number)
+        self._put_row(number, with_newest(row, valid_from, valid_to, value))
+
+    def _put_inside(
+        self, number: int, segment: VersionSegment, value: bytes | None, timestamp: int
+    ) -> int:
+        """Split or replace the version of the segment that is valid at ``timestamp``."""
+        found = segment.find(timestamp)
+        if found.valid_from == timestamp:
+            segment.replace(found, timestamp, value)
+        elif timestamp // self._segments.interval_ms == number:
+            segment.insert_after(found, timestamp, value)
+        else:  # the version now ends in an older segment
+            self._end_version(found.valid_from, found.value, timestamp)
+            segment.replace(found, timestamp, value)
+        self._put_row(number, segment.pack())
+        return found.valid_to
+
+    def _put_newest(self, value: bytes | None, timestamp: int) -> int:
+        """The key has no later version: the new one is the latest."""
+        if value is not None:
+            self._rows.put(self._latest_key, pack_latest(value, timestamp))
+            return VALID_TO_UNDEFINED
+        number = timestamp // self._segments.interval_ms
+        if number < self._segments.first_live():
+            return NOT_PUT
+        row = self._segment_row(number)
+        start = timestamp if row is None else covered_time(row)[0]
+        if row is None or start != timestamp:  # else it ends in this deletion already
+            self._put_row(number, with_newest(row, start, timestamp, None))
+        return VALID_TO_UNDEFINED
+
+    def _put_before(self, valid_to: int, value: bytes | None, timestamp: int) -> int:
+        """The new version ends where the earliest later one starts."""
+        number = valid_to // self._segments.interval_ms
+        if number < self._segments.first_live():
+            return NOT_PUT
+        row = self._segment_row(number)
+        if row is not None and covered_time(row)[0] > timestamp:
+            segment = VersionSegment.of(row)
+            segment.insert_oldest(timestamp, value)
+            self._put_row(number, segment.pack())
+        else:
+            self._put_row(number, with_newest(row, timestamp, valid_to, value))
+        return valid_to
+
+    def _segment_row(self, number: int) -> bytes | None:
+        return self._rows.get(pack_segment(number) + self._key)
+
+    def _put_row(self, number: int, row: bytes) -> None:
+        self._rows.put(pack_segment(number) + self._key, row)

@@ -1,0 +1,359 @@
+"""The window store: one row per key and window start, or one per put where it keeps duplicates.
+
+The clock of the store is the largest start put so far, over all keys. A put into an expired segment
+(in memory: older than the retention) is dropped and counted, but logged all the same, as Kafka
+Streams does: the restore drops it again.
+
+A store that keeps duplicates numbers its puts (``context.time_cell("sequence:<store>")``), so that
+none replaces another; there a put of None is logged and changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from logstate.changelog.rows.decoded_rows import (
+    NEVER_LATE,
+    DecodedRows,
+    bound_to,
+    can_keep,
+    late_encoder,
+    late_values,
+)
+from logstate.changelog.rows.newest_start import NewestStart
+from logstate.changelog.rows.row_codec import row_codec, serde_topic, timestamped_row
+from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
+from logstate.changelog.rows.row_writer import restored_row, row_encoder
+from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_of
+from logstate.changelog.rows.time_first_rows import TimeFirstRows
+from logstate.changelog.rows.window_keys import (
+    MAX_TIME_MS,
+    SEGMENT_BYTES,
+    TAIL_BYTES,
+    pack_tail,
+    sequence_of,
+    start_of,
+    unpack_tail,
+)
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.stores.window_reads import WindowReads
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_LAST_SEQUENCE = 0x7FFFFFFF
+#: how many times the asked range the way from its start to the newest row may be
+_GROUP_SHARE = 4
+
+
+#: A row that is pending already has its key, and its window is live. A new one is mostly of the
+#: newest window, and was asked for just before.
+_PUT = """\
+def bind(rows, row_keys, row_key_of, put_direct, late_type, times, asked):
+    cell, to_oldest, newest_is_live = times
+    def put(key, row, start_ms):
+        window = key, start_ms
+        if row is not None:
+            value = row[0]
+            if (
+                type(value) is late_type
+                and row[2] is None
+                and {condition}
+            ):
+                if window in row_keys and start_ms >= cell.time + to_oldest:
+                    pass
+                elif start_ms == cell.time and newest_is_live and asked[0] == window:
+                    row_keys[window] = asked[1]
+                else:
+                    row_key = row_key_of(window, row)
+                    if row_key is None:
+                        return
+                    row_keys[window] = row_key
+                rows[window] = row
+                return
+        row_keys.pop(window, None)
+        rows.pop(window, None)
+        put_direct(key, row, start_ms)
+    return put
+"""
+
+
+class WindowStore(WindowReads[K, V]):
+    """A window store of one task; for ``timestamped_window`` V is ``ValueAndTimestamp``.
+
+    ``put(key, value, start_ms)``: None deletes. Keys are never None.
+    """
+
+    put: Callable[[K, V | None, int], None]
+    #: ``fetch`` for operators, whose rows may be plain tuples; ``put`` takes those too
+    fetch_row: Callable[[K, int], StoredRow | None]
+    #: the same for (key, start) of a window that is not too old, which the caller looks at first:
+    #: ``start_ms >= segments.cell.time + to_oldest``
+    row_of_window: Callable[[tuple[K, int]], StoredRow | None]
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        cell = context.time_cell(f"store:{spec.name}")
+        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        self.name = spec.name
+        self._spec = spec
+        self._rows = TimeFirstRows(rows) if spec.keep_at_retention else rows
+        self._writes = writes
+        self._context = context
+        self._encode = row_encoder(spec, self.codec, context)
+        self._drops_at_retention = spec.in_memory
+        self._sequence = (
+            context.time_cell(f"sequence:{spec.name}") if spec.retain_duplicates else None
+        )
+        # A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka
+        # Streams' memory store lets it move the clock even then.
+        self._counts_none = spec.in_memory or not spec.retain_duplicates
+        self._kept: DecodedRows | None = None
+        self._groups = RowGroups(self._load_group, self._oldest_start)
+        self._newest = NewestStart(cell, self._newest_in_backend())
+        #: the window that was asked for last, and where its row lies: a new one is put next
+        self._asked: list[Any] = [None, b""]
+        fetch: Any = self.fetch
+        self.fetch_row = fetch  # of timestamped stores only
+        self.row_of_window = lambda window: fetch(*window)
+        self.put = self._bound_put() if self._sequence is None else self._put_duplicate
+        self._rows.mirror(self._groups)
+        self._rows.mirror(self._newest)
+
+    def fetch_range(
+        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V]]:
+        """(start, value) of one key's windows, by start."""
+        oldest = max(from_ms, self._oldest_start(), 0)
+        if to_ms < oldest:
+            return iter(())
+        # A group reaches from the asked time to the newest row: not for a short look far back.
+        if self.segments.cell.time - oldest > _GROUP_SHARE * (to_ms - oldest + 1):
+            return super().fetch_range(key, from_ms, to_ms, reverse=reverse)
+        if self._kept is not None:
+            self._kept.flush()
+        found = self._groups.since(self.codec.encode_key(key), oldest)
+        if found and found[-1][0] > to_ms:
+            del found[bisect_left(found, (to_ms + 1,)) :]
+        if reverse:
+            found.reverse()
+        decode_row = self.codec.decode_row
+        return iter([(start_ms, decode_row(row)) for start_ms, _, row in found])
+
+    def restore(self, records: Sequence[LoggedFields]) -> None:
+        """Take changelog records over, logging nothing; learns clock and sequence number."""
+        if not records:
+            return
+        rows, segments = self._rows, self.segments
+        latest = max(
+            (start_of(r[0]) for r in records if r[1] is not None or self._counts_none),
+            default=-1,
+        )
+        if latest > segments.cell.time:
+            segments.advance(latest, rows)
+        first_part, part_ms = segments.first_part(), segments.part_ms
+        for key, value, timestamp, headers in records:
+            part = start_of(key) // part_ms
+            if part < first_part or (value is None and self._sequence is not None):
+                continue
+            row = None if value is None else restored_row(self._spec, value, timestamp, headers)
+            rows.put(pack_segment(part) + key, row)
+        self._newest.note(latest)
+        if self._sequence is not None:
+            self._sequence.time = sequence_of(records[-1][0])
+        self._groups.forget()
+        if self._kept is not None:
+            self._kept.forget_known()
+
+    def _newest_in_backend(self) -> int:
+        """No row of the backend starts later; looked up once, when the store is opened."""
+        last = next(self._stored.scan(reverse=True), None)
+        if last is None:
+            return -1
+        return (segment_of(last[0]) + 1) * self.segments.part_ms - 1
+
+    def _oldest_start(self) -> int:
+        return self.segments.cell.time + self.to_oldest
+
+    def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
+        rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
+        return [(*unpack_tail(row_key), row) for row_key, row in rows]
+
+    def _write(self, row_key: bytes, value: V | None) -> None:
+        row, data, timestamp, headers = self._encode(value)
+        self._rows.put(row_key, row)
+        if self._groups.groups:
+            self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
+        log_key = row_key[SEGMENT_BYTES:]
+        self._writes.add(log_key, (log_key, data, timestamp, headers))
+
+    def _log_only(self, log_key: bytes, value: V | None) -> None:
+        _, data, timestamp, headers = self._encode(value)
+        self._writes.add(log_key, (log_key, data, timestamp, headers))
+
+    def _bound_put(self) -> Callable[[K, V | None, int], None]:
+        """The put of a store with one row per key and start: the hot path of windowed results."""
+        spec, write, log_only = self._spec, self._write, self._log_only
+        segments, is_live, cell = self.segments, self._is_live, self.segments.cell
+        asked, row_key_in = self._asked, self._bound_row_key()
+        newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
+
+        def row_key_of(window: tuple[K, int], value: V | None) -> bytes | None:
+            """None, and only logged, if it comes too late."""
+            start_ms = window[1]
+            row_key = asked[1] if asked[0] == window else row_key_in(window)
+            if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
+                return row_key
+            log_only(row_key[SEGMENT_BYTES:], value)
+            return None
+
+        def put_direct(key: K, value: V | None, start_ms: int) -> None:
+            row_key = row_key_of((key, start_ms), value)
+            if row_key is not None:
+                write(row_key, value)
+
+        if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
+            return put_direct
+        decoded = self._kept = DecodedRows(self._bound_write_all())
+        self._rows.mirror(decoded)
+        self.fetch_row = self._bound_decoded_fetch(decoded)
+        self.fetch = _named(self.fetch_row)
+        late = NEVER_LATE
+        if not self._writes.logs_every_write:
+            late = late_values(spec.key, spec.value)
+        put: Callable[[K, V | None, int], None] = bound_to(_PUT, late)(
+            decoded.rows,
+            decoded.row_keys,
+            row_key_of,
+            put_direct,
+            late.type_,
+            (cell, self.to_oldest, newest_is_live),
+            asked,
+        )
+        return put
+
+    def _bound_row_key(self) -> Callable[[tuple[K, int]], bytes]:
+        """Where the row of a key and start lies; mostly the start is that of the last call."""
+        encode_key, part_ms = self.codec.encode_key, self.segments.part_ms
+        last_start_ms, segment, tail = -1, b"", b""
+
+        def row_key_in(window: tuple[K, int]) -> bytes:
+            nonlocal last_start_ms, segment, tail
+            key, start_ms = window
+            if start_ms != last_start_ms:
+                segment, tail = pack_segment(start_ms // part_ms), pack_tail(start_ms, 0)
+                last_start_ms = start_ms
+            return segment + encode_key(key) + tail
+
+        return row_key_in
+
+    def _bound_write_all(self) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
+        """Encode, store and log rows that waited."""
+        write, rows, groups = self._write, self._rows, self._groups
+        log_all = self._writes.add_all
+        encode_value = late_encoder(self.codec, self._spec.value)
+        with_headers = self._spec.with_headers
+
+        def write_all(row_keys: Mapping[Any, bytes], decoded: Mapping[Any, StoredRow]) -> None:
+            if groups.groups or with_headers or not isinstance(rows, Rows):
+                for window, row_key in row_keys.items():
+                    write(row_key, decoded[window])  # type: ignore[arg-type]  # V, but for its name
+                return
+            put: dict[bytes, bytes | None] = {}
+            logged: dict[bytes, LoggedFields] = {}
+            for window, row_key in row_keys.items():
+                value, timestamp, _ = decoded[window]
+                data = encode_value(value)
+                put[row_key] = timestamped_row(data, timestamp)
+                log_key = row_key[SEGMENT_BYTES:]
+                logged[log_key] = log_key, data, timestamp, None
+            rows.put_rows(put)
+            log_all(logged)
+
+        return write_all
+
+    def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
+        cell, to_oldest = self.segments.cell, self.to_oldest
+        decoded.rows.load = self._bound_load()
+        self.row_of_window = row_of = decoded.rows.__getitem__
+
+        def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
+            if start_ms < cell.time + to_oldest:
+                return None
+            row: StoredRow | None = row_of((key, start_ms))
+            return row
+
+        return fetch_decoded
+
+    def _bound_load(self) -> Callable[[tuple[K, int]], StoredRow | None]:
+        """Read a row that is not held as an object.
+
+        Most windows are asked for first when they are new. The backend is not asked for a window
+        that starts later than everything it has been given.
+        """
+        rows, newest = self._rows, self._newest
+        if not isinstance(rows, Rows):
+            fetch: Any = self.fetch
+            return lambda window: fetch(*window)
+        row_key_in, decode_row = self._bound_row_key(), self.codec.decode_row
+        get_row, get_unapplied, asked = rows.get, rows.get_unapplied, self._asked
+
+        def load(window: tuple[K, int]) -> StoredRow | None:
+            row_key = row_key_in(window)
+            asked[0] = window
+            asked[1] = row_key
+            if newest.applied_total != rows.applied_total:
+                newest.applied(rows.applied_total)
+            if window[1] > newest.in_backend:
+                row = get_unapplied(row_key)
+            else:
+                row = get_row(row_key)
+            return None if row is None else decode_row(row)
+
+        return load
+
+    def _put_duplicate(self, key: K, value: V | None, start_ms: int) -> None:
+        sequence = self._sequence
+        assert sequence is not None
+        sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
+        log_key = self.codec.encode_key(key) + pack_tail(start_ms, sequence.time)
+        is_put = value is not None
+        if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
+            self._write(pack_segment(start_ms // self.segments.part_ms) + log_key, value)
+        else:
+            self._log_only(log_key, value)
+
+    def _is_live(self, segments: SegmentClock, start_ms: int) -> bool:
+        """Advance the clock; False, and counted, for a put that comes too late.
+
+        False also for one whose part is gone already: nobody could see its row.
+        """
+        time = segments.cell.time
+        if start_ms >= time:
+            if start_ms > time:
+                segments.advance(start_ms, self._rows)
+            is_live = not self._drops_at_retention or segments.retention_ms > 0
+        elif self._drops_at_retention:
+            is_live = start_ms > time - segments.retention_ms
+        else:
+            is_live = start_ms // segments.interval_ms >= segments.first_live()
+        if not is_live:
+            self._context.drop("expired")
+        return is_live and start_ms // segments.part_ms >= segments.first_part()
+
+
+def _named(fetch_row: Callable[[Any, int], StoredRow | None]) -> Callable[[Any, int], Any]:
+    """What users of the store read with: rows whose parts have names."""
+    new = tuple.__new__
+
+    def fetch(key: Any, start_ms: int) -> ValueAndTimestamp[Any] | None:
+        row = fetch_row(key, start_ms)
+        return None if row is None else new(ValueAndTimestamp, row)
+
+    return fetch

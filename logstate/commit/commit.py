@@ -1,0 +1,221 @@
+"""The commit, as one list of steps. Everything that must happen in order happens here.
+
+    0  check ownership: every partition of the commit belongs to this member, since the same epoch
+    1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
+    2  produce what is left of the outputs, and the changelog records of every changed row; what is
+       processed from here on is none of this commit: its outputs wait in memory
+    3  flush: delivery reports give the changelog positions
+    4  check ownership again; add ALL input offsets of every task, each with its cut
+    5  commit the transaction
+    6  only now the rows become the committed view; RocksDB takes them over later, in one write
+    7  the outputs that waited begin the next transaction
+
+Between 2 and 7 records may be processed (:mod:`logstate.commit.commit_under_way`).
+A crash between any two steps leaves either everything of the commit or nothing of it on the log:
+before 5 the transaction is aborted (by the next owner of its id, or its time-out), after 5 the
+changelogs hold what the local rows lack, and a replay from the stored position brings it.
+
+State is exactly-once whatever the guarantee: changelogs, repartition records and offsets are always
+in the transaction. ``at_least_once`` only sends OUTPUTS through a plain producer, visible at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
+from logstate.commit.outlet import NO_TIMESTAMP, Outlet
+from logstate.commit.transaction import Transactions
+from logstate.contracts.errors import AbortableError
+from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
+from logstate.contracts.seams import GroupConsumer, PlainProducer, Step, Steps
+from logstate.task.committed_clocks import streams_times
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task_commit import TaskCommit
+from logstate.topics.bound_plan import BoundPlan
+
+#: changelog records produced before others get their turn: half a millisecond
+_RECORDS_AT_ONCE = 1_000
+#: a place to interrupt a commit at; not a call
+PAUSE = Step("pause_commit", lambda: None)
+
+
+class CommitReport(NamedTuple):
+    """What a commit did, for metrics."""
+
+    #: (task id, store) -> records logged
+    changelog_records: Mapping[tuple[str, str], int]
+    offsets: Mapping[TopicPartition, int]
+
+
+class Committer:
+    """Commits tasks of one worker."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        consumer: GroupConsumer,
+        transactions: Transactions,
+        outputs: PlainProducer | None,
+    ) -> None:
+        self._plan = plan
+        self._consumer = consumer
+        self._transactions = transactions
+        self._outlet = Outlet(plan, transactions, outputs)
+        self._member_id = ""
+
+    def joined(self) -> None:
+        """Remember the membership that the current assignment belongs to."""
+        self._member_id = self._consumer.member_id()
+
+    @property
+    def held_total(self) -> int:
+        """Outputs that wait in memory for the end of a commit."""
+        return self._outlet.held_total
+
+    def send_outputs(self, records: Sequence[ProducedFields]) -> Steps[None]:
+        """Send outputs early, so that they travel while processing goes on."""
+        yield from self._outlet.send(records)
+
+    def discard(self) -> None:
+        """Forget what waits: everything that is not committed is undone."""
+        self._outlet.discard()
+
+    def commit(
+        self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
+    ) -> Steps[CommitReport]:
+        """Commit everything these tasks have done since their last commit."""
+        member_id = self._member_id
+        self._check_ownership(tasks, epoch_of, member_id)  # 0
+        commits = [owned.running.freeze() for owned in tasks]  # 1
+        logged: dict[tuple[str, str], int] = {}
+        for commit in commits:  # 2
+            yield from self._outlet.send(commit.outputs)
+        self._outlet.hold()
+        yield from self._transactions.begin()
+        for commit in commits:
+            yield from self._produce_changelogs(commit, logged)
+        yield from self._outlet.flush()
+        delivered = yield from self._transactions.flush()  # 3
+        positions = [self._positions(commit, delivered) for commit in commits]
+        offsets = yield from self._offsets(tasks, commits, positions)
+        self._check_ownership(tasks, epoch_of, member_id)  # 4
+        metadata = yield Step("group_metadata", self._consumer.group_metadata)
+        yield from self._transactions.commit(offsets, metadata)  # 5
+        for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
+            owned.running.committed(commit, position)
+        yield from self._outlet.release()  # 7
+        return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
+
+    # ------------------------------------------------------------------ pieces
+
+    def _check_ownership(
+        self,
+        tasks: Sequence[OwnedTask],
+        epoch_of: Mapping[TopicPartition, int],
+        member_id: str,
+    ) -> None:
+        """Group metadata fences members, not owners: the broker would accept offsets of partitions
+        this member no longer owns, so the check is ours. ``member_id`` is whom they were given to.
+        """
+        if self._consumer.member_id() != member_id:
+            raise AbortableError(
+                "this worker is no longer the group member its tasks were given to"
+            )
+        for owned in tasks:
+            assert owned.stage is not Stage.CLOSED, owned.task_id
+            for partition in owned.partitions:
+                if epoch_of.get(partition) != owned.epoch:
+                    raise AbortableError(
+                        f"task {owned.task_id} no longer owns {partition} since the assignment it"
+                        " was started for"
+                    )
+
+    def _produce_changelogs(
+        self, commit: TaskCommit, logged: dict[tuple[str, str], int]
+    ) -> Steps[None]:
+        for store, records in self._changelog_records(commit).items():
+            logged[str(commit.task_id), store] = len(records)
+            for start in range(0, len(records), _RECORDS_AT_ONCE):
+                yield PAUSE
+                yield from self._transactions.produce(records[start : start + _RECORDS_AT_ONCE])
+
+    def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedFields]]:
+        by_store: dict[str, list[ProducedFields]] = {}
+        partition = commit.task_id.partition
+        for store, writes in commit.generation.writes.items():
+            if not writes:
+                continue
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topics[store]
+            if topic is None or spec.source_topic is not None:
+                continue
+            by_store[store] = [
+                (topic, partition, key, value, timestamp or _untimed(timestamp), headers)
+                for key, value, timestamp, headers in writes
+            ]
+        return by_store
+
+    def _positions(
+        self, commit: TaskCommit, delivered: Mapping[TopicPartition, int]
+    ) -> dict[str, int]:
+        """Changelog positions after this commit, of the stores that wrote."""
+        positions = {}
+        for store in commit.generation.writes:
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topics[store]
+            if topic is None:
+                continue
+            partition = TopicPartition(topic, commit.task_id.partition)
+            if spec.source_topic is not None:
+                positions[store] = commit.offsets[partition]
+            elif partition in delivered:
+                positions[store] = delivered[partition]
+        return positions
+
+    def _offsets(
+        self,
+        tasks: Sequence[OwnedTask],
+        commits: Sequence[TaskCommit],
+        positions: Sequence[Mapping[str, int]],
+    ) -> Steps[dict[TopicPartition, tuple[int, str]]]:
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
+        overflow: list[ProducedFields] = []
+        writer = Writer(self._transactions.transactional_id, self._member_id)
+        for owned, commit, position in zip(tasks, commits, positions, strict=True):
+            cut = encode_task_cut(
+                {
+                    tp.topic: (offset, commit.partition_times.get(tp, -1))
+                    for tp, offset in commit.offsets.items()
+                },
+                positions=self._named({**owned.running.state.positions, **position}),
+                clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
+                topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
+                processor_times=streams_times(commit.generation.clocks),
+                writer=writer,
+            )
+            for tp, offset in commit.offsets.items():
+                offsets[tp] = (offset, cut.metadata[tp.topic])
+            if cut.record is not None:
+                topic = cuts_topic(self._plan.application_id)
+                key = cut_key(owned.task_id)
+                overflow.append(ProducedRecord(topic, 0, key, cut.record, 0))
+        if overflow:
+            yield from self._transactions.produce(overflow)
+            yield from self._transactions.flush()
+        return offsets
+
+    def _named(self, positions: Mapping[str, int]) -> dict[str, int]:
+        named = {}
+        for store, position in positions.items():
+            spec = self._plan.topology.stores[store]
+            topic = self._plan.changelog_topics[store]
+            if topic is not None and spec.source_topic is None:
+                named[topic] = position
+        return named
+
+
+def _untimed(timestamp: int | None) -> int:
+    """Of a changelog record: None means "stamp it yourself", which is what 0 says to the client."""
+    return 0 if timestamp is None else NO_TIMESTAMP

@@ -1,0 +1,78 @@
+"""A commit that goes on while records are processed.
+
+How it works. The commit is a list of steps (:mod:`logstate.commit.commit`). Those that wait for the
+brokers are handed to another thread, and the commit is left alone until they are done; everything
+else, what is decided above all, happens on the worker's thread, between two of its turns.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstate.commit.commit import PAUSE, CommitReport
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.seams import Background, Pending, Step, Steps
+
+_LOGGER = logging.getLogger(__name__)
+
+_WAITING = frozenset({"flush_plain", "flush", "send_offsets", "commit"})
+
+
+class CommitUnderWay:
+    """One commit, from its first step to its end, its failure or its being given up."""
+
+    def __init__(self, steps: Steps[CommitReport], background: Background) -> None:
+        self._steps = steps
+        self._background = background
+        #: the step to be made next, and its call where that has begun
+        self._step: Step | None = None
+        self._pending: Pending | None = None
+
+    def advance(self, *, waits: bool) -> Steps[CommitReport | None]:
+        """Go on to the end, or without ``waits`` to a pause, or a call that has to be waited for.
+
+        None while it is under way. Raises what made it fail; call neither method then.
+        """
+        try:
+            step = next(self._steps) if self._step is None else self._step
+            while True:
+                self._step = step
+                if step is PAUSE:
+                    self._step = step = next(self._steps)
+                    if not waits and self._background.gives_turns:
+                        return None
+                call = step if step.name not in _WAITING else self._begun(step, waits=waits)
+                if call is None:
+                    return None
+                try:
+                    result = yield call
+                except Exception as exc:  # noqa: BLE001  the commit decides what an error means
+                    step = self._steps.throw(exc)
+                else:
+                    step = self._steps.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    def abandon(self) -> Steps[None]:
+        """Give it up: no further call is made, and none is left running.
+
+        A transaction whose commit was under way may be committed nevertheless.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None and self._step is not None:
+            try:
+                yield Step(self._step.name, pending.result)
+            except LogstateError as exc:
+                _LOGGER.info("a commit that is given up anyway failed: %s", exc)
+        self._steps.close()
+
+    def _begun(self, step: Step, *, waits: bool) -> Step | None:
+        """The step, if its result is there or may be waited for; its call is begun otherwise."""
+        if self._pending is None:
+            if waits:
+                return step
+            self._pending = self._background.start(step.call, step.arguments)
+        if not waits and not self._pending.done():
+            return None
+        pending, self._pending = self._pending, None
+        return Step(step.name, pending.result)

@@ -1,0 +1,112 @@
+"""What a worker does between commits that no result depends on: applying, freeing, purging."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import BrokerError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Admin, Step, Steps
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.task.owned_task import OwnedTask
+from logstate.topics.bound_plan import BoundPlan
+
+_LOGGER = logging.getLogger(__name__)
+
+#: a tenth of the default commit interval
+_ENCODE_INTERVAL_MS = 100
+
+
+class Housekeeping:
+    """Decides when committed rows reach the local store and when internal records go."""
+
+    def __init__(self, config: WorkerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        #: when the rows of a task have waited long enough
+        self._due_ms: dict[TaskId, float] = {}
+        self._last_purge_ms = clock.monotonic_ms()
+        self._last_encoded_ms = float("-inf")
+
+    def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
+        """Write committed rows to the local stores, rarely: the changelog is the durable copy.
+
+        Call it right after a commit of the tasks: it proves that their rows are at the end of their
+        changelogs now, which is stored even where there are none to write.
+        """
+        config = self._config
+        wall_clock_ms = self._clock.wall_clock_ms()
+        due_ms, self._due_ms = self._due_ms, {}
+        for place, owned in enumerate(tasks, 1):
+            state = owned.running.state
+            # Tasks that came together take turns: the records of all wait while one applies.
+            first_due_ms = now_ms + config.checkpoint_interval_ms * place / len(tasks)
+            due = due_ms.get(owned.task_id, first_due_ms)
+            rows = state.unapplied_rows()
+            is_time = now_ms >= due
+            is_stale = wall_clock_ms - state.meta.caught_up_at_ms >= config.idle_commit_interval_ms
+            applies = (
+                (is_time and bool(rows))
+                or rows >= config.checkpoint_rows_max
+                or state.unapplied_bytes >= config.checkpoint_bytes
+                or state.applies_always
+                or is_stale
+            )
+            if applies:
+                state.apply(wall_clock_ms)
+            if applies or is_time:
+                due = now_ms + config.checkpoint_interval_ms
+            self._due_ms[owned.task_id] = due
+            if state.cached_rows() > config.cached_rows_max:
+                state.drop_caches()
+
+    def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
+        """Encode rows in a moment in which there is nothing else to do: commits get shorter.
+
+        Not at every such moment: a row that changes again is encoded again.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._last_encoded_ms >= _ENCODE_INTERVAL_MS:
+            self._last_encoded_ms = now_ms
+            for owned in tasks:
+                owned.running.state.encode_pending()
+
+    def purge(
+        self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float
+    ) -> Steps[None]:
+        """Delete records nobody will read again; failing to is not fatal, only wasteful.
+
+        It needs the DELETE permission on internal topics.
+        """
+        if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
+            return
+        self._last_purge_ms = now_ms
+        before = {
+            tp: offset
+            for owned in tasks
+            for tp, offset in (*_consumed(plan, owned), *_expired(plan, owned))
+            if offset > 0
+        }
+        if before:
+            try:
+                yield Step("delete_records", admin.delete_records, (before,))
+            except BrokerError as exc:
+                _LOGGER.warning("internal records could not be purged: %s", exc)
+
+
+def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
+    """Repartition records that are committed as processed."""
+    offsets = owned.running.committed_offsets.items()
+    return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]
+
+
+def _expired(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
+    """Changelog records of windows that have expired."""
+    state, partition = owned.running.state, owned.task_id.partition
+    return [
+        (TopicPartition(topic, partition), offset)
+        for store, offset in state.trim_points().items()
+        if (topic := plan.changelog_topic(state.specs[store])) is not None
+    ]

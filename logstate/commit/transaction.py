@@ -1,0 +1,167 @@
+"""The one transactional producer of a worker, from fencing to replacement.
+
+Theory. A transaction is opened lazily with its first record. Whatever does not end it quickly and
+cleanly makes its producer unusable: librdkafka retries the end of a transaction silently, and a
+late duplicate could end the NEXT one (KIP-890 part 2 is not implemented there). So after any
+failure or slowness the producer object is dropped and a new one with the same transactional id is
+initialised: that bumps the epoch, which fences every request still under way, and waits until the
+old transaction is decided.
+
+Invariants:
+1. no producer is used after an error that was not a passing one;
+2. `abandon` leaves no open transaction of this worker behind, or raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from logstate.contracts.errors import (
+    AbortableError,
+    BrokerError,
+    FencedError,
+    LogstateError,
+    RetriableError,
+)
+from logstate.contracts.records import ProducedFields, TopicPartition
+from logstate.contracts.seams import Cluster, Step, Steps, TransactionalProducer
+
+_LOGGER = logging.getLogger(__name__)
+
+_ALONE_ATTEMPTS_MAX = 20
+#: A process that stood still for longer than the time-out is fenced as well, and may be again.
+_ALONE_FENCES_MAX = 4
+
+
+class Transactions:
+    """All transactions of one worker, one after the other."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        self._cluster = cluster
+        self.transactional_id = transactional_id
+        self._producer: TransactionalProducer | None = None
+        self.is_open = False
+        self.committed_total = 0
+        self.aborted_total = 0
+
+    def initialise(self) -> Steps[None]:
+        """Make a producer and fence every earlier one of this id."""
+        producer = yield Step(
+            "new_producer", self._cluster.transactional_producer, (self.transactional_id,)
+        )
+        self.is_open = False
+        try:
+            yield Step("init_transactions", producer.init_transactions)
+        except Exception:
+            yield Step("close_producer", producer.close)
+            raise
+        self._producer = producer
+
+    def is_ready(self) -> Steps[bool]:
+        """Whether there is a producer; tries again where the last one could not be replaced."""
+        if self._producer is None:
+            try:
+                yield from self.initialise()
+            except RetriableError as exc:
+                _LOGGER.warning("there is no producer yet, and nothing runs without: %s", exc)
+                return False
+        return True
+
+    def produce(self, records: Sequence[ProducedFields]) -> Steps[None]:
+        """Hand records over, opening the transaction if need be."""
+        if records:
+            yield from self.begin()
+            yield Step("produce", self._live.produce, (records,))
+
+    def begin(self) -> Steps[None]:
+        """Open the transaction unless it is open."""
+        if not self.is_open:
+            yield Step("begin", self._live.begin)
+            self.is_open = True
+
+    def flush(self) -> Steps[dict[TopicPartition, int]]:
+        """Wait for delivery; next offsets after what was delivered to explicit partitions."""
+        delivered = yield Step("flush", self._live.flush)
+        return delivered  # type: ignore[no-any-return]
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
+    ) -> Steps[None]:
+        """Add the offsets and commit. Any error leaves the outcome open: call `abandon`."""
+        yield Step("send_offsets", self._live.send_offsets, (offsets, group_metadata))
+        yield from self._end()
+
+    def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
+        """Records that belong to no task (the manifest), in a transaction of their own.
+
+        Written again after a failure; the last of many failures is raised. Who is fenced again and
+        again has a living rival: they would fence each other for ever.
+        """
+        fenced = 0
+        for attempt in range(1, _ALONE_ATTEMPTS_MAX + 1):
+            try:
+                yield from self.produce(records)
+                yield from self._end()
+            except FencedError as exc:
+                fenced += 1
+                if fenced > _ALONE_FENCES_MAX:
+                    raise FencedError(
+                        f"another process uses the transactional id {self.transactional_id!r} right"
+                        f" now ({exc}). Two instances were probably given copies of one state"
+                        " directory: give each its own"
+                    ) from exc
+                yield from self.abandon()
+            except (AbortableError, RetriableError):
+                if attempt == _ALONE_ATTEMPTS_MAX:
+                    raise
+                yield from self.abandon()
+            else:
+                return
+
+    def _end(self) -> Steps[None]:
+        yield Step("commit", self._live.commit)
+        self.is_open = False
+        self.committed_total += 1
+        if self._live.is_suspect():
+            _LOGGER.warning(
+                "committing took long: the producer of %s is replaced", self.transactional_id
+            )
+            yield from self._replace()
+
+    def abandon(self) -> Steps[None]:
+        """Leave the transaction uncommitted, if its commit had not been decided already."""
+        self.aborted_total += 1
+        if self._producer is None:
+            yield from self.initialise()
+            return
+        if self.is_open:
+            try:
+                yield Step("abort", self._producer.abort)
+            except LogstateError as exc:
+                _LOGGER.warning("aborting failed, the new producer will fence it: %s", exc)
+        yield from self._replace()
+
+    def close(self) -> Steps[None]:
+        """Drop the producer; an open transaction is aborted first."""
+        if self._producer is None:
+            return
+        if self.is_open:
+            try:
+                yield Step("abort", self._producer.abort)
+            except BrokerError as exc:
+                _LOGGER.warning("the open transaction is left to its time-out: %s", exc)
+        producer, self._producer = self._producer, None
+        self.is_open = False
+        yield Step("close_producer", producer.close)
+
+    def _replace(self) -> Steps[None]:
+        old, self._producer = self._live, None
+        self.is_open = False
+        yield Step("close_producer", old.close)
+        yield from self.initialise()
+
+    @property
+    def _live(self) -> TransactionalProducer:
+        assert self._producer is not None, "initialise() first"
+        return self._producer

@@ -1,0 +1,123 @@
+"""The contract between compiled operators and the task that runs them.
+
+An operator is compiled once per task into ONE closure that receives a record and calls the closure
+of the next operator: depth first, so that output order is Kafka Streams' order. Nothing else is on
+the hot path: no record object, no context switch.
+
+- stream edge: ``process(key, value, timestamp, headers)``
+- table edge:  ``process(key, new, old, timestamp, headers, is_latest)``; ``old`` is None unless a
+  downstream operator asked for old values; ``is_latest`` False marks an out-of-order update of a
+  versioned table (KIP-914).
+
+:class:`TaskContext` is what compilation gets. Its record attributes (``timestamp`` ...) describe
+the record that entered the sub-topology; ``process()`` nodes narrow them to the record at hand
+while user code runs, which is what plain key-value stores log as timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from logstate.contracts.records import Headers, ProducedFields, TaskId
+
+StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
+TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
+
+
+class TimeCell:
+    """A clock that decides a result: journaled at each commit, rolled back, restored with the cut.
+
+    ``time`` starts at -1. Operators read and write the attribute directly.
+    """
+
+    __slots__ = ("time",)
+
+    def __init__(self, time: int = -1) -> None:
+        self.time = time
+
+
+class Cancellable(Protocol):
+    """The handle of a scheduled punctuation."""
+
+    def cancel(self) -> None: ...
+
+
+class HeldBack(Protocol):
+    """Results an operator holds back until the commit; task state like the rows of a store."""
+
+    def emit(self) -> bool:
+        """Forward what is held; returns whether there was anything."""
+
+    def discard(self) -> None:
+        """Forget what is held: the task goes back to its last commit."""
+
+    def begin_journal(self) -> None:
+        """Remember what changes from here on, so that one record's effects can be undone."""
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo the changes since ``begin_journal``."""
+
+
+class TaskContext(Protocol):
+    """What an operator or a store sees of its task."""
+
+    application_id: str
+    task_id: TaskId
+    #: record that entered the sub-topology (or the one a process() node works on)
+    timestamp: int
+    headers: Headers
+    #: where it came from; ``topic`` is None inside punctuators
+    topic: str | None
+    partition: int
+    offset: int
+    #: largest timestamp seen by the task; -1 before the first record
+    stream_time: int
+
+    def wall_clock_ms(self) -> int:
+        """The wall clock, from the Clock seam."""
+
+    def store(self, name: str) -> Any:
+        """The store object (see logstate.contracts.stores); global stores too."""
+
+    def time_cell(self, name: str) -> TimeCell:
+        """The named clock; the same object for the same name. Names are unique in the task."""
+
+    def drop(self, reason: str) -> None:
+        """Count a dropped record (``dropped_records_total``), e.g. ``late``, ``null_key``."""
+
+    def send(self, record: ProducedFields) -> None:
+        """Collect an output or repartition record; partition None = by key, murmur2."""
+
+    def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
+        """``part`` of a result does not encode; returns where the result is to be left out."""
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        """``name`` itself, or ``<application id>-<name>`` for internal topics."""
+
+    def partition_count(self, topic: str) -> int:
+        """Partitions of a (resolved) topic this task writes to; 1 in the test driver."""
+
+    def schedule(
+        self,
+        interval_ms: int,
+        kind: str,
+        callback: Callable[[int], None],
+        *,
+        start_ms: int | None = None,
+        name: str | None = None,
+    ) -> Cancellable:
+        """Schedule ``callback(timestamp)``; kind ``stream_time`` or ``wall_clock``."""
+
+    def request_commit(self) -> None:
+        """Ask for a commit at the next occasion; a hint."""
+
+    def before_commit(self, held: HeldBack) -> None:
+        """Register, while compiling, results that wait for the commit.
+
+        Nodes are compiled children first, so the task calls ``emit`` in REVERSE order of
+        registration (parents first), and again until none forwards.
+        """
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Register, while compiling, what the task calls when it is closed."""

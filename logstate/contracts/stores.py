@@ -1,0 +1,169 @@
+"""What a store is: its specification in the plan, and the protocols that users program against.
+
+The topology declares a :class:`StoreSpec`; the runtime turns it into a store over a backend. The
+two never meet elsewhere: operators ask their task for a store by name.
+
+Ordering and snapshots, for every store: scans run in the order of the SERIALISED keys (unsigned
+bytes), an iterator sees the state as it was when it was opened, so "iterate and delete" is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.serde import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+K_contra = TypeVar("K_contra", contravariant=True)
+V_co = TypeVar("V_co", covariant=True)
+
+StoreKind: TypeAlias = Literal[
+    "key_value",
+    "key_value_lru",  # in memory, and at most so many keys
+    "timestamped_key_value",
+    "window",
+    "timestamped_window",
+    "session",
+    "versioned",
+    "outer_join",  # unmatched rows of left and outer stream joins, ordered by time
+    "suppress_buffer",
+    "join_buffer",  # stream side of a stream-table join with grace, ordered by time
+    "foreign_key_subscription",
+]
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """All that is known of a store before it runs. Names end up in topic and directory names."""
+
+    name: str
+    kind: StoreKind
+    key: Serde[Any]
+    value: Serde[Any]
+    in_memory: bool = False
+    is_logged: bool = True
+    window_size_ms: int | None = None  # window stores: end = start + size
+    retention_ms: int | None = None  # window and session stores
+    segment_interval_ms: int | None = None  # default: max(retention / 2, 60 s)
+    retain_duplicates: bool = False  # window stores of stream joins: every put is a row
+    history_ms: int | None = None  # versioned stores
+    grace_ms: int | None = None  # buffers
+    capacity: int | None = None  # LRU stores: the most keys they hold
+    with_headers: bool = False  # rows keep record headers (KIP-1271)
+    logs_headers: bool = False  # stores of joins: logged with record headers, rows without
+    keep_at_retention: bool = False  # of results on window close, read at T - retention too
+    source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
+    #: of that source: (key, value, record timestamp, partition time) -> event time
+    source_extractor: Callable[[Any, Any, int, int], int] | None = None
+    changelog_config: dict[str, str] = field(default_factory=dict)
+    declared_at: str | None = None
+
+
+#: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`: what
+#: operators work with, because making a named tuple takes five times as long.
+StoredRow: TypeAlias = "tuple[Any, int, Headers]"
+
+
+class ValueAndTimestamp(NamedTuple, Generic[V]):
+    """A row of a timestamped store."""
+
+    value: V
+    timestamp: int
+    headers: Headers = None
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A version: valid from ``valid_from`` (inclusive) to ``valid_to`` (exclusive, None = open)."""
+
+    value: V
+    valid_from: int
+    valid_to: int | None = None
+
+
+class ReadOnlyKeyValueStore(Protocol[K, V_co]):
+    """Reads of a key-value store. For a timestamped store V is ``ValueAndTimestamp``."""
+
+    def get(self, key: K) -> V_co | None: ...
+    def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V_co]]: ...
+    def reverse_range(
+        self, lower: K | None = None, upper: K | None = None
+    ) -> Iterator[tuple[K, V_co]]: ...
+    def all(self) -> Iterator[tuple[K, V_co]]: ...
+    def reverse_all(self) -> Iterator[tuple[K, V_co]]: ...
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V_co]]: ...
+    def approximate_num_entries(self) -> int: ...
+
+
+class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
+    """``put(key, None)`` deletes; ``range`` bounds are inclusive, None is open."""
+
+    def put(self, key: K, value: V | None) -> None: ...
+    def put_if_absent(self, key: K, value: V) -> V | None: ...
+    def put_all(self, entries: Iterable[tuple[K, V]]) -> None: ...
+    def delete(self, key: K) -> V | None: ...
+
+
+class ReadOnlyWindowStore(Protocol[K, V_co]):
+    """Reads of a window store; times are window starts, both ends inclusive."""
+
+    def fetch(self, key: K, start_ms: int) -> V_co | None: ...
+    def fetch_range(
+        self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, V_co]]: ...
+    def fetch_all(
+        self, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def fetch_key_range(
+        self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
+
+
+class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
+    """``put(key, None, start)`` deletes. A put older than the retention is dropped and counted."""
+
+    def put(self, key: K, value: V | None, start_ms: int) -> None: ...
+
+
+class ReadOnlySessionStore(Protocol[K, V_co]):
+    """Reads of a session store."""
+
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V_co | None: ...
+    def find_sessions(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def find_sessions_of_key_range(
+        self,
+        lower: K | None,
+        upper: K | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V_co]]: ...
+    def all(self) -> Iterator[tuple[Windowed[K], V_co]]: ...
+
+
+class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
+    """Sessions keyed by ``Windowed(key, start, end)``, both ends inclusive."""
+
+    def put(self, session: Windowed[K], value: V | None) -> None: ...
+    def remove(self, session: Windowed[K]) -> None: ...
+    def find_ended(self, earliest_end_ms: int, latest_end_ms: int) -> Iterator[Any]:
+        """(session, value) of all keys that ended in the range, by end, start, key bytes."""
+
+
+class VersionedKeyValueStore(Protocol[K_contra, V]):
+    """A store of versions (KIP-889)."""
+
+    def put(self, key: K_contra, value: V | None, timestamp: int) -> int: ...
+    def delete(self, key: K_contra, timestamp: int) -> VersionedRecord[V] | None: ...
+    def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None: ...
+    def versions(
+        self, key: K_contra, from_ms: int | None = None, to_ms: int | None = None
+    ) -> Iterator[VersionedRecord[V]]: ...

@@ -1,0 +1,150 @@
+"""What a user may hand through to the Kafka clients, and what the engine keeps to itself.
+
+``Application(kafka={...})`` takes any setting of librdkafka and gives it to every client: the
+group consumers, the restore consumers, the producers and the admin client. A few settings decide
+whether results are right; those are the engine's (``OWNED_KEYS``). A few make the client run or
+load foreign code; those need an explicit word (``UNSAFE_KEYS``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from logstate.contracts.errors import ConfigError
+from logstate.kafka.client_keys import ELSEWHERE, KNOWN_KEYS
+
+_POSITIONS = "positions are committed with the state they belong to, never by the client"
+_FENCING = "assignment and fencing depend on it"
+_OUTPUT = "exactly-once output depends on it"
+_CONFIRMED = "the engine waits for the confirmation of every record itself"
+
+OWNED_KEYS: Mapping[str, str] = {
+    "acks": _OUTPUT,
+    "allow.auto.create.topics": "a topic made in passing would have the wrong partition count",
+    "auto.commit.enable": _POSITIONS,
+    "auto.commit.interval.ms": _POSITIONS,
+    "auto.offset.reset": "give offset_reset= where the topic is declared; the clients need 'error'",
+    "bootstrap.servers": "give bootstrap= to Application",
+    "delivery.report.only.error": _CONFIRMED,
+    "dr_cb": _CONFIRMED,
+    "dr_msg_cb": _CONFIRMED,
+    "enable.auto.commit": _POSITIONS,
+    "enable.auto.offset.store": _POSITIONS,
+    "enable.gapless.guarantee": _OUTPUT,
+    "enable.idempotence": _OUTPUT,
+    "enable.partition.eof": "restoring depends on it",
+    "group.id": "it is the application id: give application_id= to Application",
+    "group.instance.id": "it is made from the instance's own id and the worker's number",
+    "group.protocol": _FENCING,
+    "group.protocol.type": _FENCING,
+    "group.remote.assignor": "partitions of the same number must meet in one task",
+    "isolation.level": "aborted records must not reach the stores",
+    "metadata.broker.list": "give bootstrap= to Application",
+    "offset.store.method": _POSITIONS,
+    "offset_commit_cb": _POSITIONS,
+    "on_commit": _POSITIONS,
+    "on_delivery": _CONFIRMED,
+    "partition.assignment.strategy": "partitions of the same number must meet in one task",
+    "partitioner": "records must land where JVM producers put the same key (murmur2)",
+    "partitioner_cb": "records must land where JVM producers put the same key (murmur2)",
+    "rebalance_cb": _FENCING,
+    "request.required.acks": _OUTPUT,
+    "transaction.timeout.ms": "it is chosen together with the commit interval",
+    "transactional.id": "it is made from the application id and the worker's stable slot",
+}
+
+UNSAFE_KEYS: Mapping[str, str] = {
+    "enable.sasl.oauthbearer.unsecure.jwt": "turns authentication into a formality",
+    "plugin.library.paths": "loads native libraries",
+    "sasl.kerberos.kinit.cmd": "runs a shell command",
+    "ssl.engine.location": "loads a native library",
+}
+
+
+def check_user_config(config: Mapping[str, Any], *, allow_unsafe: bool = False) -> None:
+    """Refuse what must not be in ``kafka={...}``, all problems at once.
+
+    Raises ConfigError for settings that the engine owns, for settings that run foreign code unless
+    ``allow_unsafe``, for names that are clearly meant for something else or misspelled, and for
+    values no setting can have. Names that are merely unknown pass: the client judges those. No
+    message contains a value.
+
+    >>> check_user_config({"security.protocol": "SASL_SSL", "sasl.username": "ada"})
+    >>> check_user_config({"group.id": "mine"})
+    Traceback (most recent call last):
+    ...
+    logstate.contracts.errors.ConfigError: kafka['group.id'] belongs to the engine: it is \
+the application id: give application_id= to Application. Remove it.
+    """
+    problems = []
+    for key, value in config.items():
+        problem = _problem_with_key(key, allow_unsafe) or _problem_with_value(key, value)
+        if problem is not None:
+            problems.append(problem)
+    if problems:
+        raise ConfigError(problems)
+
+
+def weaknesses(config: Mapping[str, Any]) -> list[str]:
+    """Allowed settings that weaken security; worth one warning each at the start."""
+    found = []
+    if _is_off(config.get("enable.ssl.certificate.verification")):
+        found.append(
+            "'enable.ssl.certificate.verification' is off: anybody in between can pose as the "
+            "broker. Use 'ssl.ca.location' for a private certificate authority instead."
+        )
+    if str(config.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
+        found.append(
+            "'ssl.endpoint.identification.algorithm' is none: a valid certificate of any other "
+            "host is accepted as the broker's."
+        )
+    if str(config.get("security.protocol", "")).lower() == "sasl_plaintext":
+        found.append("'security.protocol' is sasl_plaintext: credentials travel unencrypted.")
+    return found
+
+
+def _problem_with_key(key: object, allow_unsafe: bool) -> str | None:
+    if not isinstance(key, str):
+        return f"kafka[{key!r}]: a setting's name is text, found {type(key).__name__}."
+    shown = f"kafka[{key!r}]"
+    if key in OWNED_KEYS:
+        return f"{shown} belongs to the engine: {OWNED_KEYS[key]}. Remove it."
+    if key in UNSAFE_KEYS:
+        if allow_unsafe:
+            return None
+        return f"{shown} {UNSAFE_KEYS[key]}, which is not allowed from configuration by default."
+    if key in KNOWN_KEYS:
+        return None
+    if key in ELSEWHERE:
+        return f"{shown} is no setting of this client: {ELSEWHERE[key]}."
+    return _misspelled(key, shown)
+
+
+def _misspelled(key: str, shown: str) -> str | None:
+    dotted = key.strip().lower().replace("_", ".")
+    if dotted in KNOWN_KEYS or dotted in OWNED_KEYS:
+        near = [dotted]
+    else:
+        near = difflib.get_close_matches(dotted, KNOWN_KEYS, n=1, cutoff=0.9)
+    # A newer client may have a setting that merely resembles an old one; one or two letters of
+    # difference are a slip of the finger.
+    if near and abs(len(near[0]) - len(dotted)) <= 2:
+        return f"{shown} is not known. Did you mean {near[0]!r}?"
+    return None
+
+
+def _problem_with_value(key: str, value: object) -> str | None:
+    if key.endswith("_cb") and not callable(value):
+        return f"kafka[{key!r}] must be a function, found {type(value).__name__}."
+    if isinstance(value, (str, int, float, bool)) or callable(value) or key == "logger":
+        return None
+    return (
+        f"kafka[{key!r}] must be text, a number, a boolean or a function, found "
+        f"{type(value).__name__}. Lists are written as text with commas."
+    )
+
+
+def _is_off(value: object) -> bool:
+    return value is False or str(value).lower() in ("false", "0")

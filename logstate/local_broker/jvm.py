@@ -1,0 +1,141 @@
+"""The processes behind a local broker: formatting its directory, its JVM, the watchdog.
+
+The watchdog is a shell that blocks on a pipe which only the starter holds open. The kernel closes
+the pipe when the starter ends, however it ends, and the shell then kills the broker.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from logstate.contracts.errors import BrokerError
+from logstate.local_broker.config import log4j_properties, server_properties
+from logstate.local_broker.java import Java
+
+# $1 is the broker, $2 its directory when that is temporary.
+_WATCHDOG = """
+read -r _
+kill -KILL "$1" 2>/dev/null
+[ -z "$2" ] && exit
+for _ in 1 2 3 4 5; do rm -rf -- "$2" && exit; sleep 0.2; done
+"""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything that does not change when the same broker is started again."""
+
+    java: Java
+    jars: Path
+    data: Path
+    temporary: bool
+    heap: str
+    properties: Mapping[str, str]
+    detached: bool
+    timeout_s: float
+
+    @property
+    def settings(self) -> Path:
+        """The ``server.properties`` of the broker."""
+        return self.data / "server.properties"
+
+    @property
+    def log4j(self) -> Path:
+        """The logging configuration of the broker."""
+        return self.data / "log4j2.properties"
+
+
+def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.Popen[bytes]:
+    """Write the settings, format the directory at its first use, start the broker's JVM.
+
+    Raises:
+        BrokerError: the directory cannot be formatted, usually because a property is wrong.
+    """
+    settings = server_properties(
+        port=port,
+        controller_port=controller_port,
+        log_directory=launch.data / "kafka",
+        overrides=launch.properties,
+    )
+    launch.settings.write_text(settings, encoding="utf-8")
+    launch.log4j.write_text(log4j_properties(launch.data), encoding="utf-8")
+    if not (launch.data / "kafka" / "meta.properties").exists():
+        _format(launch)
+    with (launch.data / "jvm.log").open("ab") as output:
+        return subprocess.Popen(
+            [
+                *java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}"),
+                *("kafka.Kafka", str(launch.settings)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=launch.data,
+            # Ctrl-C at the terminal is for the program under test, not for its broker.
+            start_new_session=True,
+        )
+
+
+def watch(pid: int, temporary: Path | None) -> subprocess.Popen[bytes]:
+    """Start the watchdog of a broker, and of its directory when that is temporary."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _WATCHDOG, "logstate-watchdog", str(pid), str(temporary or "")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def unwatch(watchdog: subprocess.Popen[bytes]) -> None:
+    """End a watchdog. Only after what it watches was reaped: its number may be another's then."""
+    watchdog.kill()
+    watchdog.wait()
+    if watchdog.stdin is not None:
+        watchdog.stdin.close()
+
+
+def last_words(launch: Launch) -> str:
+    """The last lines of what the JVM and the broker wrote."""
+    written = [launch.data / name for name in ("jvm.log", "broker.log")]
+    texts = [p.read_text(encoding="utf-8", errors="replace") for p in written if p.exists()]
+    return "\n".join(filter(None, map(_without_frames, texts)))
+
+
+def _format(launch: Launch) -> None:
+    # A cluster id is 16 random bytes in URL-safe base64. A leading dash would read as an option.
+    cluster_id = "-"
+    while cluster_id.startswith("-"):
+        cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+    answer = subprocess.run(
+        [
+            *java_command(launch, "-XX:TieredStopAtLevel=1"),
+            *("kafka.tools.StorageTool", "format", "--standalone"),
+            *("-t", cluster_id, "-c", str(launch.settings)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise BrokerError(
+            f"The broker's directory {launch.data} cannot be formatted. Likely a bad server "
+            f"property. It said:\n{_without_frames(answer.stdout + answer.stderr)}"
+        )
+
+
+def java_command(launch: Launch, *flags: str, log4j: Path | None = None) -> list[str]:
+    """Java with the broker's jars and a logging configuration, the broker's own by default."""
+    logging = f"-Dlog4j2.configurationFile={log4j or launch.log4j}"
+    return [str(launch.java.executable), *flags, logging, "-cp", str(launch.jars / "*")]
+
+
+def _without_frames(log: str) -> str:
+    """The last lines of a JVM's log; its stack frames say nothing to a user of the broker."""
+    lines = [line for line in log.splitlines() if not line.startswith(("\tat ", "\t... "))]
+    return "\n".join(lines[-10:])

@@ -1,0 +1,5 @@
+"""Metrics: counters, gauges and histograms, and their exports.
+
+Imports contracts only. `catalogue` lists every metric with its unit and labels, `instruments`
+counts, `prometheus` and `opentelemetry` export. Start with `catalogue`.
+"""

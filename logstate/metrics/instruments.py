@@ -1,0 +1,214 @@
+"""Counters, gauges and histograms that cost nothing per record.
+
+An instrument is bound to its labels once, when a task or worker is made, and then updated once per
+batch: ``counter.add(n)``, ``gauge.set(x)``, ``histogram.observe(seconds)``. ``snapshot()`` may be
+called from any thread at any time; it is what ``app.metrics()`` returns and what the exporters for
+Prometheus and OpenTelemetry read.
+
+Invariants:
+
+- only metrics of the catalogue exist, with exactly the labels that it lists;
+- a counter never goes down while the process lives, not even when its task moves away;
+- gauges of what is gone disappear (``forget``).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from logstate.metrics.catalogue import BY_NAME, CATALOGUE, Kind, Metric
+
+# Upper bounds in seconds: from a commit on a local broker to one that is close to its timeout.
+BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+LabelValues = tuple[str, ...]
+
+
+class Counter:
+    """A sum that only grows."""
+
+    __slots__ = ("_lock", "value")
+
+    def __init__(self) -> None:
+        self.value: float = 0
+        self._lock = threading.Lock()
+
+    def add(self, amount: float = 1) -> None:
+        """Add to the sum. Call it once per batch, not per record."""
+        assert amount >= 0, amount
+        with self._lock:
+            self.value += amount
+
+    def read(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+
+class Gauge:
+    """A value that goes up and down: set by its owner, or asked for when somebody looks."""
+
+    __slots__ = ("_ask", "_value")
+
+    def __init__(self) -> None:
+        self._value: float = 0
+        self._ask: Callable[[], float] | None = None
+
+    def set(self, value: float) -> None:
+        """Replace the value."""
+        self._value = value
+
+    def ask(self, read: Callable[[], float]) -> None:
+        """Have ``read`` called at each snapshot, from the thread that takes it.
+
+        It must be quick and must not block; while it raises, the last value is shown.
+        """
+        self._ask = read
+
+    @property
+    def value(self) -> float:
+        """The value now."""
+        if self._ask is not None:
+            try:
+                self._value = self._ask()
+            except Exception:  # noqa: BLE001  a figure must never be what stops a service
+                return self._value
+        return self._value
+
+    def read(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+
+class Histogram:
+    """How often a duration fell into which range."""
+
+    __slots__ = ("_counts", "_lock", "_sum")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS_SECONDS) + 1)
+        self._sum = 0.0
+        self._lock = threading.Lock()
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        at = bisect.bisect_left(BUCKETS_SECONDS, seconds)
+        with self._lock:
+            self._counts[at] += 1
+            self._sum += seconds
+
+    def read(self) -> dict[str, Any]:
+        with self._lock:
+            counts, total = list(self._counts), self._sum
+        cumulative = list(itertools.accumulate(counts))
+        bounds = [*map(str, BUCKETS_SECONDS), "+Inf"]
+        return {
+            "count": cumulative[-1],
+            "sum": total,
+            "buckets": [list(pair) for pair in zip(bounds, cumulative, strict=True)],
+        }
+
+
+Instrument = Counter | Gauge | Histogram
+_I = TypeVar("_I", Counter, Gauge, Histogram)
+_CLASSES: dict[Kind, type[Instrument]] = {
+    "counter": Counter,
+    "gauge": Gauge,
+    "histogram": Histogram,
+}
+
+
+class Metrics:
+    """All instruments of one application instance.
+
+    >>> from logstate.metrics.catalogue import RECORDS_CONSUMED
+    >>> metrics = Metrics()
+    >>> consumed = metrics.counter(RECORDS_CONSUMED, task="0_1", topic="clicks")
+    >>> consumed.add(500)
+    >>> metrics.snapshot()["records_consumed_total"]["series"]
+    [{'labels': {'task': '0_1', 'topic': 'clicks'}, 'value': 500}]
+    >>> metrics.total("records_consumed_total", topic="clicks")
+    500
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._series: dict[str, dict[LabelValues, Instrument]] = {m.name: {} for m in CATALOGUE}
+
+    def counter(self, metric: Metric, **labels: object) -> Counter:
+        """The counter with these labels; the same object for the same labels."""
+        return self._instrument(metric, Counter, labels)
+
+    def gauge(self, metric: Metric, **labels: object) -> Gauge:
+        """The gauge with these labels; the same object for the same labels."""
+        return self._instrument(metric, Gauge, labels)
+
+    def histogram(self, metric: Metric, **labels: object) -> Histogram:
+        """The histogram with these labels; the same object for the same labels."""
+        return self._instrument(metric, Histogram, labels)
+
+    def forget(self, **labels: object) -> None:
+        """Drop the gauges that carry all these labels, as when a task has moved away.
+
+        Counters and histograms stay: sums over the whole instance must not go down.
+        """
+        for metric in CATALOGUE:
+            if metric.kind == "gauge" and labels.keys() <= set(metric.labels):
+                with self._lock:
+                    series = self._series[metric.name]
+                    for values in [v for v in series if _matches(metric.labels, v, labels)]:
+                        del series[values]
+
+    def series(self, metric: Metric) -> list[tuple[LabelValues, dict[str, Any]]]:
+        """The label values of one metric, in the catalogue's order, with what was measured."""
+        with self._lock:
+            instruments = sorted(self._series[metric.name].items(), key=lambda item: item[0])
+        # Outside the lock, because a gauge may ask its owner, who may be making an instrument.
+        return [(values, instrument.read()) for values, instrument in instruments]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything measured so far, as JSON-able data; metrics without a series are left out.
+
+        Per metric name: ``kind``, ``unit``, ``meaning`` and ``series``, a list with ``labels`` and
+        ``value``, or ``count``, ``sum`` and cumulative ``buckets`` for a histogram.
+        """
+        found = {}
+        for metric in CATALOGUE:
+            series = [
+                {"labels": dict(zip(metric.labels, values, strict=True)), **read}
+                for values, read in self.series(metric)
+            ]
+            if series:
+                found[metric.name] = {
+                    "kind": metric.kind,
+                    "unit": metric.unit,
+                    "meaning": metric.meaning,
+                    "series": series,
+                }
+        return found
+
+    def total(self, name: str, **labels: object) -> float:
+        """The sum over all series of a counter or gauge that carry these labels; 0 for none."""
+        metric = BY_NAME[name]
+        matching: list[float] = [
+            read["value"]
+            for values, read in self.series(metric)
+            if _matches(metric.labels, values, labels)
+        ]
+        return sum(matching)
+
+    def _instrument(self, metric: Metric, cls: type[_I], labels: dict[str, object]) -> _I:
+        if _CLASSES[metric.kind] is not cls or labels.keys() != set(metric.labels):
+            raise TypeError(
+                f"{metric.name} is a {metric.kind} with the labels {', '.join(metric.labels)}; "
+                f"found a {cls.__name__.lower()} with {', '.join(labels) or 'none'}."
+            )
+        values = tuple(str(labels[name]) for name in metric.labels)
+        with self._lock:
+            return cast(_I, self._series[metric.name].setdefault(values, cls()))
+
+
+def _matches(names: Sequence[str], values: LabelValues, wanted: dict[str, object]) -> bool:
+    labels = dict(zip(names, values, strict=True))
+    return all(labels.get(name) == str(value) for name, value in wanted.items())

@@ -1,0 +1,106 @@
+"""Metrics for Prometheus: a collector over the instruments; needs ``logstate[metrics]``.
+
+Nothing is copied between scrapes: a scrape reads the instruments. Names get the prefix
+``logstate_`` and every series the label ``application``, so several applications in one process
+share a registry without clashing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+
+from logstate.metrics.catalogue import CATALOGUE, Metric
+from logstate.metrics.instruments import Metrics
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
+    from prometheus_client.registry import Collector
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError(
+        "Prometheus metrics need its client: pip install 'logstate[metrics]'."
+    ) from error
+
+_Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+_collectors: weakref.WeakKeyDictionary[CollectorRegistry, MetricsCollector]
+
+
+class MetricsCollector(Collector):
+    """What a registry asks at each scrape. One per registry, for all applications in it.
+
+    A name may appear only once in an exposition, so a collector per application would not do.
+    """
+
+    def __init__(self) -> None:
+        self._applications: dict[str, Metrics] = {}
+
+    def add(self, application_id: str, metrics: Metrics) -> None:
+        """Export these too; replaces what the same application exported before."""
+        self._applications = {**self._applications, application_id: metrics}
+
+    def remove(self, application_id: str) -> None:
+        """Stop exporting an application."""
+        self._applications = {k: v for k, v in self._applications.items() if k != application_id}
+
+    def describe(self) -> list[_Family]:
+        """Nothing: otherwise registering would already take a first, empty scrape."""
+        return []
+
+    def collect(self) -> Iterator[_Family]:
+        applications = self._applications
+        for metric in CATALOGUE:
+            family = _family(metric)
+            for application_id, metrics in applications.items():
+                for values, read in metrics.series(metric):
+                    labels = [application_id, *values]
+                    if isinstance(family, HistogramMetricFamily):
+                        buckets = [(bound, count) for bound, count in read["buckets"]]
+                        family.add_metric(labels, buckets, sum_value=read["sum"])
+                    else:
+                        family.add_metric(labels, read["value"])
+            if family.samples:
+                yield family
+
+
+_lock = threading.Lock()
+_collectors = weakref.WeakKeyDictionary()
+
+
+def export_to_prometheus(
+    metrics: Metrics, application_id: str, registry: CollectorRegistry = REGISTRY
+) -> MetricsCollector:
+    """Have ``registry`` show these metrics from its next scrape on.
+
+    >>> from prometheus_client import CollectorRegistry, generate_latest
+    >>> from logstate.metrics.catalogue import COMMITS
+    >>> metrics, registry = Metrics(), CollectorRegistry()
+    >>> collector = export_to_prometheus(metrics, "shop", registry)
+    >>> metrics.counter(COMMITS, worker="0").add(2)
+    >>> print(generate_latest(registry).decode().splitlines()[-1])
+    logstate_commit_total{application="shop",worker="0"} 2.0
+    """
+    with _lock:
+        collector = _collectors.get(registry)
+        if collector is None:
+            collector = MetricsCollector()
+            registry.register(collector)
+            _collectors[registry] = collector
+        collector.add(application_id, metrics)
+    return collector
+
+
+def _family(metric: Metric) -> _Family:
+    families: dict[str, type[_Family]] = {
+        "counter": CounterMetricFamily,
+        "gauge": GaugeMetricFamily,
+        "histogram": HistogramMetricFamily,
+    }
+    # The client appends _total to a counter's name itself.
+    name = f"logstate_{metric.name.removesuffix('_total')}"
+    return families[metric.kind](name, metric.meaning, labels=["application", *metric.labels])

@@ -1,0 +1,149 @@
+"""Global tables and stores: every instance reads ALL partitions of their topics.
+
+They are caches without a changelog: read completely before the first task runs, then followed. They
+live in memory and are read anew at each start, through their processor, so a processor that
+transforms what it stores gives the same rows after a restart (KAFKA-7663).
+
+Not synchronised in time with the streams that look them up, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from logstate.changelog.state import TaskState
+from logstate.contracts.clock import Clock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan
+
+_LOGGER = logging.getLogger(__name__)
+
+_BATCH = 10_000
+#: batches that may wait to be merged while views are published
+_UNAPPLIED_MAX = 64
+
+
+class GlobalStores:
+    """The global stores of one worker and the consumer that follows their topics."""
+
+    def __init__(self, plan: BoundPlan, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._consumer: LogConsumer | None = None
+        self._admin: Admin | None = None
+        self._tasks: dict[TopicPartition, Task] = {}
+        self.stores: dict[str, Any] = {}
+        #: somebody queries them, so views are to be published; and they are
+        self._is_queried = False
+        self._are_published = threading.Event()
+        for sub_topology in plan.topology.global_sub_topologies:
+            partitions = [
+                TopicPartition(topic, partition)
+                for topic in plan.source_topics(sub_topology)
+                for partition in range(plan.partition_counts[topic])
+            ]
+            task = Task(
+                TaskId(sub_topology.id, 0),
+                [sub_topology],
+                partitions,
+                application_id=plan.application_id,
+                clock=clock,
+                open_state=lambda task, specs=sub_topology.stores: TaskState(  # type: ignore[misc]
+                    specs, task, publishes_views=False
+                ),
+                waits_for_empty_partitions=False,
+            )
+            self.stores.update(task.state.stores)
+            self._tasks.update(dict.fromkeys(partitions, task))
+
+    def bootstrap(
+        self, admin: Admin, is_stopping: Callable[[], bool] = lambda: False
+    ) -> Steps[None]:
+        """Read everything committed that there is, before any task runs.
+
+        What belongs to a transaction that is still open is left for ``poll``, as in Kafka Streams:
+        nobody knows how long that takes. ``is_stopping`` ends it early.
+        """
+        if not self._tasks:
+            return
+        self._admin = admin
+        partitions = list(self._tasks)
+        starts = yield Step("start_offsets", admin.start_offsets, (partitions,))
+        ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
+        self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
+        for partition, start in starts.items():
+            self._tasks[partition].start_at({partition: start})
+        yield Step("global_assign", self._consumer.assign, (starts,))
+        waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
+        while waiting and not is_stopping():
+            ended = yield from self._read(0.1)
+            waiting.difference_update(ended)
+            for partition in list(waiting):
+                position = yield Step("global_position", self._consumer.position, (partition,))
+                if position is not None and position >= ends[partition]:
+                    waiting.discard(partition)
+
+    def poll(self) -> Steps[None]:
+        """Follow: take what came since."""
+        if self._consumer is not None:
+            yield from self._read(0.0)
+        if self._is_queried and not self._are_published.is_set():
+            for task in set(self._tasks.values()):
+                task.state.publish_views()
+            self._are_published.set()
+
+    def queried(self, sub_topology: int, timeout_s: float) -> Task | None:
+        """The task of a global store whose view can be read; from any thread.
+
+        The first call waits for the worker to publish; None where it does not within the time-out.
+        """
+        self._is_queried = True
+        if not self._are_published.wait(timeout_s):
+            return None
+        tasks = self._tasks.values()
+        return next((t for t in tasks if t.task_id.sub_topology == sub_topology), None)
+
+    def close(self) -> Steps[None]:
+        """Release consumer and stores."""
+        if self._consumer is not None:
+            yield Step("close_log_consumer", self._consumer.close)
+            self._consumer = None
+        for task in set(self._tasks.values()):
+            task.close()
+
+    def _read(self, timeout_s: float) -> Steps[list[TopicPartition]]:
+        """Take what is there; returns the partitions that have no more for now."""
+        assert self._consumer is not None
+        polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
+        self._take(polled)
+        if polled.out_of_range:
+            yield from self._skip_deleted(polled.out_of_range)
+        return [partition for partition, _ in polled.ends]
+
+    def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Retention overtook the reading: go on where these logs begin now."""
+        assert self._consumer is not None
+        assert self._admin is not None
+        starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
+        for partition, start in starts.items():
+            _LOGGER.warning("global topic %s: read on from its start at %d", partition, start)
+            self._tasks[partition].start_at({partition: start})
+        positions = {tp: task.queues[tp].position for tp, task in self._tasks.items()}
+        yield Step("global_assign", self._consumer.assign, (positions,))
+
+    def _take(self, polled: Polled) -> None:
+        touched: Mapping[Task, None] = {}
+        for partition, records in polled.records.items():
+            task = self._tasks[partition]
+            task.add_records(partition, records)
+            touched = {**touched, task: None}
+        for task in touched:
+            task.process(1 << 60)
+            task.committed(task.freeze(), {})
+            # Where views are published, applying copies the rows: then it waits a little.
+            if not self._are_published.is_set() or task.state.has_many_unapplied(_UNAPPLIED_MAX):
+                task.state.apply()

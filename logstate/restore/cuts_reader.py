@@ -1,0 +1,94 @@
+"""Oversized cuts, read from their topic beside the tasks that run.
+
+A cut that is too long for the metadata of an offset lies in ``<application id>-cuts``, written in
+the same transaction. Whoever starts a task with such a cut needs the record that matches its
+committed offset. The topic is read forward as far as it can be read, once per turn and never again
+from its start; what it said last about each task is kept. A record that lies behind somebody's open
+transaction is waited for by coming back, not by standing still.
+"""
+
+from __future__ import annotations
+
+from logstate.changelog.cut import Cut, cut_key, cuts_topic, decode_cut_record
+from logstate.contracts.errors import RestoreError, RetriableError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
+
+_BATCH = 1_000
+#: reads in one turn; records that are there come at once
+_POLLS_MAX = 20
+_POLL_S = 0.02
+
+
+class CutsReader:
+    """The cuts topic of one application, as one worker has read it so far."""
+
+    def __init__(self, application_id: str, cluster: Cluster, admin: Admin) -> None:
+        self._partition = TopicPartition(cuts_topic(application_id), 0)
+        self._cluster = cluster
+        self._admin = admin
+        self._consumer: LogConsumer | None = None
+        self._position = 0
+        self._last: dict[bytes, bytes] = {}
+
+    def cut_of(self, task_id: TaskId, topic: str, offset: int) -> Steps[Cut]:
+        """The cut that belongs to a committed offset of an input topic of the task.
+
+        Raises RetriableError while it may still come, RestoreError once it cannot.
+        """
+        found = self._known(task_id, topic, offset)
+        if found is not None:
+            return found
+        ends = yield Step("end_offsets", self._admin.end_offsets, ([self._partition],))
+        yield from self._read_on(ends[self._partition])
+        found = self._known(task_id, topic, offset)
+        if found is not None:
+            return found
+        if self._position < ends[self._partition]:
+            raise RetriableError(
+                f"the cut of task {task_id} is behind offset {self._position} of"
+                f" {self._partition}, where somebody's transaction is open"
+            )
+        raise RestoreError(
+            f"task {task_id}: the clocks that belong to the committed offset {offset} of"
+            f" {topic}-{task_id.partition} are not in {self._partition.topic!r}, where they were"
+            " written with it: that topic was truncated or recreated. Restore it, or start from"
+            " nothing with `logstate reset`"
+        )
+
+    def close(self) -> Steps[None]:
+        """Release the consumer."""
+        if self._consumer is not None:
+            yield Step("close_log_consumer", self._consumer.close)
+            self._consumer = None
+
+    def _known(self, task_id: TaskId, topic: str, offset: int) -> Cut | None:
+        value = self._last.get(cut_key(task_id))
+        if value is None:
+            return None
+        return decode_cut_record(value, topic=topic, committed_offset=offset)
+
+    def _read_on(self, end: int) -> Steps[None]:
+        """Read what there is up to ``end``; at most a moment."""
+        if self._position >= end:
+            return
+        consumer = self._consumer
+        if consumer is None:
+            consumer = self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
+            starts = yield Step("start_offsets", self._admin.start_offsets, ([self._partition],))
+            self._position = starts[self._partition]
+            yield Step("restore_assign", consumer.assign, ({self._partition: self._position},))
+        for _ in range(_POLLS_MAX):
+            if self._position >= end:
+                return
+            polled = yield Step("restore_poll", consumer.poll, (_BATCH, _POLL_S))
+            for record in polled.records.get(self._partition, ()):
+                self._last[record.key()] = record.value()
+            reached = yield Step("restore_position", consumer.position, (self._partition,))
+            before, self._position = self._position, max(self._position, reached or 0)
+            if polled.out_of_range:  # deleted meanwhile, or created again: from the start
+                yield from self.close()
+                self._position = 0
+                return
+            if before == self._position and polled.ends:
+                return  # all that is committed was read

@@ -1,0 +1,180 @@
+"""Tasks that wait for somebody's open transaction: says so, and ends one that nobody else will.
+
+A worker that dies leaves its transaction open. Until the broker times it out, the offsets of its
+partitions are not stable and its changelogs cannot be read to their ends, so whoever takes over
+waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``), and
+initialising a producer under that transactional id ends the transaction at once.
+
+That is always safe: the id's owner, should it live, is fenced and replays. And it hits a dead or
+silenced worker but for rare cases: one that gives partitions up ends its transaction first, and the
+group waits for that until the session time-out. Brokers that are slow or away look the same from
+here, so before anybody is fenced they must have answered twice while the restore stood still.
+
+Invariant: nothing here is needed for a right result, only for an early one. Every failure is logged
+and left to the broker's time-out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from logstate.changelog.cut import Writer, decode_cut
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import BrokerError, RestoreError
+from logstate.contracts.records import TaskId
+from logstate.contracts.seams import Admin, Cluster, Step, Steps
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.task.owned_task import OwnedTask, Stage
+
+_LOGGER = logging.getLogger(__name__)
+
+#: a restore that stands still for so long may wait for a transaction
+_PATIENCE_MS = 2_000
+#: then it is looked into this often, and told this often
+_LOOK_INTERVAL_MS = 1_000
+_TELL_INTERVAL_MS = 10_000
+#: longer than any transaction lives by default: then the broker has lost sight of it
+_HANGING_MS = 60_000
+
+
+@dataclass
+class _Wait:
+    """How far a task had come, and since when it has come no further."""
+
+    progress: tuple[Stage, int]
+    since_ms: float
+    look_at_ms: float
+    tell_at_ms: float
+    #: how often the brokers have answered since
+    looks: int = 0
+
+
+class RestoreWait:
+    """What the tasks of one worker wait for."""
+
+    def __init__(self, config: WorkerConfig, cluster: Cluster, admin: Admin, clock: Clock) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._admin = admin
+        self._clock = clock
+        self._waits: dict[TaskId, _Wait] = {}
+        #: fenced ones; what they left behind needs no second attempt
+        self._fenced: set[Writer] = set()
+
+    def look(self, tasks: Iterable[OwnedTask]) -> Steps[None]:
+        """Look after tasks that are on their way to running; costs nothing while they get on."""
+        now = self._clock.monotonic_ms()
+        waiting = [owned for owned in tasks if owned.stage in (Stage.ASSIGNED, Stage.RESTORING)]
+        self._note(waiting, now)
+        due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
+        if not due:
+            return
+        for owned in due:
+            self._waits[owned.task_id].look_at_ms = now + _LOOK_INTERVAL_MS
+        try:
+            writers = yield from self._writers(due)
+        except (BrokerError, RestoreError) as exc:
+            _LOGGER.debug("it cannot be found out what restores wait for: %s", exc)
+            for owned in due:
+                self._waits[owned.task_id].looks = 0
+            return
+        dead: set[Writer] = set()
+        for owned in due:
+            wait = self._waits[owned.task_id]
+            wait.looks += 1
+            self._tell(owned, writers[owned.task_id], now)
+            if wait.looks > 1:
+                dead |= writers[owned.task_id]
+        for writer in sorted(dead - self._fenced):
+            yield from self._fence(writer)
+
+    def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
+        known, self._waits = self._waits, {}
+        for owned in waiting:
+            progress = (owned.stage, _position(owned))
+            wait = known.get(owned.task_id)
+            if wait is None or wait.progress != progress:
+                wait = _Wait(progress, now, now + _PATIENCE_MS, now + _TELL_INTERVAL_MS)
+            self._waits[owned.task_id] = wait
+
+    def _writers(self, tasks: Sequence[OwnedTask]) -> Steps[Mapping[TaskId, set[Writer]]]:
+        """Who committed the tasks' partitions last, this worker aside."""
+        partitions = [tp for owned in tasks for tp in owned.partitions]
+        group = self._config.application_id
+        found = yield Step("committed_so_far", self._admin.committed_so_far, (group, partitions))
+        writers = {}
+        for owned in tasks:
+            cuts = [
+                decode_cut(found[tp].metadata, committed_offset=found[tp].offset).cut
+                for tp in owned.partitions
+                if found[tp].offset is not None
+            ]
+            writers[owned.task_id] = {
+                cut.writer
+                for cut in cuts
+                if cut is not None
+                and cut.writer is not None
+                and cut.writer.transactional_id != self._config.transactional_id
+            }
+        return writers
+
+    def _tell(self, owned: OwnedTask, writers: Iterable[Writer], now: float) -> None:
+        wait = self._waits[owned.task_id]
+        if now < wait.tell_at_ms:
+            return
+        wait.tell_at_ms = now + _TELL_INTERVAL_MS
+        who = [f"{w.transactional_id!r} (member {w.member_id!r})" for w in sorted(writers)]
+        waited_ms = now - wait.since_ms
+        _LOGGER.warning(
+            "task %s has waited %.0f s for an open transaction: %s. Its partitions were last"
+            " committed by %s.%s",
+            owned.task_id,
+            waited_ms / 1000,
+            _story(owned),
+            ", ".join(who) or "this worker, or by nobody who left a name",
+            _HINT if waited_ms > _HANGING_MS else "",
+        )
+
+    def _fence(self, writer: Writer) -> Steps[None]:
+        """End what a dead worker left open."""
+        name = writer.transactional_id
+        _LOGGER.info("restores wait for a transaction that %s left open: it is fenced", name)
+        try:
+            producer = yield Step("fence", self._cluster.transactional_producer, (name,))
+            try:
+                yield Step("init_transactions", producer.init_transactions)
+            finally:
+                yield Step("close_producer", producer.close)
+        except BrokerError as exc:
+            _LOGGER.warning("%s could not be fenced and is left to its time-out: %s", name, exc)
+        else:
+            self._fenced.add(writer)
+
+
+#: the broker no longer knows the transaction that it waits for (KIP-664, KAFKA-20734)
+_HINT = (
+    " No transaction should live so long: the broker may have lost sight of it. Look with"
+    " `kafka-transactions.sh find-hanging`. Stop the instance that owns its producer first, and end"
+    " the transaction with `kafka-transactions.sh abort` only where the application's committed"
+    " offsets do not cover its records; where they do, it was committed, and the next commit of"
+    " that instance ends it"
+)
+
+
+def _position(owned: OwnedTask) -> int:
+    if owned.task is None or owned.stage is not Stage.RESTORING:
+        return -1
+    return sum(owned.task.state.positions.get(t.store, 0) for t in owned.targets)
+
+
+def _story(owned: OwnedTask) -> str:
+    if owned.stage is Stage.ASSIGNED:
+        return f"the committed offsets of {[str(tp) for tp in owned.partitions]} are not stable"
+    state = owned.running.state
+    return ", ".join(
+        f"{t.changelog} can be read to {state.positions.get(t.store, 0)} of {t.target}"
+        for t in owned.targets
+        if not t.is_done
+    )

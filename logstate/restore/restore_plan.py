@@ -1,0 +1,135 @@
+"""What a store must replay before its task may run. Pure.
+
+The target is the end of the changelog as READ UNCOMMITTED, taken after the committed offsets: every
+record an earlier owner could still have in flight lies below it. It is read with READ COMMITTED and
+done when the consumer's POSITION reaches it: markers, aborted records and compacted holes leave no
+record to wait for.
+
+The local rows are kept wherever their identity holds, which is the normal case after a crash. They
+are given up (``StoreCorruptedError``, the task's directory is rebuilt) only when
+- the changelog is another topic than the one they came from (topic id),
+- their position lies beyond the end of the log (truncated or recreated),
+- their position lies below its start (retention took records they have not seen),
+- they missed more than half of the time for which the changelog promises to keep tombstones
+  (delete.retention.ms; the other half is the margin for clocks and for the replay itself), or
+- the replay was so slow that it used up that margin (``check_replay``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.errors import RestoreError, StoreCorruptedError
+from logstate.contracts.records import TopicPartition
+
+#: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
+TOMBSTONE_LIFETIME_MS = 86_400_000
+#: whatever the setting, no cleaner removes a tombstone sooner than this after it was written
+_WHOLE_REPLAY_MS = 60_000
+
+
+class LogRange(NamedTuple):
+    """A changelog partition as it is now."""
+
+    start: int
+    end: int
+
+
+def first_offset(
+    store: str,
+    changelog: TopicPartition,
+    position: int | None,
+    log: LogRange,
+    *,
+    meta: StoredMeta,
+    topic_id: str | None,
+    now_ms: int,
+    is_trimmed: bool = False,
+    tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
+) -> int:
+    """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild.
+
+    ``is_trimmed``: a windowed changelog, from which owners delete what has expired.
+    """
+    if position is None:
+        return log.start
+    known_id = meta.topic_ids.get(store)
+    if known_id is not None and topic_id is not None and known_id != topic_id:
+        raise StoreCorruptedError(
+            f"store {store!r} was built from another incarnation of {changelog.topic!r} (topic id"
+            f" {known_id}, now {topic_id}): the topic was deleted and created again"
+        )
+    if position > log.end:
+        raise StoreCorruptedError(
+            f"store {store!r} is at offset {position} of {changelog}, beyond its end {log.end}: the"
+            " log was truncated or the directory comes from another cluster"
+        )
+    if position < log.start and is_trimmed:
+        return log.start  # its owner deletes expired windows only: no row is missing
+    if position < log.start:
+        raise StoreCorruptedError(
+            f"store {store!r} is at offset {position} of {changelog}, which now starts at"
+            f" {log.start}: records it has not seen are gone"
+        )
+    age_ms = now_ms - meta.caught_up_at_ms
+    if position < log.end and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
+        raise StoreCorruptedError(
+            f"store {store!r} was last at the end of {changelog} {age_ms // 60_000} minutes ago,"
+            f" which keeps deletions for {tombstone_lifetime_ms // 60_000}: those it missed may"
+            " have been compacted away"
+        )
+    return position
+
+
+def check_replay(
+    store: str,
+    changelog: TopicPartition,
+    *,
+    since_ms: int,
+    now_ms: int,
+    is_whole: bool,
+    tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
+) -> None:
+    """A replay that is over must not have been overtaken by the removal of tombstones.
+
+    ``since_ms``: when the rows it began with were last at the end of the log; of a replay of the
+    ``is_whole`` log, when it began. A deletion since then is kept until the lifetime is over, so a
+    replay that was quicker has seen it; a tenth is left for clocks. A lifetime of 0 is a setting,
+    too: a whole replay has a minute in any case, since the cleaner comes twice before a tombstone
+    goes, and at most every 15 s (log.cleaner.backoff.ms).
+
+    Raises StoreCorruptedError to ask for a rebuild; RestoreError where that was one already.
+    """
+    took_ms = now_ms - since_ms
+    limit_ms = tombstone_lifetime_ms - tombstone_lifetime_ms // 10
+    if took_ms <= (max(limit_ms, _WHOLE_REPLAY_MS) if is_whole else limit_ms):
+        return
+    found = (
+        f"store {store!r}: {took_ms // 60_000} minutes went by until {changelog} was read to its"
+        f" end, which keeps deletions for {tombstone_lifetime_ms // 60_000}: some may have been"
+        " compacted away unread, and deleted rows would come back"
+    )
+    if not is_whole:
+        raise StoreCorruptedError(found)
+    raise RestoreError(
+        f"{found}. The log is too long, or is read too slowly: raise delete.retention.ms of the"
+        " topic to several times that"
+    )
+
+
+def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, int]) -> None:
+    """The log must reach what the committed cut says it holds.
+
+    Raises RestoreError: state is missing that outputs were already computed from.
+    """
+    for topic, position in cut_positions.items():
+        end = ends.get(topic)
+        if end is not None and end < position:
+            raise RestoreError(
+                f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong"
+                f" to position {position}. Committed state is missing: the log was truncated,"
+                " restored from an old backup, or the topic was recreated. Restore the topic, or"
+                " give up this state with `logstate reset`"
+            )

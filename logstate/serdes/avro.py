@@ -1,0 +1,383 @@
+"""Avro, with a plain schema or through a schema registry.
+
+With a plain schema the bytes are the Avro body alone, and writer and reader must have the same
+schema. With a registry they are framed as Confluent's serializers do it::
+
+    0x00 | 4 bytes schema id, big-endian | Avro body        written and read
+    0x01 | 16 bytes schema GUID          | Avro body        read only
+
+so every record names the schema it was written with. It is resolved into the declared one, which
+is why a store or a topic may hold records of many versions. The newer framing that keeps the id in
+a record header instead is not readable here, because a serde sees no headers; it is refused.
+
+Schemas are registered at the first record under ``<topic>-key`` or ``<topic>-value``; with
+``auto_register=False`` they are looked up there and have to exist.
+
+Errors never contain the value: keys and values do not belong into logs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import struct
+import sys
+import threading
+import types
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from logstate.contracts.errors import RegistryError, SerdeError
+from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.serdes.avro_indices import strict_indices
+from logstate.serdes.avro_schema import (
+    Check,
+    int32_check,
+    is_lossless,
+    is_recursive,
+    schema_and_text,
+    schema_name,
+)
+from logstate.serdes.avro_varints import varint_check
+from logstate.serdes.immutability import is_immutable
+from logstate.serdes.schema_ids import SchemaIds, UnknownSchemaError
+from logstate.serdes.schema_registry import (
+    ConfluentRegistry,
+    RegisteredSchema,
+    Registry,
+    client_config,
+    referenced_schemas,
+    without_credentials,
+)
+
+try:
+    import fastavro
+    from fastavro._read_py import schemaless_reader as read_in_python
+    from fastavro.validation import ValidationError, validate
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("Avro needs fastavro: pip install 'logstate[avro]'.") from error
+
+T = TypeVar("T")
+Parsed = Any  # What fastavro.parse_schema returns.
+
+_FRAMED = "It begins like a record framed with a schema id: is registry= missing?"
+_SAME_SCHEMA = "With a plain schema, writer and reader need the very same one."
+_FRAME = struct.Struct(">BI")
+# The compiled reader does not count how deep it is: some 2,000 levels of a recursive schema, each a
+# byte or more, overflow the C stack and end the process. Longer records of such schemas are read by
+# the Python twin, which raises RecursionError instead.
+_MAX_NATIVE_BYTES = 512
+# fastavro takes and gives these as they are; msgspec must not turn them into text.
+_NATIVE_TYPES = (
+    bytes,
+    bytearray,
+    datetime.datetime,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    uuid.UUID,
+)
+
+
+class AvroSerde(Serde[T]):
+    r"""Objects as Avro.
+
+    - ``schema``: JSON text, a dict, or a primitive's name. None, with a registry only: what is
+      written takes the newest schema of the subject, what is read keeps its writer's schema.
+    - ``registry``: a URL (``mock://name`` is shared inside the process and needs no server), a
+      mapping with the settings of Confluent's client, or an object with the methods of
+      ``logstate.serdes.schema_registry.Registry``. None: the bare body with a fixed schema.
+    - ``type_``: dict, or the msgspec.Struct or dataclass to convert records into.
+    - ``auto_register``: whether writing may add a schema to the registry.
+
+    Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
+    callables raise SerdeError for a value that does not fit the schema, with the path of the
+    field, and for bytes that do not decode; RegistryError while the registry cannot be asked.
+
+    >>> clicks = AvroSerde({"type": "record", "name": "Click", "fields": [
+    ...     {"name": "page", "type": "string"}, {"name": "at", "type": "long"}]})
+    >>> data = clicks.serializer("clicks", False)({"page": "home", "at": 3})
+    >>> data
+    b'\x08home\x06'
+    >>> clicks.deserializer("clicks", False)(data)
+    {'page': 'home', 'at': 3}
+    """
+
+    def __init__(
+        self,
+        schema: str | Mapping[str, Any] | list[Any] | None,
+        *,
+        registry: str | Mapping[str, Any] | Registry | None = None,
+        type_: type[T] | Any = dict,
+        auto_register: bool = True,
+    ) -> None:
+        if schema is None and registry is None:
+            raise SerdeError("Avro needs a schema, or a registry to find schemas in, or both.")
+        self.type = type_
+        self.auto_register = auto_register
+        self.schema: Any = None
+        self._text = ""
+        self._parsed: Parsed = None
+        if schema is not None:
+            self.schema, self._text = schema_and_text(schema)
+            self._parsed = _parse(self.schema, {})
+            self.immutable = is_lossless(self.schema) and is_immutable(type_)
+        self.registry = None if registry is None else registry_of(registry)
+        self._ids = SchemaIds(self._reader_of)
+        self._bound: dict[str, tuple[int, Parsed]] = {}
+        self._lock = threading.Lock()
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
+        if self.registry is None:
+            return _writer(self._parsed, b"", self.type)
+        write: Serializer[T] | None = None
+
+        def serialize(value: T) -> bytes:
+            nonlocal write
+            if write is None:  # The first record: only now is the network needed.
+                schema_id, parsed = self._bind(topic, is_key)
+                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type)
+            return write(value)
+
+        return serialize
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
+        if self.registry is None:
+            read = _reader(self._parsed, None, self.type, 0)
+
+            def deserialize_plain(data: bytes) -> T:
+                try:
+                    return read(data)  # type: ignore[no-any-return]
+                except SerdeError as error:
+                    hint = _FRAMED if data[:1] == b"\x00" and len(data) > 5 else _SAME_SCHEMA
+                    raise SerdeError(f"{error} {hint}") from None
+
+            return deserialize_plain
+        found = self._ids.found
+        unpack = _FRAME.unpack_from
+
+        def deserialize(data: bytes) -> T:
+            if len(data) < 5 or data[0] != 0:
+                return self._read_unusual(data)
+            schema_id = unpack(data)[1]
+            read = found.get(schema_id) or self._ids.get(schema_id)
+            return read(data)  # type: ignore[no-any-return]
+
+        return deserialize
+
+    def register(self, topic: str, is_key: bool) -> int:
+        """The schema's id for ``topic``, registered now instead of at the first record."""
+        if self.registry is None:
+            raise SerdeError("This Avro serde has no registry to register its schema in.")
+        return self._bind(topic, is_key)[0]
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "format": "avro",
+            "schema": self.schema,
+            "framing": "none" if self.registry is None else "confluent",
+            "registry": None if self.registry is None else self.registry.shown_url,
+        }
+
+    def _bind(self, topic: str, is_key: bool) -> tuple[int, Parsed]:
+        """The id and schema to write with; asks the registry once per subject."""
+        registry = self.registry
+        assert registry is not None
+        subject = f"{topic}-{'key' if is_key else 'value'}"
+        with self._lock:
+            if subject not in self._bound:
+                self._bound[subject] = self._ask(registry, subject)
+            return self._bound[subject]
+
+    def _ask(self, registry: Registry, subject: str) -> tuple[int, Parsed]:
+        try:
+            if self.schema is None:
+                schema_id, registered = registry.latest(subject)
+                return schema_id, _parse_registered(registry, registered)
+            ask = registry.register if self.auto_register else registry.lookup
+            return ask(subject, self._text), self._parsed
+        except UnknownSchemaError as error:
+            raise RegistryError(
+                f"There is no such schema under the subject {subject!r}: {error}. Register it "
+                "before the application starts, or allow auto_register=True."
+            ) from error
+
+    def _reader_of(self, schema_id: int | uuid.UUID) -> Callable[[bytes], Any]:
+        assert self.registry is not None
+        registered = self.registry.fetch(schema_id)
+        writer = _parse_registered(self.registry, registered)
+        # Resolving costs twice as much as reading, so it is left out where nothing differs.
+        into = None if self._parsed is None or writer == self._parsed else self._parsed
+        name = f" (written with schema id {schema_id})"
+        return _reader(writer, into, self.type, 5 if isinstance(schema_id, int) else 17, name)
+
+    def _read_unusual(self, data: bytes) -> T:
+        if len(data) >= 17 and data[0] == 1:
+            return self._ids.get(uuid.UUID(bytes=data[1:17]))(data)  # type: ignore[no-any-return]
+        raise SerdeError(
+            f"{len(data)} bytes that do not begin with a schema id: the first byte is 0 before a "
+            f"4-byte id, found {data[:1].hex() or 'nothing'}. Was the record written without a "
+            "registry (then give avro(schema) alone), as JSON, or with the id in a record header "
+            "(not supported: let the producer put it in front of the value)?"
+        )
+
+
+def avro(
+    schema: str | Mapping[str, Any] | list[Any] | None = None,
+    *,
+    registry: str | Mapping[str, Any] | Registry | None = None,
+    type: type[T] | Any = dict,  # noqa: A002  reads best at the call
+    auto_register: bool = True,
+) -> AvroSerde[Any]:
+    """Avro with this schema, with a registry, or both; see ``AvroSerde``."""
+    return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
+
+
+_mocks: dict[str, Any] = {}
+
+
+def registry_of(registry: str | Mapping[str, Any] | Registry) -> Registry:
+    """The registry that a URL, a client configuration or a ready object stands for."""
+    if not isinstance(registry, (str, Mapping)):
+        return registry
+    config = client_config(registry)
+    try:
+        from confluent_kafka import schema_registry
+    except ImportError as error:  # pragma: no cover - depends on what is installed
+        raise ImportError(
+            "A schema registry needs its client: pip install 'logstate[registry]'."
+        ) from error
+    url = str(config["url"])
+    # Through Any: the published stubs are of an older client.
+    client_class: Any = schema_registry.SchemaRegistryClient
+    new_client: Callable[[dict[str, Any]], Any] = client_class.new_client
+    if url.startswith("mock://"):
+        # The client's mock forgets everything with its object; two serdes of one application
+        # must see the same registry, as they would with a server.
+        client = _mocks.get(url) or _mocks.setdefault(url, new_client(config))
+    else:
+        client = new_client(config)
+    return ConfluentRegistry(client, schema_registry.Schema, without_credentials(url))
+
+
+def _parse(schema: Any, named: dict[str, Any]) -> Parsed:
+    try:
+        return fastavro.parse_schema(schema, named_schemas=named)
+    except Exception as error:  # Its errors for malformed schemas have no common class.
+        raise SerdeError(
+            f"The Avro schema is not valid: {type(error).__name__}: {error}. A record needs type, "
+            "name and fields; a field needs name and type; named types come before their use."
+        ) from error
+
+
+def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
+    named: dict[str, Any] = {}
+    for text in referenced_schemas(registry, schema):
+        _parse(schema_and_text(text)[0], named)
+    return _parse(schema_and_text(schema.text)[0], named)
+
+
+def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
+    write = fastavro.schemaless_writer
+    check: Check | None = int32_check(parsed)
+    read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
+    unconverted = type_ in (dict, Any)
+
+    def serialize(value: Any) -> bytes:
+        out = io.BytesIO()
+        out.write(prefix)
+        if not unconverted:
+            value = msgspec.to_builtins(value, builtin_types=_NATIVE_TYPES)
+        try:
+            # Strict: a field that the schema does not have would be lost without a word.
+            write(out, parsed, value, strict_allow_default=True)
+        except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
+            # Without the cause: fastavro's messages quote the value.
+            raise _misfit(value, parsed) from None
+        if check is not None:
+            check(value, schema_name(parsed))
+        data = out.getvalue()
+        if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
+            read_back(data)  # Nested too deeply to be read again? Then it must not be written.
+        return data
+
+    return serialize
+
+
+def _reader(
+    writer: Parsed, into: Parsed, type_: Any, start: int, name: str = ""
+) -> Callable[[bytes], Any]:
+    fast, safe = fastavro.schemaless_reader, read_in_python
+    max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
+    unconverted = type_ in (dict, Any)
+    strict = strict_indices(writer)
+    check_varints, check_int32 = varint_check(writer), int32_check(into or writer)
+
+    def deserialize(data: bytes) -> Any:
+        source = io.BytesIO(data)
+        source.seek(start)
+        read = fast if len(data) <= max_fast_bytes else safe
+        try:
+            value = read(source, strict, into)
+        except Exception as error:
+            raise SerdeError(
+                f"{len(data)} bytes do not decode as Avro {schema_name(into or writer)}{name}: "
+                f"{type(error).__name__}: {error}."
+            ) from error
+        if source.tell() != len(data):
+            raise SerdeError(
+                f"Avro {schema_name(writer)}{name} ends after {source.tell()} of {len(data)} "
+                "bytes: the record was written with another schema."
+            )
+        check_varints(data, start)
+        if check_int32 is not None:
+            check_int32(value, schema_name(into or writer))
+        return value if unconverted else msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
+
+    return deserialize
+
+
+def _misfit(value: Any, parsed: Parsed) -> SerdeError:
+    """Which field does not fit; found by validating again, which is too slow for every record."""
+    where = ""
+    try:
+        validate(value, parsed, raise_errors=True)
+    except ValidationError as error:
+        where = "; ".join(map(_mismatch, error.errors))
+    except Exception:  # noqa: BLE001  the validator trips over what the writer tripped over
+        where = f"the value is {type(value).__name__}"
+    extra = ""
+    if not where and isinstance(value, Mapping) and isinstance(parsed, Mapping):
+        known = {field["name"] for field in parsed.get("fields", ())}
+        extra = ", ".join(sorted(str(name) for name in value if name not in known))
+    detail = where or (f"the schema has no field {extra}" if extra else "no field is to blame")
+    return SerdeError(
+        f"The value does not fit the Avro schema {schema_name(parsed)}: {detail}. Change the "
+        "value, or the schema (a new field needs a default)."
+    )
+
+
+def _mismatch(found: Any) -> str:
+    where, expected = found.field or "the value", schema_name(found.schema)
+    if found.datum is None:
+        return f"{where} is missing or None, expected {expected}"
+    if expected in ("int", "long") and type(found.datum) is int:
+        return f"{where} is a number out of range for {expected}"
+    return f"{where} is {type(found.datum).__name__}, expected {expected}"
+
+
+class _CallableModule(types.ModuleType):
+    """Importing ``logstate.serdes.avro`` puts this module where the public name ``avro`` was, so
+    the module answers a call as the function does.
+    """
+
+    def __call__(self, *arguments: Any, **options: Any) -> AvroSerde[Any]:
+        return avro(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,147 @@
+r"""Refusing Avro numbers that are longer than any writer makes them.
+
+A long takes at most ten bytes, and the tenth only holds one bit. The fast reader does not look: it
+takes damaged bytes with more for some other number, and the record for a good one. Checking every
+record would cost more than reading it, so only records with ten such bytes in a row are walked
+through; nothing else than damage has those, but for text beyond ASCII.
+
+>>> check = varint_check({"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]})
+>>> check(b"\x81" * 9 + b"\x01", 0)
+>>> check(b"\x81" * 13 + b"\x01", 0)
+Traceback (most recent call last):
+...
+logstate.contracts.errors.SerdeError: a number of more than ten bytes or 64 bits, which no writer
+makes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from logstate.contracts.errors import SerdeError
+
+#: skips one value: bytes, position -> position behind it
+_Skip: TypeAlias = "Callable[[bytes, int], int]"
+
+_SUSPICIOUS = re.compile(rb"[\x80-\xff]{9}[^\x00\x01]")
+_FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_LONG_BYTES = 10
+
+
+def varint_check(schema: Any) -> Callable[[bytes, int], None]:
+    """A function of a record's bytes and where its body starts; raises SerdeError.
+
+    ``schema`` is as the reader parsed it. Types it only names, without their definition, switch the
+    check off. Bytes that do not decode at all are left to the reader.
+    """
+    named: dict[str, _Skip] = {}
+    skip = _skipping(schema, named)
+    has_suspects = _SUSPICIOUS.search
+
+    def check(data: bytes, start: int) -> None:
+        if has_suspects(data, start) is not None:
+            try:
+                skip(data, start)
+            except (IndexError, KeyError, RecursionError):
+                return
+
+    return check
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """The number at a position, and the position behind it."""
+    number = 0
+    for i in range(_LONG_BYTES):
+        byte = data[at + i]
+        number |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            if i == _LONG_BYTES - 1 and byte > 1:
+                break
+            return (number >> 1) ^ -(number & 1), at + i + 1
+    raise SerdeError("a number of more than ten bytes or 64 bits, which no writer makes")
+
+
+def _skip_long(data: bytes, at: int) -> int:
+    return _long(data, at)[1]
+
+
+def _skip_text(data: bytes, at: int) -> int:
+    count, at = _long(data, at)
+    return at + max(count, 0)
+
+
+def _skipping(schema: Any, named: dict[str, _Skip]) -> _Skip:
+    if isinstance(schema, list):
+        return _of_union([_skipping(branch, named) for branch in schema])
+    if isinstance(schema, str):
+        return _of_name(schema, named)
+    assert isinstance(schema, Mapping), schema
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        fields: list[_Skip] = []
+        skip = named[schema["name"]] = _of_record(fields)
+        fields += [_skipping(field["type"], named) for field in schema["fields"]]
+        return skip
+    if kind == "enum":
+        named[schema["name"]] = _skip_long
+        return _skip_long
+    if kind == "fixed":
+        size = schema["size"]
+        skip = named[schema["name"]] = lambda _, at: at + size
+        return skip
+    if kind == "array":
+        return _of_blocks([_skipping(schema["items"], named)])
+    if kind == "map":
+        return _of_blocks([_skip_text, _skipping(schema["values"], named)])
+    return _skipping(kind, named)
+
+
+def _of_name(name: str, named: dict[str, _Skip]) -> _Skip:
+    if name in ("int", "long"):
+        return _skip_long
+    if name in ("bytes", "string"):
+        return _skip_text
+    if name in _FIXED_BYTES:
+        size = _FIXED_BYTES[name]
+        return lambda _, at: at + size
+
+    def skip_named(data: bytes, at: int) -> int:
+        return named[name](data, at)  # looked up late: it may contain itself
+
+    return skip_named
+
+
+def _of_record(fields: list[_Skip]) -> _Skip:
+    def skip(data: bytes, at: int) -> int:
+        for field in fields:
+            at = field(data, at)
+        return at
+
+    return skip
+
+
+def _of_union(branches: list[_Skip]) -> _Skip:
+    def skip(data: bytes, at: int) -> int:
+        index, at = _long(data, at)
+        return branches[index](data, at)
+
+    return skip
+
+
+def _of_blocks(parts: list[_Skip]) -> _Skip:
+    def skip(data: bytes, at: int) -> int:
+        while True:
+            count, at = _long(data, at)
+            if count == 0:
+                return at
+            if count < 0:  # followed by the block's size, for readers that skip it
+                count, at = -count, _skip_long(data, at)
+            for _ in range(count):
+                for part in parts:
+                    at = part(data, at)
+                    if at > len(data):
+                        raise IndexError(at)
+
+    return skip

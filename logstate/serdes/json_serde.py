@@ -1,0 +1,223 @@
+"""JSON, typed and untyped, through msgspec.
+
+``json`` reads any JSON into dicts, lists and scalars. ``json_of(type)`` reads into a struct, a
+dataclass, a TypedDict or any other type msgspec knows, and refuses data that does not fit: the
+declared type is the contract, unknown fields are ignored so that writers may add some.
+
+What is refused when written, because it would come back as something else:
+
+- NaN and the infinities, which JSON does not have (msgspec alone would write null);
+- an object that is not an instance of the declared class, such as the dict one forgot to convert.
+
+The types of a struct's fields are not checked again when it is written. Keys are encoded with
+dict entries and sets in sorted order, because equal keys must be equal bytes; values keep theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.generated_code import make_function
+from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.serdes.immutability import is_immutable
+from logstate.serdes.plain_structs import finite_condition
+
+T = TypeVar("T")
+
+
+class JsonSerde(Serde[T]):
+    """JSON that decodes into ``type_``; ``Any`` for whatever is there.
+
+    Raises SerdeError when msgspec cannot decode into the type. Fields that the type does not have
+    are skipped unread: bytes in them that are no text do no harm, and are not noticed.
+    """
+
+    def __init__(self, type_: type[T] | Any = Any) -> None:
+        self.type = type_
+        self.immutable = is_immutable(type_)
+        try:
+            self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type_)
+            parts = list(_parts(msgspec.inspect.type_info(type_)))
+            _refuse_unknown_classes(parts)
+        except (TypeError, NameError) as error:
+            raise SerdeError(
+                f"{_name(type_)} cannot be read from JSON: {error}. Declare a msgspec.Struct, a "
+                "dataclass, a TypedDict or a container of these, all fields annotated with types "
+                "that can be imported, or use json for plain dicts."
+            ) from error
+        self._may_hold_nan = _may_hold_float(parts)
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
+        encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
+        if not _is_record_class(self.type):
+            return _refusing_nan(encode) if self._may_hold_nan else encode
+        finite = finite_condition(self.type) if self._may_hold_nan else None
+        if finite is not None:
+            return _looking_at_fields(encode, self.type, finite)
+        return _refusing_others(encode, self.type, may_hold_nan=self._may_hold_nan)
+
+    def unchecked_serializer(self) -> Serializer[T]:
+        """For values that are known to be of the class and to hold neither NaN nor infinities."""
+        return msgspec.json.Encoder().encode
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
+        return self._decoder.decode
+
+    def describe(self) -> dict[str, Any]:
+        schema = None
+        if self.type is not Any:
+            try:
+                schema = msgspec.json.schema(self.type)
+            except TypeError:  # Decodable, but without a JSON schema of its own.
+                schema = None
+        return {"format": "json", "schema": schema}
+
+    def __repr__(self) -> str:
+        return "<serde json>" if self.type is Any else f"<serde json_of({_name(self.type)})>"
+
+
+def json_of(type_: type[T] | Any) -> JsonSerde[T]:
+    """JSON that decodes into ``type_``.
+
+    >>> import msgspec
+    >>> class Click(msgspec.Struct, frozen=True):
+    ...     page: str
+    ...     at: int = 0
+    >>> clicks = json_of(Click)
+    >>> clicks.deserializer("clicks", False)(b'{"page":"home","campaign":"spring"}')
+    Click(page='home', at=0)
+    >>> clicks.serializer("clicks", False)(Click("cart", 3))
+    b'{"page":"cart","at":3}'
+    """
+    return JsonSerde(type_)
+
+
+def _refusing_nan(encode: Serializer[Any]) -> Serializer[Any]:
+    def serialize(value: Any) -> bytes:
+        data = encode(value)
+        # Only what was written as null can be a NaN, so most values pay for one search only. By
+        # find(): the operator `in` makes and drops an error first, ten times the search's cost.
+        if data.find(b"null") >= 0:
+            _refuse_nan(value)
+        return data
+
+    return serialize
+
+
+def _refusing_others(encode: Serializer[Any], cls: type, *, may_hold_nan: bool) -> Serializer[Any]:
+    # One closure for both checks: it runs once or twice per record.
+    def serialize(value: Any) -> bytes:
+        if type(value) is not cls and not isinstance(value, cls):
+            raise _not_of(cls, value)
+        data = encode(value)
+        if may_hold_nan and data.find(b"null") >= 0:
+            _refuse_nan(value)
+        return data
+
+    return serialize
+
+
+_LOOKING_AT_FIELDS = """\
+def bind(encode, cls, serialize_other, refuse_nan):
+    def serialize(value):
+        if type(value) is not cls:
+            return serialize_other(value)
+        data = encode(value)
+        if (
+            {condition}
+        ):
+            return data
+        if data.find(b"null") >= 0:
+            refuse_nan(value)
+        return data
+    return serialize
+"""
+
+
+def _looking_at_fields(encode: Serializer[Any], cls: type, condition: str) -> Serializer[Any]:
+    """A look at the fields of a struct of scalars takes half the time of the search for a null."""
+    source = _LOOKING_AT_FIELDS.format(condition=condition.replace("\n", "\n            "))
+    bind = make_function("bind", source, f"serializer of {cls.__qualname__}")
+    others = _refusing_others(encode, cls, may_hold_nan=True)
+    serialize: Serializer[Any] = bind(encode, cls, others, _refuse_nan)
+    return serialize
+
+
+def _not_of(cls: type, value: object) -> SerdeError:
+    return SerdeError(
+        f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
+        f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the "
+        "value, or declare the type it really returns."
+    )
+
+
+def _refuse_nan(value: Any) -> None:
+    if _holds_nan(msgspec.to_builtins(value)):
+        raise SerdeError(
+            "The value holds NaN or an infinity, which JSON cannot express: it would be read "
+            "back as null. Use None for a missing number, or the avro or float64 serde."
+        )
+
+
+def _holds_nan(value: Any) -> bool:
+    """For what ``to_builtins`` returns; runs for every value with a null in it, hence type()."""
+    kind = type(value)
+    if kind is float:
+        return not math.isfinite(value)
+    if kind is dict:
+        for key, item in value.items():
+            kind = type(item)
+            if kind is not str and kind is not int and _holds_nan(item):
+                return True
+            if type(key) is float and not math.isfinite(key):
+                return True
+    elif kind is list or kind is tuple:
+        return any(_holds_nan(item) for item in value)
+    return False
+
+
+def _is_record_class(type_: Any) -> bool:
+    """Classes whose instances only come from calling them: a dict in their place is a mistake."""
+    if not isinstance(type_, type):
+        return False
+    return issubclass(type_, msgspec.Struct) or hasattr(type_, "__dataclass_fields__")
+
+
+def _parts(info: Any) -> Iterator[Any]:
+    """A type as msgspec understands it, and every type inside it, each once."""
+    described = (msgspec.inspect.Type, msgspec.inspect.Field)
+    seen: set[int] = set()
+    waiting = [info]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, described) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            struct = cast(Any, part)
+            waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
+
+
+def _may_hold_float(parts: list[Any]) -> bool:
+    """Whether a float can be anywhere inside a type; yes when it cannot be told."""
+    floats = (msgspec.inspect.FloatType, msgspec.inspect.AnyType, msgspec.inspect.RawType)
+    return any(isinstance(part, floats) for part in parts)
+
+
+def _refuse_unknown_classes(parts: list[Any]) -> None:
+    for part in parts:
+        if isinstance(part, msgspec.inspect.CustomType):
+            raise TypeError(f"{_name(part.cls)} is no type that JSON can be converted into")
+
+
+def _name(type_: Any) -> str:
+    return type_.__name__ if isinstance(type_, type) else str(type_)
+
+
+json: Serde[Any] = JsonSerde(Any)

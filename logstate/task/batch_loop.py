@@ -1,0 +1,165 @@
+"""The hot loop: records of one partition, decoded and pushed through the compiled operators.
+
+Everything that is the same for the whole run is looked up once; per record there is no call but the
+client's accessors, the decoders and the operator chain, and one `try` spans the run. What failed is
+told afterwards by the stage the loop had reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from logstate.contracts.errors import ConfigError, RecordError, RegistryError, StoreError
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.task.queues import PartitionQueue
+from logstate.task.record_errors import failed, undecodable, without_timestamp
+from logstate.task.record_guard import RetryLater
+from logstate.topology.plan.plan import CompiledSource
+
+if TYPE_CHECKING:
+    from logstate.task.task import Task
+
+_KEY: Final = "key"
+_VALUE: Final = "value"
+_USER: Final = "user"
+_NEVER: Final = float("inf")
+
+
+def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
+    task: Task, queue: PartitionQueue, source: CompiledSource, before: float, limit: int
+) -> int:
+    """Process up to ``limit`` records of a queue that are older than ``before``.
+
+    The queue's head, where it is decoded already, is processed in any case: the caller chose it.
+    The first record that is not older becomes the head. Returns how many were processed.
+
+    Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
+    """
+    partition, records, take = queue.partition, queue.records, queue.records.popleft
+    decode_key, decode_value = source.deserialize_key, source.deserialize_value
+    has_extractor, process = source.timestamp_extractor is not None, source.process
+    punctuations = task.punctuations
+    partition_time = task.partition_times.get(partition, -1)
+    stream_time = task.stream_time
+    head, queue.head = queue.head, None
+    is_bounded = before != _NEVER  # comparing an integer with infinity is slow
+    count, last, stage = 0, -1, _USER
+    record: FetchedRecord | None = None
+    task.topic, task.partition = partition
+    try:
+        while count < limit:
+            if head is not None:
+                timestamp, key, value, record = head
+                head = None
+            else:
+                if not records:
+                    break
+                record = take()
+                stage = _KEY
+                raw = record.key()
+                key = None if raw is None else decode_key(raw)
+                stage = _VALUE
+                raw = record.value()
+                value = None if raw is None else decode_value(raw)
+                stage = _USER
+                timestamp = record.timestamp()[1]
+                if has_extractor or timestamp < 0:
+                    timestamp = event_time(task, source, record, key, value, partition_time)
+                    if timestamp < 0:
+                        task.drop("negative_timestamp")
+                        last = record.offset() or 0
+                        continue
+                if is_bounded and timestamp >= before:
+                    queue.make_head(timestamp, key, value, record)
+                    break
+            if timestamp > stream_time:
+                stream_time = task.stream_time = timestamp
+            headers = task.headers = record.headers()
+            offset = task.offset = record.offset()  # type: ignore[assignment]  # it has one
+            task.timestamp = timestamp
+            task.fetched = record
+            process(key, value, timestamp, headers)
+            due = punctuations.next_stream_time
+            if due is not None and due <= stream_time:
+                limit = _punctuated(task, partition, limit)
+            last = offset  # type: ignore[assignment]
+            # With the offset: an extractor must see the same time again when a head that was
+            # decoded but not processed is read anew.
+            if timestamp > partition_time:  # noqa: PLR1730  max() costs three times as much
+                partition_time = timestamp
+            count += 1
+    except RetryLater as later:
+        assert record is not None
+        records.appendleft(record)  # decoded anew then: the function may have changed the value
+        task.blocked_until_ms = later.at_ms
+    except (RegistryError, StoreError, RecordError, ConfigError):
+        raise  # not the record's fault, or said already
+    except Exception as exc:  # noqa: BLE001  decoders and user functions raise anything
+        assert record is not None
+        last = _pass_over(task, queue, source, stage, record, exc)
+        stage = _USER
+        count += 1
+    finally:
+        if stage is not _USER:
+            records.appendleft(record)  # type: ignore[arg-type]  # taken, but not passed over
+        if last >= 0:
+            task.consumed[partition] = last + 1
+            task.has_uncommitted_input = True
+        if partition_time >= 0:
+            task.partition_times[partition] = partition_time
+    return count
+
+
+def _punctuated(task: Task, partition: TopicPartition, limit: int) -> int:
+    """Run what is due; returns how many records may follow: none overtakes a schedule that is to be
+    tried again.
+    """
+    task.punctuate("stream_time")
+    task.topic, task.partition = partition
+    return 0 if task.blocked_until_ms > 0 else limit
+
+
+def _pass_over(
+    task: Task,
+    queue: PartitionQueue,
+    source: CompiledSource,
+    stage: str,
+    record: FetchedRecord,
+    cause: Exception,
+) -> int:
+    """Leave an undecodable record behind if the handler says so; returns its offset.
+
+    Raises the record's error otherwise.
+    """
+    offset = record.offset() or 0
+    if stage is _USER:
+        raise failed(queue.partition, offset, task.task_id, cause) from cause
+    error = undecodable(record, stage, source.name, task.task_id, cause)
+    error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
+    if not task.guard.passes_over(record, error, source.name):
+        raise error from cause
+    return offset
+
+
+def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bool:
+    """Decode the next record of a queue without processing it; False where there is none."""
+    while queue.head is None and queue.records:
+        run_queue(task, queue, source, float("-inf"), 1)
+    return queue.head is not None
+
+
+def event_time(
+    task: Task,
+    source: CompiledSource,
+    record: FetchedRecord,
+    key: object,
+    value: object,
+    partition_time: int,
+) -> int:
+    """A record's event time where it is not simply the record's timestamp."""
+    timestamp = record.timestamp()[1]
+    if source.timestamp_extractor is not None:
+        return source.timestamp_extractor(key, value, timestamp, partition_time)
+    if task.is_internal(record.topic() or ""):
+        return 0  # event time 0 travels as "no timestamp" on internal topics
+    raise without_timestamp(record, task.task_id)

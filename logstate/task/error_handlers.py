@@ -1,0 +1,171 @@
+"""What to do with records that fail (KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065).
+
+A record fails because it does not decode, because a function raises while it or a schedule is
+processed, or because what came of it cannot be produced. A handler looks at a :class:`FailedRecord`
+and answers with a :class:`Decision`. Ready-made ones are ``fail`` (the default), ``skip``,
+``dead_letter`` and ``retry(...)``.
+
+A skipped or dead-lettered record is rolled back whole: what it wrote to stores, forwarded, produced
+or scheduled is undone, as if it had never been. (Kafka Streams keeps those effects;
+``on_skip="keep"`` does too.) It is always counted, and its offset is committed as processed. Stream
+time has advanced to it, as it does for records that operators drop.
+
+Results that cannot be produced are of two kinds. A value that its serde cannot encode is noticed at
+once. What the broker refuses (too large, no such topic, no permission) is noticed later, and ends
+the transaction: it is aborted and replayed in ever smaller parts until the record that caused it is
+alone, then the handler is asked about that record, and the replay passes over it. So the results of
+all other records are the same, and each is produced once. (Kafka Streams asks only about what is
+too large or late, and drops the one result; ``on_skip="keep"`` drops the results of that record and
+keeps the state it wrote.)
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
+
+_PREFIX = "__streams.errors."
+#: a stack trace in a header is cut here: headers count towards the record's size
+_TRACE_CHARACTERS_MAX = 4_000
+
+
+class Action(Enum):
+    """What becomes of the record."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead_letter"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A handler's answer; ``delay`` is only for RETRY."""
+
+    action: Action
+    delay: timedelta = timedelta(0)
+
+    @property
+    def delay_ms(self) -> float:
+        """The delay as the clocks count."""
+        return self.delay / timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class FailedRecord:
+    """A record as it was read, and what went wrong with it.
+
+    A schedule has no record: ``source``, ``key`` and ``value`` are None then.
+    """
+
+    source: RecordMetadata | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    #: "deserialization", "processing", "punctuation" or "production"
+    stage: str
+    task: str
+    node: str | None
+    #: attempts so far, 1 at the first failure
+    attempt: int
+    error: Exception
+    #: of "production": the topic that was written to, where it is known
+    sent_to: str | None = None
+
+
+Handler: TypeAlias = "Callable[[FailedRecord], Decision]"
+
+
+def fail(record: FailedRecord) -> Decision:  # noqa: ARG001  every record gets the same answer
+    """Stop the application; nothing past the record is committed."""
+    return Decision(Action.FAIL)
+
+
+def skip(record: FailedRecord) -> Decision:  # noqa: ARG001
+    """Roll the record back and go on with the next."""
+    return Decision(Action.SKIP)
+
+
+def dead_letter(record: FailedRecord) -> Decision:  # noqa: ARG001
+    """Roll the record back and send its bytes to the dead letter topic, in the same transaction."""
+    return Decision(Action.DEAD_LETTER)
+
+
+def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler:
+    """Try again after ``backoff``, doubled each time; after ``attempts`` failures ask ``then``.
+
+    Only the task of the record waits. Not for what cannot change: bytes that do not decode, values
+    that do not encode.
+
+    >>> handler = retry(3, backoff=timedelta(milliseconds=100), then=dead_letter)
+    """
+
+    def handler(record: FailedRecord) -> Decision:
+        if record.attempt >= attempts:
+            return then(record)
+        return Decision(Action.RETRY, backoff * 2 ** (record.attempt - 1))
+
+    return handler
+
+
+@dataclass(frozen=True)
+class ErrorHandlers:
+    """The handlers of an application.
+
+    >>> handlers = ErrorHandlers(
+    ...     deserialization=dead_letter, processing=skip, dead_letter_topic="orders-dead"
+    ... )
+    """
+
+    deserialization: Handler = fail
+    #: of functions that raise, in schedules too
+    processing: Handler = fail
+    #: of results that cannot be encoded, or that the broker refuses
+    production: Handler = fail
+    #: must exist; records get Kafka Streams' ``__streams.errors.*`` headers
+    dead_letter_topic: str | None = None
+    on_skip: Literal["rollback", "keep"] = "rollback"
+
+    @property
+    def guards_processing(self) -> bool:
+        """True where a failed record may be passed over, so its effects must be undoable."""
+        return self.processing is not fail or self.decides_on_results
+
+    @property
+    def decides_on_results(self) -> bool:
+        """True where a record whose results cannot be produced may be passed over."""
+        return self.production is not fail
+
+
+#: the default: whatever is wrong stops the application
+FAIL_ALWAYS = ErrorHandlers()
+
+
+def dead_letter_record(topic: str, failed: FailedRecord) -> ProducedRecord:
+    """The record for the dead letter topic: bytes as read, the story in the headers."""
+    error = failed.error.__cause__ or failed.error
+    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS_MAX:]
+    source = failed.source
+    story = {
+        "exception": f"{type(error).__module__}.{type(error).__qualname__}",
+        "stacktrace": trace,
+        "message": str(error),
+        "topic": None if source is None else source.topic,
+        "partition": str(-1 if source is None else source.partition),
+        "offset": str(-1 if source is None else source.offset),
+    }
+    headers: list[tuple[str, bytes | None]] = [
+        *(failed.headers or ()),
+        *(
+            (_PREFIX + name, None if text is None else text.encode(errors="replace"))
+            for name, text in story.items()
+        ),
+    ]
+    return ProducedRecord(topic, None, failed.key, failed.value, failed.timestamp, headers)

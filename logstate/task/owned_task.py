@@ -1,0 +1,102 @@
+"""A task this worker owns, from assignment to running: its stage and what the stage needs.
+
+::
+
+    ASSIGNED --committed offsets read--> RESTORING --positions reached--> STARTING --> RUNNING
+        ^                                                                                |
+        +----------------------------- discarded after an abort -------------------------+
+
+Every assignment, and every abort, goes through the same stages: a store that is already at its
+target costs one question to the broker. Nothing of a task is processed before RUNNING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from logstate.changelog.cut import OffsetMetadata
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.task import Task
+
+
+class Stage(Enum):
+    """Where a task stands."""
+
+    ASSIGNED = "assigned"
+    RESTORING = "restoring"
+    STARTING = "starting"
+    RUNNING = "running"
+    CLOSED = "closed"
+
+
+SUCCESSORS: dict[Stage, frozenset[Stage]] = {
+    Stage.ASSIGNED: frozenset({Stage.RESTORING, Stage.CLOSED}),
+    Stage.RESTORING: frozenset({Stage.STARTING, Stage.ASSIGNED, Stage.CLOSED}),
+    Stage.STARTING: frozenset({Stage.RUNNING, Stage.ASSIGNED, Stage.CLOSED}),
+    Stage.RUNNING: frozenset({Stage.ASSIGNED, Stage.CLOSED}),
+    Stage.CLOSED: frozenset(),
+}
+
+
+class IllegalTransition(LogstateError):
+    """A task was moved to a stage it cannot reach: a bug in the library."""
+
+
+@dataclass
+class StoreTarget:
+    """What a store must reach before its task may run."""
+
+    store: str
+    changelog: TopicPartition
+    target: int
+    is_done: bool = False
+    restored_records: int = 0
+    #: wall clock when the rows were last at the end of the changelog; None: nothing to replay
+    since_ms: int | None = None
+    #: the changelog is read from its start
+    is_whole: bool = False
+
+
+@dataclass
+class OwnedTask:
+    """One task with everything its stage needs."""
+
+    task_id: TaskId
+    partitions: tuple[TopicPartition, ...]
+    #: the assignment it belongs to; results of an older epoch are void
+    epoch: int
+    task: Task | None = None
+    stage: Stage = Stage.ASSIGNED
+    history: list[Stage] = field(default_factory=list)
+    #: where to start reading, decided from the committed offsets
+    start_positions: dict[TopicPartition, int] = field(default_factory=dict)
+    metadata: dict[TopicPartition, OffsetMetadata] = field(default_factory=dict)
+    #: True where the group had committed nothing: the resolved start is committed first
+    is_new: bool = False
+    targets: list[StoreTarget] = field(default_factory=list)
+    restored_records: int = 0
+    #: ends of the input partitions as last heard from the consumer, for the lag
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    paused: set[TopicPartition] = field(default_factory=set)
+    #: told after every change of the stage
+    on_move: Callable[[], None] = lambda: None
+
+    def move_to(self, stage: Stage) -> None:
+        """Change the stage; raises IllegalTransition with the story so far."""
+        if stage not in SUCCESSORS[self.stage]:
+            story = " -> ".join(s.name for s in (*self.history, self.stage))
+            raise IllegalTransition(
+                f"task {self.task_id} cannot go to {stage.name}; its history is {story}"
+            )
+        self.history = [*self.history[-20:], self.stage]
+        self.stage = stage
+        self.on_move()
+
+    @property
+    def running(self) -> Task:
+        """The task; only in stages that have one."""
+        assert self.task is not None, (self.task_id, self.stage)
+        return self.task

@@ -1,0 +1,120 @@
+"""The errors about one record: what happened to which record, where, and what to do."""
+
+from __future__ import annotations
+
+from logstate.contracts.errors import DeserializationError, ProcessingError, ProductionError
+from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
+from logstate.topology.graph.blame import blame
+
+
+def undecodable(
+    record: FetchedRecord, part: str, source: str, task_id: TaskId, cause: Exception
+) -> DeserializationError:
+    """``part`` ("key" or "value") of a record does not decode."""
+    topic, partition, offset = record.topic(), record.partition(), record.offset()
+    return DeserializationError(
+        f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
+        f" offset {offset}, task {task_id}, source {source!r}: {cause}. The bytes were probably"
+        " written in another format, or the declared type does not fit. Nothing past this record"
+        " was committed; correct the serde, or move the group's offset past the record",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        task=str(task_id),
+        node=source,
+    )
+
+
+def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError:
+    """A record of an external topic has no timestamp, and its source no extractor."""
+    topic, partition, offset = record.topic(), record.partition(), record.offset()
+    return ProcessingError(
+        f"a record has no timestamp: topic {topic!r}, partition {partition}, offset {offset}, task"
+        f" {task_id}. It was probably written by a producer older than Kafka 0.10 or with"
+        " timestamp -1. Give the source a timestamp_extractor; one that returns a negative time"
+        " skips the record",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        task=str(task_id),
+    )
+
+
+def failed(
+    partition: TopicPartition, offset: int, task_id: TaskId, cause: Exception
+) -> ProcessingError:
+    """A user's function raised while a record was processed."""
+    found = blame(cause)
+    return ProcessingError(
+        f"processing a record failed: topic {partition.topic!r}, partition"
+        f" {partition.partition}, offset {offset}, task {task_id}, node {found.node!r}, in"
+        f" {found.function}: {type(cause).__name__}: {cause}. Nothing past this record was"
+        " committed; correct the function and start again",
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=offset,
+        task=str(task_id),
+        node=found.node,
+        function=found.function,
+    )
+
+
+def punctuation_failed(
+    schedule: str, now_ms: int, task_id: TaskId, cause: Exception
+) -> ProcessingError:
+    """A scheduled callback raised."""
+    found = blame(cause)
+    return ProcessingError(
+        f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
+        f" node {found.node!r}, in {found.function}: {type(cause).__name__}: {cause}. What it did"
+        " is not committed; correct the function and start again",
+        task=str(task_id),
+        node=found.node,
+        function=found.function,
+    )
+
+
+def not_encoded(
+    part: str,
+    sink: str,
+    topic: str,
+    task_id: TaskId,
+    source: RecordMetadata | None,
+    cause: Exception,
+) -> ProductionError:
+    """``part`` ("key" or "value") of a result does not fit the serde of its sink."""
+    of = "a scheduled callback" if source is None else f"the record at {source.topic!r}"
+    at = "" if source is None else f", partition {source.partition}, offset {source.offset}"
+    return ProductionError(
+        f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}: {cause}."
+        f" It came of {of}{at}, task {task_id}. The declared type does not fit what the operators"
+        " make: correct one of them, or give ErrorHandlers(production=...)",
+        topic=None if source is None else source.topic,
+        partition=None if source is None else source.partition,
+        offset=None if source is None else source.offset,
+        task=str(task_id),
+        node=sink,
+    )
+
+
+def refused(source: RecordMetadata, task_id: TaskId, cause: Exception) -> ProductionError:
+    """What came of a record cannot be delivered, and no handler passes over it."""
+    return ProductionError(
+        f"what came of the record at {source.topic!r}, partition {source.partition}, offset"
+        f" {source.offset}, task {task_id}, is refused: {cause}. Nothing past this record was"
+        " committed",
+        topic=source.topic,
+        partition=source.partition,
+        offset=source.offset,
+        task=str(task_id),
+    )
+
+
+def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> ProductionError:
+    """What a scheduled callback sent cannot be delivered, and no handler passes over it."""
+    return ProductionError(
+        f"what a scheduled callback of task {task_id} sent is refused: schedule {schedule!r}:"
+        f" {cause}. Nothing that it did was committed; correct the callback, or answer SKIP or"
+        " DEAD_LETTER in the production handler",
+        task=str(task_id),
+    )

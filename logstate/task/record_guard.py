@@ -1,0 +1,265 @@
+"""Undoing one record: the part of a task that answers failed records with a handler's decision.
+
+How it works. With a handler other than ``fail`` each record, and each scheduled callback, runs
+under a journal: stores, clocks, held back results and schedules remember what they were, outputs
+remember their length. What goes through drops the journal; what fails is rolled back and then
+skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
+on the hot path.
+
+What was decided about results that brokers refused (:mod:`logstate.task.refusals`) is done here,
+when the replay reaches their record or schedule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from logstate.contracts.errors import (
+    ConfigError,
+    ProductionError,
+    RecordError,
+    RefusedError,
+    RegistryError,
+    StoreError,
+)
+from logstate.contracts.processing import StreamProcess
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.task.decisions import Decisions, where
+from logstate.task.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
+from logstate.task.punctuation import Schedules
+from logstate.task.record_errors import failed, not_encoded, punctuation_failed
+from logstate.task.refusals import Refusals
+
+if TYPE_CHECKING:
+    from logstate.task.task import Task
+
+#: raised through user code as they are: not the fault of a record, or decided already
+_FINAL = (RegistryError, StoreError, ProductionError)
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What a task was before a record; its stores remember for themselves."""
+
+    outputs: int
+    schedules: Schedules
+    dropped: Counter[str]
+
+
+class RetryLater(Exception):
+    """The record is to be tried again when the clock reaches ``at_ms``."""
+
+    def __init__(self, at_ms: float) -> None:
+        super().__init__(f"retry at {at_ms}")
+        self.at_ms = at_ms
+
+
+class PassOver(BaseException):
+    """The record at hand is passed over because of one of its results.
+
+    Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
+    """
+
+    def __init__(self, decision: Decision, failed: FailedRecord) -> None:
+        super().__init__(decision.action.value)
+        self.decision = decision
+        self.failed = failed
+
+
+class RecordGuard:
+    """Applies the handlers to the records of one task."""
+
+    def __init__(self, task: Task, handlers: ErrorHandlers) -> None:
+        self._task = task
+        self._handlers = handlers
+        self._decisions = Decisions(task, handlers)
+        #: what is being retried, and its failures so far
+        self._retried: Hashable = None
+        self._attempts = 0
+        #: while a record or a callback is processed under a journal
+        self._undo: Undo | None = None
+        self.refusals = Refusals(task, self._decisions)
+
+    # ------------------------------------------------------------------ records
+
+    @property
+    def guards_processing(self) -> bool:
+        """Whether ``guarded`` gives anything but the process itself."""
+        return self._handlers.guards_processing
+
+    def guarded(self, process: StreamProcess) -> StreamProcess:
+        """``process`` under a journal; the process itself where no handler needs one."""
+        if not self._handlers.guards_processing:
+            return process
+
+        def guarded_process(key: object, value: object, timestamp: int, headers: object) -> None:
+            if self.refusals and self._passes_over_refused():
+                return
+            self._begin()
+            outputs = len(self._task.outputs)
+            try:
+                process(key, value, timestamp, headers)  # type: ignore[arg-type]
+            except _FINAL:
+                self._end(rollback=True)
+                raise
+            except PassOver as over:
+                self._end(rollback=True)
+                self._decisions.carry_out(over.decision, over.failed)
+            except Exception as exc:  # noqa: BLE001  whatever the user's function raises
+                self._processing_failed(exc)
+            else:
+                self._end(rollback=False)
+                self._retried = None
+                record = self._task.fetched
+                if self.refusals and record is not None:
+                    self.refusals.leave_out(where(record), record, outputs)
+
+        return guarded_process
+
+    def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
+        """Whether an undecodable record is skipped or dead-lettered; False means fail."""
+        told = self._decisions.described(record, error, "deserialization", node)
+        decision = self._decisions.ask(told)
+        if decision.action is Action.RETRY:
+            raise ConfigError(
+                "a deserialization handler answered RETRY; the bytes of a record do not change:"
+                " answer FAIL, SKIP or DEAD_LETTER"
+            )
+        return self._decisions.carry_out(decision, told)
+
+    def _processing_failed(self, exc: Exception) -> None:
+        task = self._task
+        record = task.fetched
+        assert record is not None
+        source = where(record)
+        partition = TopicPartition(source.topic, source.partition)
+        error = (
+            exc
+            if isinstance(exc, RecordError) and exc.topic is not None
+            else failed(partition, source.offset, task.task_id, exc)
+        )
+        error.__cause__ = exc.__cause__ if error is exc else exc
+        self._answer(error, "processing", record, source)
+
+    def _answer(
+        self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Hashable
+    ) -> None:
+        """Ask about what failed just now, undo it, and do what the handler says."""
+        task = self._task
+        told = self._decisions.described(
+            record, error, stage, error.node, attempt=self._attempt(retried)
+        )
+        try:
+            decision = self._decisions.ask(told)
+        except Exception:
+            self._end(rollback=True)
+            raise
+        keeps = self._handlers.on_skip == "keep"
+        self._end(
+            rollback=not (keeps and decision.action in (Action.SKIP, Action.DEAD_LETTER)),
+        )
+        if decision.action is Action.RETRY:
+            raise RetryLater(task.monotonic_ms() + decision.delay_ms)
+        self._retried = None
+        if not self._decisions.carry_out(decision, told):
+            raise error from error.__cause__
+
+    def _attempt(self, retried: Hashable) -> int:
+        if self._retried != retried:
+            self._retried, self._attempts = retried, 0
+        self._attempts += 1
+        return self._attempts
+
+    def _begin(self) -> None:
+        """Remember everything that what comes now may change."""
+        task = self._task
+        task.state.begin_journal()
+        for held in task.held_back:
+            held.begin_journal()
+        self._undo = Undo(len(task.outputs), task.punctuations.schedules(), task.dropped.copy())
+
+    def _end(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo what was done since ``_begin``."""
+        task, undo = self._task, self._undo
+        assert undo is not None, "_begin() comes first"
+        self._undo = None
+        task.state.end_journal(rollback=rollback)
+        for held in task.held_back:
+            held.end_journal(rollback=rollback)
+        if rollback:
+            del task.outputs[undo.outputs :]
+            task.punctuations.go_back_to(undo.schedules)
+            task.dropped = undo.dropped
+
+    # ------------------------------------------------------------------ schedules
+
+    def guarded_callback(
+        self, schedule: str, callback: Callable[[int], None]
+    ) -> Callable[..., None]:
+        """A scheduled callback whose failures are told, and answered as those of records are."""
+        guards = self._handlers.guards_processing
+
+        def punctuate(now: int) -> None:
+            if self._handlers.on_skip == "rollback" and self.refusals.has(schedule):
+                self.refusals.carry_out(schedule, None)
+                return
+            outputs = len(self._task.outputs)
+            if guards:
+                self._begin()
+            try:
+                callback(now)
+            except _FINAL:
+                if guards:
+                    self._end(rollback=True)
+                raise
+            except PassOver as over:
+                self._end(rollback=True)
+                self._decisions.carry_out(over.decision, over.failed)
+            except Exception as exc:
+                error = punctuation_failed(schedule, now, self._task.task_id, exc)
+                error.__cause__ = exc
+                if not guards:
+                    raise error from exc
+                self._answer(error, "punctuation", None, schedule)
+            else:
+                if guards:
+                    self._end(rollback=False)
+                    self._retried = None
+                    self.refusals.leave_out(schedule, None, outputs)
+
+        return punctuate
+
+    # ------------------------------------------------------------------ results
+
+    def not_encoded(self, part: str, sink: str, topic: str, exc: Exception) -> None:
+        """A result does not encode; returns where it is to be left out, raises otherwise."""
+        task = self._task
+        is_of_record = task.topic is not None and task.fetched is not None
+        record = task.fetched if is_of_record else None
+        source = None if record is None else where(record)
+        error = not_encoded(part, sink, topic, task.task_id, source, exc)
+        error.__cause__ = exc
+        if self._handlers.production is fail:
+            raise error from exc
+        if self._undo is None:  # a result held back for the commit: of which record is not known
+            raise RefusedError(str(error), task=str(task.task_id), node=sink) from exc
+        told = self._decisions.described(record, error, "production", sink, sent_to=topic)
+        decision = self._decisions.ask(told)
+        if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
+            raise error from exc  # RETRY too, as in Kafka Streams: the value does not change
+        if self._handlers.on_skip == "rollback":
+            raise PassOver(decision, told)
+        self._decisions.carry_out(decision, told)
+
+    def _passes_over_refused(self) -> bool:
+        """Whether the record at hand was refused before, and is passed over as a whole."""
+        record = self._task.fetched
+        assert record is not None
+        source = where(record)
+        if self._handlers.on_skip == "keep" or not self.refusals.has(source):
+            return False
+        self.refusals.carry_out(source, record)
+        return True

@@ -1,0 +1,405 @@
+"""One task: a sub-topology applied to one partition. Decides and computes; does no I/O of its own.
+
+The same class runs on Kafka, in the test driver and in simulations. Fetched records go in, produced
+records come out in ``outputs``; in between the compiled closures of the operators run depth first.
+A commit takes out everything since the previous one at a single instant (:meth:`freeze`):
+
+    commit = task.freeze()         # outputs, changelog writes, layers, offsets, clocks
+    ... produced, committed ...
+    task.committed(commit, positions)      or      task.discard() and restore, seek, go on
+
+Invariants:
+1. ``consumed`` never covers a record whose effects are not in ``outputs`` and the stores;
+2. what is frozen together was computed together: offsets, outputs, writes and clocks are one cut;
+3. nothing after a failed record is processed.
+
+Not responsible for: fetching, producing, restoring, deciding when to commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, cast
+
+from logstate.changelog.state import Generation, TaskState
+from logstate.contracts.clock import Clock
+from logstate.contracts.processing import Cancellable, HeldBack, TimeCell
+from logstate.contracts.records import (
+    FetchedRecord,
+    Headers,
+    ProducedFields,
+    TaskId,
+    TopicPartition,
+)
+from logstate.task.batch_loop import decode_head, run_queue
+from logstate.task.committed_clocks import STREAM_TIME
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.punctuation import PunctuationKind, Punctuations
+from logstate.task.queue_order import QueueOrder
+from logstate.task.queues import PartitionQueue
+from logstate.task.record_guard import RecordGuard, RetryLater
+from logstate.task.task_commit import TaskCommit
+from logstate.topology.plan.plan import CompiledSource, SubTopology, compile_sub_topology
+
+_LOGGER = logging.getLogger(__name__)
+
+_SCHEDULE = "schedule:"
+_NEVER = float("inf")
+
+
+class Task:
+    """A :class:`logstate.contracts.processing.TaskContext` with a batch loop.
+
+    Processors may read their stores in ``init``, so operators are compiled when the stores are
+    restored: by ``initialise``, which ``start_at`` calls too. Without ``initialises`` the
+    constructor leaves it to them. ``discard`` closes the processors: what they keep in attributes
+    does not go back with an abort, so the next attempt gets new ones.
+    """
+
+    #: set for every record: in slots that takes a twentieth of what it takes in an instance's dict
+    __slots__ = (
+        "__dict__", "fetched", "headers", "offset", "partition", "stream_time", "timestamp", "topic"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        sub_topologies: Sequence[SubTopology],
+        partitions: Iterable[TopicPartition],
+        *,
+        application_id: str,
+        clock: Clock,
+        open_state: Callable[[Task], TaskState],
+        global_stores: Mapping[str, Any] | None = None,
+        partition_counts: Mapping[str, int] | None = None,
+        waits_for_empty_partitions: bool = True,
+        error_handlers: ErrorHandlers | None = None,
+        initialises: bool = True,
+    ) -> None:
+        self.task_id = task_id
+        self.application_id = application_id
+        self.timestamp = -1
+        self.headers: Headers = None
+        self.topic: str | None = None
+        self.partition = task_id.partition
+        self.offset = -1
+        self.stream_time = -1
+        #: records since the last freeze, in order over all topics
+        self.outputs: list[ProducedFields] = []
+        #: next offsets to commit, of every input partition that has moved; and what the log knows
+        self.consumed: dict[TopicPartition, int] = {}
+        self.committed_offsets: Mapping[TopicPartition, int] = {}
+        self.partition_times: dict[TopicPartition, int] = {}
+        self.dropped: Counter[str] = Counter()
+        #: records processed so far, by topic
+        self.processed: Counter[str] = Counter()
+        self.skipped_total = self.dead_letters_total = 0
+        #: the record at hand as it was read, for error handlers
+        self.fetched: FetchedRecord | None = None
+        #: monotonic time before which nothing is processed: a record waits for its retry
+        self.blocked_until_ms = 0.0
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        self._clock = clock
+        self._global_stores = global_stores or {}
+        self._partition_counts = partition_counts or {}
+        self._waits = waits_for_empty_partitions
+        #: results that wait for the commit, children first
+        self.held_back: list[HeldBack] = []
+        self._closers: list[Callable[[], None]] = []
+        self.punctuations = Punctuations()
+        self.send = self.outputs.append
+        self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
+        self.order = QueueOrder(self._head_time)
+        #: clocks that stores ask for while the state, which keeps them from then on, is opened
+        self._early_cells: dict[str, TimeCell] = {}
+        self._state: TaskState | None = None
+        self._state = self.state = open_state(self)
+        self.state.cells.update(self._early_cells)
+        self.guard = RecordGuard(self, error_handlers or FAIL_ALWAYS)
+        self._sub_topologies = tuple(sub_topologies)
+        self._sources: Mapping[str, CompiledSource] = {}
+        if initialises:
+            self.initialise()
+
+    def initialise(self) -> None:
+        """Compile the operators, which makes and initialises processors, unless that is done."""
+        if self._sources:
+            return
+        sources: dict[str, CompiledSource] = {}
+        for sub_topology in self._sub_topologies:
+            sources.update(compile_sub_topology(sub_topology, self))
+        if self.guard.guards_processing:
+            guarded = self.guard.guarded
+            sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
+        self._sources = sources
+
+    # ------------------------------------------------------------------ TaskContext
+
+    def wall_clock_ms(self) -> int:
+        return self._clock.wall_clock_ms()
+
+    def store(self, name: str) -> Any:
+        store = self.state.stores.get(name)
+        return store if store is not None else self._global_stores[name]
+
+    def monotonic_ms(self) -> float:
+        """The monotonic clock, from the Clock seam."""
+        return self._clock.monotonic_ms()
+
+    def time_cell(self, name: str) -> TimeCell:
+        if self._state is None:
+            return self._early_cells.setdefault(name, TimeCell())
+        return self._state.time_cell(name)
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
+        self.guard.not_encoded(part, sink, topic, error)
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        return f"{self.application_id}-{name}" if is_internal else name
+
+    def partition_count(self, topic: str) -> int:
+        return self._partition_counts.get(topic, 1)
+
+    def schedule(
+        self,
+        interval_ms: int,
+        kind: str,
+        callback: Callable[[int], None],
+        *,
+        start_ms: int | None = None,
+        name: str | None = None,
+    ) -> Cancellable:
+        assert kind in ("stream_time", "wall_clock"), kind
+        clock = cast("PunctuationKind", kind)
+        name = name or self.punctuations.name_of_next(clock)
+        guarded = self.guard.guarded_callback(name, callback)
+        now = self.wall_clock_ms()
+        return self.punctuations.add(
+            clock, interval_ms, guarded, now=now, start_ms=start_ms, name=name
+        )
+
+    def request_commit(self) -> None:
+        self.wants_commit = True
+
+    def before_commit(self, held: HeldBack) -> None:
+        self.held_back.append(held)
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        self._closers.append(close)
+
+    # ------------------------------------------------------------------ input
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The input partitions, in a fixed order."""
+        return tuple(self.queues)
+
+    @property
+    def source_topics(self) -> Mapping[str, CompiledSource]:
+        """Resolved topic -> compiled source."""
+        return self._sources
+
+    def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Begin reading at these offsets; drops what was buffered. The stores are restored."""
+        self.initialise()
+        for partition, position in positions.items():
+            self.order.forget(partition)
+            self.queues[partition] = PartitionQueue(partition, position)
+            self.consumed[partition] = position
+        self.committed_offsets = dict(self.consumed)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether records were consumed that are not committed, be it that a commit is tried."""
+        return self.consumed != self.committed_offsets
+
+    def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
+        """Buffer fetched records of one input partition, in offset order."""
+        queue = self.queues[partition]
+        queue.extend(records)
+        if len(queue):
+            self.order.arrived(partition)
+
+    def at_end(self, partition: TopicPartition, position: int) -> None:
+        """The consumer stands at the end of the partition; ``position`` skips control records."""
+        queue = self.queues[partition]
+        if position < queue.position:
+            return  # a notice from before a seek
+        queue.position = position
+        queue.is_at_end = True
+
+    def position(self, partition: TopicPartition) -> int:
+        """Next offset to be processed; at the end of the partition what the consumer reached."""
+        queue = self.queues[partition]
+        return queue.position if not len(queue) else self.consumed.get(partition, queue.position)
+
+    def buffered(self, partition: TopicPartition) -> int:
+        """Records fetched but not processed."""
+        return len(self.queues[partition])
+
+    # ------------------------------------------------------------------ processing
+
+    def process(self, limit: int) -> int:
+        """Process up to ``limit`` records that may be processed now; returns how many were.
+
+        Raises DeserializationError or ProcessingError; the failed record is not consumed and the
+        task must be discarded or its record skipped.
+        """
+        count = 0
+        if self.blocked_until_ms > 0:
+            if self._clock.monotonic_ms() < self.blocked_until_ms:
+                return 0
+            self.blocked_until_ms = 0.0
+            due = self.punctuations.next_stream_time
+            if due is not None and due <= self.stream_time:
+                self.punctuate("stream_time")  # what was to be tried again may be a schedule
+        while count < limit and self.blocked_until_ms == 0:
+            chosen, before = self._next_queue()
+            if chosen is None:
+                break
+            source = self._sources[chosen.partition.topic]
+            done = run_queue(self, chosen, source, before, limit - count)
+            self.processed[chosen.partition.topic] += done
+            count += done
+            if self.blocked_until_ms > 0:
+                self.order.arrived(chosen.partition)  # the record went back into its queue
+            if len(self.queues) == 1:
+                break  # nothing else could have become older
+        return count
+
+    def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
+        """Run due punctuations of one kind, or the one of that name; returns how many ran.
+
+        Raises ProcessingError; a schedule that is to be tried again later blocks the task.
+        """
+        if self.blocked_until_ms > 0 and self._clock.monotonic_ms() < self.blocked_until_ms:
+            return 0
+        now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
+        self.topic, self.offset = None, -1
+        self.timestamp, self.headers = now, None
+        try:
+            count = self.punctuations.fire(kind, now, only=only)
+        except RetryLater as later:
+            self.blocked_until_ms = later.at_ms
+            return 1
+        if count:
+            self.has_uncommitted_input = True  # what it wrote must not wait for a record
+        return count
+
+    def is_internal(self, topic: str) -> bool:
+        """True for a repartition or foreign-key topic that this task reads."""
+        refs = [ref for sub in self._sub_topologies for ref in sub.source_topics if ref.is_internal]
+        return any(self.topic_name(ref.name, is_internal=True) == topic for ref in refs)
+
+    def _next_queue(self) -> tuple[PartitionQueue | None, float]:
+        """The queue to go on with, and the time at which another one takes over."""
+        if len(self.queues) == 1:
+            (queue,) = self.queues.values()
+            return (queue if len(queue) else None), _NEVER
+        order = self.order
+        order.admit(self._has_head)
+        if self._waits and any(map(PartitionQueue.is_awaited, self.queues.values())):
+            return None, _NEVER
+        partition = order.take()
+        if partition is None:
+            return None, _NEVER
+        queue = self.queues[partition]
+        if len(queue) > 1:
+            order.arrived(partition)
+        return queue, order.next_time()
+
+    def _has_head(self, partition: TopicPartition) -> bool:
+        queue = self.queues[partition]
+        return queue.head is not None or decode_head(self, queue, self._sources[partition.topic])
+
+    def _head_time(self, partition: TopicPartition) -> int:
+        head = self.queues[partition].head
+        assert head is not None, "only partitions with a decoded head are ordered"
+        return head[0]
+
+    # ------------------------------------------------------------------ commit
+
+    def freeze(self) -> TaskCommit:
+        """Emit what was held back for the commit, then take out everything since the last one."""
+        while any(held.emit() for held in reversed(self.held_back)):
+            pass
+        generation = self.state.freeze()
+        clocks = dict(generation.clocks)
+        clocks[STREAM_TIME] = self.stream_time
+        for name, time in self.punctuations.next_times().items():
+            clocks[_SCHEDULE + name] = time
+        outputs = self.outputs.copy()
+        self.outputs.clear()
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        for queue in self.queues.values():
+            if not len(queue):
+                self.consumed[queue.partition] = queue.position
+        return TaskCommit(
+            self.task_id,
+            Generation(generation.writes, generation.layers, clocks),
+            outputs,
+            dict(self.consumed),
+            dict(self.partition_times),
+        )
+
+    def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
+        """The transaction that held ``commit`` is committed."""
+        self.state.committed(commit.generation, positions)
+        self.guard.refusals.committed(commit.offsets)
+        self.committed_offsets = commit.offsets
+
+    def discard(self) -> None:
+        """Forget everything that is not committed, processors included.
+
+        ``set_clocks`` and ``start_at`` must follow before processing.
+        """
+        self.outputs.clear()
+        self.wants_commit = False
+        self.has_uncommitted_input = False
+        for held in self.held_back:
+            held.discard()
+        self.state.discard()
+        self.guard.refusals.discard()
+        try:
+            self._close_processors()
+        except Exception as exc:  # noqa: BLE001  user code; the task goes on with new processors
+            _LOGGER.warning("task %s: closing a processor failed: %s", self.task_id, exc)
+        self.held_back.clear()
+        self._sources = {}
+        self.punctuations = Punctuations()
+
+    def set_clocks(
+        self, clocks: Mapping[str, int], partition_times: Mapping[TopicPartition, int]
+    ) -> None:
+        """Take over the clocks of the committed cut this task continues from."""
+        self.state.set_clocks(clocks)
+        self.stream_time = clocks.get(STREAM_TIME, -1)
+        self.partition_times = dict(partition_times)
+        self.punctuations.set_next_times(
+            {
+                name.removeprefix(_SCHEDULE): time
+                for name, time in clocks.items()
+                if name.startswith(_SCHEDULE)
+            }
+        )
+
+    def close(self) -> None:
+        """Close processors and state. Uncommitted work is lost, which is what closing means."""
+        with ExitStack() as closing:
+            closing.callback(self.state.close)
+            closing.callback(self._close_processors)
+
+    def _close_processors(self) -> None:
+        closers, self._closers = self._closers, []
+        with ExitStack() as closing:  # each of them, though one fails; the last one first
+            for close in closers:
+                closing.callback(close)

@@ -1,0 +1,231 @@
+"""A topology bound to an application id and to the cluster's partition counts.
+
+From here on every name is the topic's real name and every count is known: which tasks there are,
+which partitions each reads, which changelog and repartition topics must exist and how many
+partitions they have. Pure: descriptions of topics go in, a plan or one error with all problems
+comes out.
+
+Rules (Kafka Streams' unless said otherwise):
+- a repartition topic has as many partitions as the largest source of the sub-topologies that write
+  to it, unless the user enforced a number or it is co-partitioned with an external topic;
+- external topics that are joined must have equal counts; a stateful sub-topology over sources of
+  unequal counts is refused (ours: range assignment would split its tasks);
+- a changelog has one partition per task of its sub-topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from logstate.contracts.errors import TopicError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import TopicDescription
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.plan.plan import SubTopology, Topology
+
+
+@dataclass(frozen=True)
+class BoundPlan:
+    """What the workers run."""
+
+    application_id: str
+    topology: Topology
+    partition_counts: Mapping[str, int]
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
+    tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
+    #: sub-topology -> tasks, as far as asked for
+    _task_counts: dict[int, int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def resolved(self, name: str, is_internal: bool) -> str:
+        """The real name of a topic of the plan."""
+        return f"{self.application_id}-{name}" if is_internal else name
+
+    def source_topics(self, sub_topology: SubTopology) -> tuple[str, ...]:
+        """Real names of what a sub-topology reads."""
+        return tuple(self.resolved(ref.name, ref.is_internal) for ref in sub_topology.source_topics)
+
+    @property
+    def subscription(self) -> list[str]:
+        """Every topic the consumer group reads."""
+        return sorted({t for sub in self.topology.sub_topologies for t in self.source_topics(sub)})
+
+    def sub_topology(self, task_id: TaskId) -> SubTopology:
+        """The sub-topology of a task."""
+        return self._by_id[task_id.sub_topology]
+
+    @cached_property
+    def _by_id(self) -> Mapping[int, SubTopology]:
+        return {sub.id: sub for sub in self.topology.sub_topologies}
+
+    def task_count(self, sub_topology: SubTopology) -> int:
+        """Tasks of a sub-topology: the largest partition count of its sources."""
+        # By its number: the caller's may have patterns where this plan has topics.
+        count = self._task_counts.get(sub_topology.id)
+        if count is None:
+            topics = self.source_topics(self._by_id[sub_topology.id])
+            count = max((self.partition_counts[topic] for topic in topics), default=0)
+            self._task_counts[sub_topology.id] = count
+        return count
+
+    def input_partitions(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
+        """All partitions a task reads."""
+        return tuple(
+            TopicPartition(topic, task_id.partition)
+            for topic in self.source_topics(self.sub_topology(task_id))
+            if task_id.partition < self.partition_counts[topic]
+        )
+
+    def task_ids(self) -> list[TaskId]:
+        """Every task of the application."""
+        return [
+            TaskId(sub.id, partition)
+            for sub in self.topology.sub_topologies
+            for partition in range(self.task_count(sub))
+        ]
+
+    def changelog_topic(self, spec: StoreSpec) -> str | None:
+        """The topic a store is logged to; None for one that is not logged."""
+        if not spec.is_logged:
+            return None
+        return spec.source_topic or f"{self.application_id}-{spec.name}-changelog"
+
+    def changelogs(self, task_id: TaskId) -> dict[TopicPartition, StoreSpec]:
+        """The changelog partitions of a task, with the stores they belong to."""
+        return {
+            TopicPartition(topic, task_id.partition): spec
+            for spec in self.sub_topology(task_id).stores
+            if (topic := self.changelog_topics[spec.name]) is not None
+        }
+
+    @cached_property
+    def changelog_topics(self) -> Mapping[str, str | None]:
+        """Store to the topic it is logged to; None where it is not logged."""
+        return {
+            spec.name: self.changelog_topic(spec)
+            for sub in self.topology.sub_topologies
+            for spec in sub.stores
+        }
+
+    @cached_property
+    def repartition_topics(self) -> frozenset[str]:
+        """Internal topics that are both written and read, and purged after commits."""
+        return frozenset(
+            self.resolved(t.topic.name, t.topic.is_internal) for t in self.topology.internal_topics
+        )
+
+    def is_internal(self, topic: str) -> bool:
+        """True for changelog, repartition and foreign-key topics."""
+        return topic in self.repartition_topics or (
+            topic.startswith(self.application_id + "-") and topic.endswith("-changelog")
+        )
+
+
+def external_topics(topology: Topology) -> list[str]:
+    """Topics that must exist before the application starts."""
+    every = (*topology.sub_topologies, *topology.global_sub_topologies)
+    return sorted({ref.name for s in every for ref in s.source_topics if not ref.is_internal})
+
+
+def bind(
+    topology: Topology, application_id: str, existing: Mapping[str, TopicDescription]
+) -> BoundPlan:
+    """Bind to what exists; raises TopicError that lists every problem."""
+    problems = _missing(topology, existing)
+    if problems:
+        raise _error(problems)
+    counts = {name: d.partitions for name, d in existing.items()}
+    plan = BoundPlan(
+        application_id,
+        topology,
+        _with_internal_counts(topology, application_id, counts),
+        {name: d.topic_id for name, d in existing.items()},
+    )
+    problems = [*_unequal(plan), *_enforced(plan)]
+    if problems:
+        raise _error(problems)
+    return plan
+
+
+def _error(problems: list[str]) -> TopicError:
+    if len(problems) == 1:
+        return TopicError(problems[0])
+    lines = "".join(f"\n  {i}. {p}" for i, p in enumerate(problems, 1))
+    return TopicError(f"{len(problems)} problems with the topics:{lines}")
+
+
+def _missing(topology: Topology, existing: Mapping[str, TopicDescription]) -> list[str]:
+    return [
+        f"source topic {name!r} does not exist; source topics are never created by the application:"
+        " create it with the partition count you want, or correct the name"
+        for name in external_topics(topology)
+        if name not in existing
+    ]
+
+
+def _with_internal_counts(
+    topology: Topology, application_id: str, external: Mapping[str, int]
+) -> dict[str, int]:
+    """Repartition topics take their counts from what writes to them, to a fixed point."""
+    counts = dict(external)
+
+    def real(name: str, is_internal: bool) -> str:
+        return f"{application_id}-{name}" if is_internal else name
+
+    enforced = {
+        real(t.topic.name, t.topic.is_internal): t.partitions for t in topology.internal_topics
+    }
+    counts.update({name: n for name, n in enforced.items() if n is not None})
+    open_topics = {name for name, n in enforced.items() if n is None}
+    for _ in range(len(open_topics) + 1):
+        for sub in topology.sub_topologies:
+            sources = [counts.get(real(r.name, r.is_internal), 0) for r in sub.source_topics]
+            for ref in sub.sink_topics:
+                name = real(ref.name, ref.is_internal)
+                if name in open_topics:
+                    counts[name] = max(counts.get(name, 0), *sources)
+    for group in topology.copartition_groups:
+        names = [real(r.name, r.is_internal) for r in group]
+        fixed = [counts[n] for n in names if n not in open_topics and n in counts]
+        wanted = fixed[0] if fixed else max((counts.get(n, 0) for n in names), default=0)
+        for name in names:
+            if name in open_topics:
+                counts[name] = wanted
+    return counts
+
+
+def _unequal(plan: BoundPlan) -> list[str]:
+    problems = []
+    for group in plan.topology.copartition_groups:
+        counts = {
+            (t := plan.resolved(r.name, r.is_internal)): plan.partition_counts[t] for r in group
+        }
+        if len(set(counts.values())) > 1:
+            problems.append(
+                f"topics that are joined or share a store have different partition counts: {counts}"
+                "; records of one key would meet in different tasks. Recreate one with the other's"
+                " count, or route it through repartition(partitions=...)"
+            )
+    if problems:
+        return problems
+    for sub in plan.topology.sub_topologies:
+        counts = {t: plan.partition_counts[t] for t in plan.source_topics(sub)}
+        if sub.stores and len(set(counts.values())) > 1:
+            problems.append(
+                f"sub-topology {sub.id} keeps state and reads topics of different partition counts:"
+                f" {counts}. Partitions of one task could be given to different instances. Route"
+                " the odd one through repartition(partitions=...)"
+            )
+    return problems
+
+
+def _enforced(plan: BoundPlan) -> list[str]:
+    return [
+        f"topic {name!r} would have no partitions: nothing that writes to it reads a topic"
+        for name in plan.repartition_topics
+        if plan.partition_counts.get(name, 0) < 1
+    ]

@@ -1,0 +1,95 @@
+"""The worker's place in the consumer group: one consumer, and another where that became unusable.
+
+A client that was thrown out for good (a broker that no longer knows it, an id that is still taken)
+reports the same error for ever. Its successor joins as a new member; whatever the old one owned is
+lost and comes back by an assignment, if at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from logstate.contracts.closing import Closing
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import (
+    Cluster,
+    Committed,
+    GroupConsumer,
+    Polled,
+    Rebalance,
+    Step,
+    Steps,
+)
+
+
+class Membership:
+    """A :class:`logstate.contracts.seams.GroupConsumer` that can be replaced."""
+
+    def __init__(self, cluster: Cluster, group_id: str, instance_id: str | None) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._instance_id = instance_id
+        self._current: GroupConsumer | None = None
+        self._subscription: tuple[Sequence[str], Callable[[Rebalance], None]] | None = None
+
+    @classmethod
+    def joined(cls, cluster: Cluster, group_id: str, instance_id: str | None) -> Steps[Membership]:
+        """One with its first consumer."""
+        membership = cls(cluster, group_id, instance_id)
+        membership._current = yield Step("group_consumer", membership._new_consumer)
+        return membership
+
+    def renew(self) -> Steps[None]:
+        """Give the consumer up, and join with a new one. The caller has given up its tasks."""
+        closing = Closing()  # what an unusable client says about its end is of no interest
+        yield from closing.steps(self._closed())
+        self._current = yield Step("group_consumer", self._new_consumer)
+        if self._subscription is not None:
+            yield Step("subscribe", self._consumer.subscribe, self._subscription)
+
+    def _closed(self) -> Steps[None]:
+        yield Step("close_consumer", self._consumer.close)
+
+    def _new_consumer(self) -> GroupConsumer:
+        return self._cluster.group_consumer(group_id=self._group_id, instance_id=self._instance_id)
+
+    @property
+    def _consumer(self) -> GroupConsumer:
+        assert self._current is not None, "joined() makes it"
+        return self._current
+
+    # ------------------------------------------------------------------ GroupConsumer
+
+    def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
+        self._subscription = topics, on_rebalance
+        self._consumer.subscribe(topics, on_rebalance)
+
+    def poll(self, max_records: int, timeout_s: float) -> Polled:
+        assert self._current is not None, "joined() makes it"
+        return self._current.poll(max_records, timeout_s)
+
+    def committed(
+        self, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Committed]:
+        return self._consumer.committed(partitions, timeout_s)
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._consumer.start(positions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.resume(partitions)
+
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._consumer.known_ends(partitions)
+
+    def group_metadata(self) -> object:
+        return self._consumer.group_metadata()
+
+    def member_id(self) -> str:
+        return self._consumer.member_id()
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,143 @@
+"""Finding the record whose results a broker refuses.
+
+A transaction holds the results of many records, and the broker says no more than that something in
+it is refused for good. So the transaction is aborted and its records are processed again in parts,
+each in a transaction of its own: half of them, then half of that half where it is refused too,
+until a single record is left. Its task's production handler decides about it, and the next replay
+passes over it or the application stops. A thousand records take some ten aborts; records beyond
+those of the refused transaction are not held up.
+
+Where no record is found, it was a scheduled callback: those that are due by wall clock are called
+one by one, each in a transaction of its own, and the handler is asked about the call.
+
+Invariant: nothing of other records, nor of other tasks, is in a transaction of a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from logstate.contracts.errors import RefusedError
+from logstate.contracts.records import RecordMetadata, TaskId, TopicPartition
+from logstate.task.owned_task import OwnedTask
+
+
+@dataclass
+class _Suspicion:
+    """Records of one task among which the refused one is."""
+
+    until: dict[TopicPartition, int]
+    #: records per part; None: half of what is left
+    limit: int | None = None
+    #: the records were not it; these schedules by wall clock were called, each on its own
+    called: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Part:
+    """What is in the open transaction."""
+
+    owned: OwnedTask
+    records: int
+    #: the last record of each partition that moved
+    last: list[RecordMetadata] = field(default_factory=list)
+    #: what was called instead of processing records
+    schedule: str | None = None
+
+
+class Isolation:
+    """The suspicions of one worker. Without a handler that decides, none are entertained."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self._is_on = is_on
+        self._suspicions: dict[TaskId, _Suspicion] = {}
+        self._part: _Part | None = None
+        #: the last refusal had no record, and nothing was found
+        self._is_fruitless = False
+
+    def holds(self, owned: OwnedTask) -> bool:
+        """Whether the records of a task are to be processed in parts."""
+        return owned.task_id in self._suspicions
+
+    def process(self, owned: OwnedTask) -> bool:
+        """Process the next part; True where there is something to be committed on its own."""
+        task, suspicion = owned.running, self._suspicions[owned.task_id]
+        before = dict(task.consumed)
+        left = sum(max(0, until - before.get(tp, 0)) for tp, until in suspicion.until.items())
+        if left == 0:
+            return self._call_next(owned, suspicion)
+        count = task.process(suspicion.limit or max(1, left // 2))
+        if count == 0:
+            return False  # not fetched yet
+        self._part = _Part(
+            owned,
+            count,
+            [
+                RecordMetadata(tp.topic, tp.partition, offset - 1)
+                for tp, offset in task.consumed.items()
+                if before.get(tp) != offset
+            ],
+        )
+        return True
+
+    def passed(self) -> None:
+        """The part was committed."""
+        self._part = None
+
+    def refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
+        """A transaction was refused. Returns where a replay will help, raises otherwise."""
+        part, self._part = self._part, None
+        if not self._is_on:
+            raise cause
+        if part is not None:
+            self._refused_part(part, cause)
+            return
+        tasks = list(running)
+        suspects = [owned for owned in tasks if owned.running.has_moved]
+        if not suspects:  # no record, so a schedule by wall clock
+            if self._is_fruitless:
+                raise cause
+            suspects = tasks
+        self._is_fruitless = not any(owned.running.has_moved for owned in tasks)
+        for owned in suspects:
+            self._suspicions[owned.task_id] = _Suspicion(dict(owned.running.consumed))
+
+    def _refused_part(self, part: _Part, cause: RefusedError) -> None:
+        task, suspicion = part.owned.running, self._suspicions[part.owned.task_id]
+        if part.schedule is not None:
+            self._is_fruitless = False
+            suspicion.called.discard(part.schedule)
+            task.guard.refusals.of_schedule(part.schedule, cause)
+        elif part.records == 1:
+            suspicion.limit = None
+            task.guard.refusals.of_record(_culprit(part), cause)
+        else:
+            suspicion.limit = part.records // 2
+
+    def _call_next(self, owned: OwnedTask, suspicion: _Suspicion) -> bool:
+        """After all records: the schedules by wall clock, one after the other."""
+        task = owned.running
+        due = task.punctuations.due("wall_clock", task.wall_clock_ms())
+        name = next((name for name in due if name not in suspicion.called), None)
+        if name is None:
+            del self._suspicions[owned.task_id]
+            return False
+        if task.punctuate("wall_clock", only=name) == 0:
+            return False  # to be tried again later
+        suspicion.called.add(name)
+        self._part = _Part(owned, 0, schedule=name)
+        return True
+
+
+def _culprit(part: _Part) -> RecordMetadata:
+    """The one record of a part; a partition may also have moved past records that were dropped."""
+    fetched = part.owned.running.fetched
+    for source in part.last:
+        if fetched is not None and source == (
+            fetched.topic(),
+            fetched.partition(),
+            fetched.offset(),
+        ):
+            return source
+    return part.last[0]

@@ -1,0 +1,170 @@
+"""What the outside may watch of a worker: metrics and the catalogue of queryable tasks.
+
+The worker calls it at batch and commit boundaries only, never per record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import TypeAlias
+
+from logstate.commit.commit import CommitReport
+from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
+from logstate.metrics import catalogue
+from logstate.metrics.instruments import Metrics
+from logstate.task.owned_task import OwnedTask, Stage
+
+_LATE = frozenset({"late", "expired"})
+_REFRESH_MS = 200.0
+_topic_of = itemgetter(0)
+
+KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
+
+
+class WorkerObserver:
+    """Publishes a worker's state to other threads."""
+
+    def __init__(
+        self, metrics: Metrics | None = None, monotonic_ms: Callable[[], float] | None = None
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._monotonic_ms = monotonic_ms
+        self._refreshed_ms = float("-inf")
+        #: task id -> task, replaced as a whole: readers see one consistent map
+        self.tasks: Mapping[TaskId, OwnedTask] = {}
+        self.changed = threading.Condition()
+        #: the group was joined
+        self.is_started = False
+        self._seen: dict[TaskId, dict[str, float]] = {}
+
+    def started(self) -> None:
+        """Topics are checked, the group is joined."""
+        self.is_started = True
+        with self.changed:
+            self.changed.notify_all()
+
+    def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """The set of tasks or a stage changed."""
+        self.tasks = dict(tasks)
+        by_stage: dict[Stage, int] = dict.fromkeys(Stage, 0)
+        for owned in tasks.values():
+            by_stage[owned.stage] += 1
+        for stage, count in by_stage.items():
+            self.metrics.gauge(catalogue.TASKS, worker="0", state=stage.value).set(count)
+        with self.changed:
+            self.changed.notify_all()
+
+    def committed(self, report: CommitReport, duration_ms: float) -> None:
+        """A transaction committed."""
+        self.metrics.counter(catalogue.COMMITS, worker="0").add(1)
+        self.metrics.histogram(catalogue.COMMIT_LATENCY, worker="0").observe(duration_ms / 1000)
+        for (task, store), count in report.changelog_records.items():
+            self.metrics.counter(catalogue.CHANGELOG_RECORDS, task=task, store=store).add(count)
+        with self.changed:
+            self.changed.notify_all()
+
+    def aborted(self) -> None:
+        """A transaction was given up."""
+        self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, worker="0").add(1)
+
+    def produced(self, owned: OwnedTask, outputs: Sequence[ProducedFields]) -> None:
+        """Records were sent to output or repartition topics."""
+        topics = set(map(_topic_of, outputs))
+        # Mostly there is just the one; counting record by record takes three times as long.
+        counts = Counter(map(_topic_of, outputs)) if len(topics) > 1 else {}
+        for topic in topics:
+            count = counts.get(topic, len(outputs))
+            self.metrics.counter(
+                catalogue.RECORDS_PRODUCED, task=str(owned.task_id), topic=topic
+            ).add(count)
+
+    def rebalanced(self, kind: str, partitions: int) -> None:
+        """The assignment changed."""
+        self.metrics.counter(catalogue.REBALANCES, worker="0").add(1)
+        if kind == "lost":
+            self.metrics.counter(catalogue.PARTITIONS_LOST, worker="0").add(partitions)
+
+    def turn(self, tasks: Mapping[TaskId, OwnedTask], known_ends: KnownEnds | None = None) -> None:
+        """A turn of the loop ended; figures are refreshed a few times a second.
+
+        ``known_ends`` tells where the logs end, which is needed most while a task lags behind.
+        """
+        if self._monotonic_ms is not None:
+            now = self._monotonic_ms()
+            if now - self._refreshed_ms < _REFRESH_MS:
+                return
+            self._refreshed_ms = now
+        if known_ends is not None:
+            for owned in tasks.values():
+                if owned.stage is Stage.RUNNING:
+                    owned.ends.update(known_ends(owned.partitions))
+        self.refresh(tasks)
+
+    def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
+        """Read the figures of every task now."""
+        for task_id, owned in tasks.items():
+            if owned.task is not None:
+                self._refresh_task(task_id, owned)
+
+    def task_closing(self, owned: OwnedTask) -> None:
+        """Take the last figures of a task that goes away; its gauges go with it."""
+        self._refresh_task(owned.task_id, owned)
+        self._seen.pop(owned.task_id, None)
+        self.metrics.forget(task=str(owned.task_id))
+        for topic, partition in owned.partitions:
+            self.metrics.forget(topic=topic, partition=partition)
+
+    def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
+        task, name = owned.running, str(task_id)
+        late = sum(n for reason, n in task.dropped.items() if reason in _LATE)
+        totals = {
+            catalogue.DROPPED_RECORDS.name: float(sum(task.dropped.values())),
+            catalogue.LATE_RECORDS.name: float(late),
+            catalogue.SKIPPED_RECORDS.name: float(task.skipped_total),
+            catalogue.DEAD_LETTERS.name: float(task.dead_letters_total),
+            catalogue.RESTORED_RECORDS.name: float(owned.restored_records),
+        }
+        seen = self._seen.setdefault(task_id, {})
+        for metric in (
+            catalogue.DROPPED_RECORDS,
+            catalogue.LATE_RECORDS,
+            catalogue.SKIPPED_RECORDS,
+            catalogue.DEAD_LETTERS,
+        ):
+            grown = totals[metric.name] - seen.get(metric.name, 0.0)
+            self.metrics.counter(metric, task=name).add(max(0.0, grown))
+        for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
+            processed = task.processed[topic]
+            key = f"consumed:{topic}"
+            grown = processed - seen.get(key, 0.0)
+            seen[key] = float(processed)
+            self.metrics.counter(catalogue.RECORDS_CONSUMED, task=name, topic=topic).add(
+                max(0.0, grown)
+            )
+        self._restored(name, owned, seen)
+        seen.update(totals)
+        self.metrics.gauge(catalogue.STREAM_TIME, task=name).set(task.stream_time)
+        for tp in owned.partitions:
+            end = owned.ends.get(tp)
+            if end is not None:
+                lag = max(0, end - task.position(tp))
+                self.metrics.gauge(catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition).set(
+                    lag
+                )
+
+    def _restored(self, name: str, owned: OwnedTask, seen: dict[str, float]) -> None:
+        for target in owned.targets:
+            position = owned.running.state.positions.get(target.store, 0)
+            remaining = 0 if target.is_done else max(0, target.target - position)
+            self.metrics.gauge(catalogue.RESTORE_REMAINING, task=name, store=target.store).set(
+                remaining
+            )
+            key = f"restored:{target.store}"
+            grown = target.restored_records - seen.get(key, 0.0)
+            seen[key] = float(target.restored_records)
+            self.metrics.counter(catalogue.RESTORED_RECORDS, task=name, store=target.store).add(
+                max(0.0, grown)
+            )

@@ -1,0 +1,190 @@
+"""The shapes that callbacks may have, decided once while the topology is declared.
+
+==================  =======================================================
+callback            shapes, told apart by the number of required parameters
+==================  =======================================================
+predicate, mapper,  ``(value)`` or ``(key, value)``
+action
+reducer             ``(old, new)``
+aggregator          ``(aggregate, value)`` or ``(key, value, aggregate)``
+joiner              ``(left, right)`` or ``(key, left, right)``
+session merger      ``(a, b)`` or ``(key, a, b)``
+initializer         ``()``
+==================  =======================================================
+
+A callable without a readable signature (``int``, ``str``, some C functions) counts as taking one
+parameter where that is a shape; elsewhere the error asks for a lambda. ``*args`` is refused: it
+would fit every shape and so mean none. Operators get the longest shape only. Where an adapter was
+needed it keeps the original as ``by_value``, so that a hot closure can call it directly.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.declaration_site import declaration_site, function_site
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def mapper(function: Callable[..., Any], what: str = "mapper") -> Callable[[Any, Any], Any]:
+    """A ``(key, value)`` callable of a mapper, predicate or action."""
+    if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
+        return function
+
+    def by_key_and_value(_key: Any, value: Any) -> Any:
+        return function(value)
+
+    by_key_and_value.by_value = function  # type: ignore[attr-defined]
+    return by_key_and_value
+
+
+def predicate(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A ``(key, value)`` callable of a predicate."""
+    return mapper(function, "predicate")
+
+
+def action(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A ``(key, value)`` callable of a foreach or peek action."""
+    return mapper(function, "action")
+
+
+def reducer(function: Callable[..., Any], what: str = "reducer") -> Callable[[Any, Any], Any]:
+    """A ``(old, new)`` callable."""
+    _shape(function, what, ("(old, new)",), (2,))
+    return function
+
+
+def aggregator(
+    function: Callable[..., Any], what: str = "aggregator"
+) -> Callable[[Any, Any, Any], Any]:
+    """A ``(key, value, aggregate)`` callable. Mind the order: the short shape starts with the
+    aggregate, as ``functools.reduce`` does; the long one is Kafka Streams' own.
+    """
+    if _shape(function, what, ("(aggregate, value)", "(key, value, aggregate)"), (2, 3)) == 3:
+        return function
+
+    def with_key(_key: Any, value: Any, aggregate: Any) -> Any:
+        return function(aggregate, value)
+
+    with_key.by_value = function  # type: ignore[attr-defined]
+    return with_key
+
+
+def joiner(function: Callable[..., Any], what: str = "joiner") -> Callable[[Any, Any, Any], Any]:
+    """A ``(key, left, right)`` callable."""
+    if _shape(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
+        return function
+
+    def with_key(_key: Any, left: Any, right: Any) -> Any:
+        return function(left, right)
+
+    with_key.by_value = function  # type: ignore[attr-defined]
+    return with_key
+
+
+def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    """A ``(key, a, b)`` callable that merges two sessions' aggregates."""
+    if _shape(function, "session merger", ("(a, b)", "(key, a, b)"), (2, 3)) == 3:
+        return function
+
+    def with_key(_key: Any, a: Any, b: Any) -> Any:
+        return function(a, b)
+
+    return with_key
+
+
+def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
+    """A callable without parameters: ``int``, ``list``, ``lambda: 0``, a class."""
+    _check_callable("initializer", function, ("()",))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function
+    if any(_is_required(parameter) for parameter in signature.parameters.values()):
+        raise _error("initializer", function, "it has required parameters", ("()",))
+    return function
+
+
+def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
+    """A callable that makes a new processor per task: a class or a function without parameters."""
+    if not callable(function):
+        raise TopologyError(
+            f"The processor supplier {function!r} is not callable. Every task needs a processor of"
+            " its own, so give the class (or a function that makes one), not an object.",
+            declared_at=declaration_site(),
+        )
+    return initializer(function)
+
+
+def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) -> None:
+    """Refuse a callable that cannot be called with exactly ``count`` arguments."""
+    _check_callable(what, function, (shape,))
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        raise _error(what, function, str(error), (shape,)) from error
+    except ValueError:
+        return  # it has no readable signature, but only one shape is possible
+
+
+def partitioner(function: Callable[..., Any] | None) -> None:
+    """Refuse a partitioner of another shape; None is the default one."""
+    if function is not None:
+        of_shape(function, "partitioner", "(topic, key, value, partition_count)", 4)
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return (
+        parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_POSITIONAL
+        and parameter.kind is not parameter.VAR_KEYWORD
+    )
+
+
+def _shape(
+    function: Callable[..., Any], what: str, shapes: Sequence[str], counts: Sequence[int]
+) -> int:
+    """How many parameters to call ``function`` with; one of ``counts`` (ascending)."""
+    _check_callable(what, function, shapes)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        if counts[0] == 1:
+            return 1
+        raise _error(
+            what, function, "it has no readable signature; wrap it in a lambda", shapes
+        ) from None
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise _error(what, function, "it takes *args, which fits every shape", shapes)
+    if any(p.kind is p.KEYWORD_ONLY and _is_required(p) for p in parameters):
+        raise _error(what, function, "it has required keyword-only parameters", shapes)
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    required = sum(1 for p in positional if p.default is p.empty)
+    if required in counts:
+        return required
+    if required < counts[0] <= len(positional):
+        return counts[0]
+    found = f"it takes {required} required parameter{'' if required == 1 else 's'}"
+    raise _error(what, function, found, shapes)
+
+
+def _check_callable(what: str, function: object, shapes: Sequence[str]) -> None:
+    if not callable(function):
+        raise TopologyError(
+            f"The {what} {function!r} is not callable. Accepted: {' or '.join(shapes)}.",
+            declared_at=declaration_site(),
+        )
+
+
+def _error(
+    what: str, function: Callable[..., Any], found: str, shapes: Sequence[str]
+) -> TopologyError:
+    return TopologyError(
+        f"The {what} {function_site(function)} does not fit: {found}. Accepted:"
+        f" {' or '.join(shapes)}.",
+        declared_at=declaration_site(),
+    )

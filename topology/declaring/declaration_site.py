@@ -1,0 +1,55 @@
+"""Where in the user's code something was declared: the ``file:line`` that build errors name.
+
+The first frame outside the library's own folders counts. It is looked up only while a topology is
+declared, never while records flow.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import logstate.contracts.records as nouns
+from logstate.contracts.generated_code import FILE_PREFIX
+
+#: folders whose frames are the library's, with a separator at the end, and what it makes from text
+LIBRARY_FOLDERS = (
+    *(str(Path(path).absolute().parents[1]) + os.sep for path in (__file__, nouns.__file__)),
+    FILE_PREFIX,
+)
+
+
+def is_library_file(path: str) -> bool:
+    """Whether a source file belongs to the library (and so is not the user's)."""
+    return path.startswith(LIBRARY_FOLDERS)
+
+
+def declaration_site() -> str:
+    """``file:line`` of the user's call that led here, relative to the working directory."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def function_site(function: Callable[..., Any]) -> str:
+    """``name at file:line`` of a user's callable, or just its name where it has no source."""
+    target = inspect.unwrap(function)
+    name = getattr(target, "__qualname__", None) or type(target).__name__
+    code = getattr(target, "__code__", None)
+    if code is None:
+        return f"{name}"
+    return f"{name} at {short_path(code.co_filename)}:{code.co_firstlineno}"
+
+
+def short_path(path: str) -> str:
+    """The path as a user would type it: relative when it is below the working directory."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:
+        return path
+    return path if relative.startswith(os.pardir) else relative

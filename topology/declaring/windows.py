@@ -1,0 +1,359 @@
+"""Windows: which span of event time a record falls into.
+
+Constructors take ``timedelta`` keywords; attributes are whole milliseconds. Nothing has an implicit
+grace: without ``grace`` a window closes as soon as stream time reaches its end (KIP-633).
+
+- tumbling and hopping windows: [start, end), starts are multiples of the advance and never
+  negative;
+- sliding windows (KIP-450): [start, end], both ends inclusive, one window per distinct content;
+- session windows: [first event, last event], merged while the distance is <= the gap;
+- join windows: a left record at t matches right records in [t - before, t + after].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.declaration_site import declaration_site
+
+#: when an aggregation forwards: every update, the last per key and commit, or final results only
+Emit: TypeAlias = Literal["update", "commit", "close"]
+
+_MILLISECOND = timedelta(milliseconds=1)
+_ZERO = timedelta(0)
+
+
+def to_ms(duration: timedelta, what: str) -> int:
+    """A duration in whole milliseconds; raises TopologyError for anything else than that."""
+    if not isinstance(duration, timedelta):
+        raise TopologyError(
+            f"{what} must be a timedelta, found {duration!r}. Write timedelta(seconds=...).",
+            declared_at=declaration_site(),
+        )
+    if duration % _MILLISECOND:
+        raise TopologyError(
+            f"{what} is {duration}, which is no whole number of milliseconds: event time has"
+            " millisecond resolution. Round it.",
+            declared_at=declaration_site(),
+        )
+    return duration // _MILLISECOND
+
+
+def _checked(duration: timedelta, what: str, *, at_least: int) -> int:
+    ms = to_ms(duration, what)
+    if ms < at_least:
+        raise TopologyError(
+            f"{what} must be at least {at_least} ms, found {ms} ms. Give a longer timedelta.",
+            declared_at=declaration_site(),
+        )
+    return ms
+
+
+class Windows(ABC):
+    """Windows of one fixed size. Subclass it for an alignment of your own: days of a time zone,
+    shifts.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, Windows
+    >>> class Shifts(Windows):
+    ...     size_ms, grace_ms = 8, 0
+    ...     def windows_for(self, timestamp):
+    ...         start = max(0, (timestamp - 6) // 8 * 8 + 6)
+    ...         return [(start, start + 8)]
+    >>> builder = StreamsBuilder()
+    >>> work = builder.stream("work", value=str).group_by_key().windowed_by(Shifts())
+    >>> work.count(store="n").to_stream(lambda shift, n: shift.start_ms).to("n", key=int)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("work", [("ada", "a", 6), ("ada", "b", 13), ("ada", "c", 14)])
+    ...     driver.read("n", key=int, value=int)
+    [(6, 1), (6, 2), (14, 1)]
+
+    Semantics: a window store keeps only starts, so all windows have ``size_ms``; the end of a
+    result's key is start + size, whatever ``windows_for`` says. A window is closed once stream time
+    reaches its end + ``grace_ms``.
+
+    Source: Kafka Streams' ``Windows``; no implicit grace: KIP-633.
+    """
+
+    #: length of a window; a window store keeps only starts, so it must be the same for all
+    size_ms: int
+    #: how long after its end a window still accepts records
+    grace_ms: int
+
+    @abstractmethod
+    def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
+        """The windows that contain a timestamp.
+
+        >>> from datetime import timedelta
+        >>> from logstate import TumblingWindows
+        >>> TumblingWindows(size=timedelta(seconds=10)).windows_for(12_345)
+        ((10000, 20000),)
+
+        Args:
+            timestamp: event time in ms, not negative.
+
+        Returns:
+            ``(start_ms, end_ms)`` pairs with ascending starts, none negative; ends are exclusive.
+                None at all is allowed: the record is then in no window.
+
+        Source: Kafka Streams' ``Windows.windowsFor``.
+        """
+
+
+class TumblingWindows(Windows):
+    """Windows side by side, aligned to the epoch: [start, end).
+
+    >>> from datetime import timedelta
+    >>> from logstate import TumblingWindows
+    >>> TumblingWindows(size=timedelta(seconds=10), grace=timedelta(seconds=2)).windows_for(12_345)
+    ((10000, 20000),)
+
+    Semantics: every record is in exactly one window. It is late for it once stream time, the
+    record's own included, has reached the window's end + grace. There is no grace unless one is
+    given.
+
+    Args:
+        size: length of a window, at least 1 ms.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or too short.
+
+    Source: Kafka Streams' ``TimeWindows.ofSizeAndGrace``; no implicit grace: KIP-633.
+    """
+
+    def __init__(self, *, size: timedelta, grace: timedelta = _ZERO) -> None:
+        self.size_ms = _checked(size, "size of tumbling windows", at_least=1)
+        self.grace_ms = _checked(grace, "grace of tumbling windows", at_least=0)
+
+    def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
+        start = timestamp - timestamp % self.size_ms
+        return ((start, start + self.size_ms),)
+
+    def __repr__(self) -> str:
+        return f"TumblingWindows(size_ms={self.size_ms}, grace_ms={self.grace_ms})"
+
+
+class HoppingWindows(Windows):
+    """Overlapping windows: one of ``size`` starts every ``advance``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import HoppingWindows
+    >>> HoppingWindows(size=timedelta(seconds=10), advance=timedelta(seconds=5)).windows_for(12_345)
+    ((5000, 15000), (10000, 20000))
+
+    Semantics: a record is in size / advance windows, and may be late for one and in time for the
+    next. Starts are multiples of the advance and never negative, so the first records are in fewer
+    windows.
+
+    Args:
+        size: length of a window, at least 1 ms.
+        advance: distance between two starts, at least 1 ms and at most the size.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, too short, or an advance above the
+            size: records between two windows would be in none.
+
+    Source: Kafka Streams' ``TimeWindows.advanceBy``; no implicit grace: KIP-633.
+    """
+
+    def __init__(self, *, size: timedelta, advance: timedelta, grace: timedelta = _ZERO) -> None:
+        self.size_ms = _checked(size, "size of hopping windows", at_least=1)
+        self.advance_ms = _checked(advance, "advance of hopping windows", at_least=1)
+        self.grace_ms = _checked(grace, "grace of hopping windows", at_least=0)
+        if self.advance_ms > self.size_ms:
+            raise TopologyError(
+                f"advance {self.advance_ms} ms is larger than size {self.size_ms} ms: records"
+                " between two windows would be in none. Make advance at most size.",
+                declared_at=declaration_site(),
+            )
+
+    def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
+        size, advance = self.size_ms, self.advance_ms
+        first = max(0, timestamp - size + advance) // advance * advance
+        return tuple((start, start + size) for start in range(first, timestamp + 1, advance))
+
+    def __repr__(self) -> str:
+        return (
+            f"HoppingWindows(size_ms={self.size_ms}, advance_ms={self.advance_ms},"
+            f" grace_ms={self.grace_ms})"
+        )
+
+
+class UnlimitedWindows(Windows):
+    """One window from ``start_ms`` on that never closes.
+
+    >>> from logstate import UnlimitedWindows
+    >>> windows = UnlimitedWindows(start_ms=1_000)
+    >>> windows.windows_for(999), windows.windows_for(1_000)
+    ((), ((1000, 9223372036854775807),))
+
+    Semantics: earlier records are in no window and change nothing. Nothing is ever late or final,
+    so ``emit="close"`` and suppressing until windows close are refused or wait for ever.
+
+    Args:
+        start_ms: event time in ms, not negative.
+
+    Raises:
+        TopologyError: a negative start.
+
+    Source: Kafka Streams' ``UnlimitedWindows``.
+    """
+
+    def __init__(self, *, start_ms: int = 0) -> None:
+        if start_ms < 0:
+            raise TopologyError(
+                f"start_ms must not be negative, found {start_ms}: event time begins at 0.",
+                declared_at=declaration_site(),
+            )
+        self.start_ms = start_ms
+        self.size_ms = 2**63 - 1
+        self.grace_ms = 0
+
+    def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
+        return ((self.start_ms, 2**63 - 1),) if timestamp >= self.start_ms else ()
+
+
+class SlidingWindows:
+    """A window for every distinct set of records no further apart than ``difference``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import SlidingWindows, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> near = SlidingWindows(difference=timedelta(milliseconds=10))
+    >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(near)
+    >>> counts = clicks.count(store="n").to_stream(lambda w, n: f"{w.start_ms}-{w.end_ms}")
+    >>> counts.to("n", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 15), ("ada", "b", 20)])
+    ...     driver.read("n", value=int)
+    [('5-15', 1), ('16-26', 1), ('10-20', 2)]
+
+    Semantics: windows are [start, start + difference], both ends inclusive: one ends at each
+    record, one starts right after it if later records are near. A record before ``difference``
+    shares the window [0, difference], since none starts below 0. A window is closed once stream
+    time exceeds its end by more than the grace. Null values are dropped, unlike by other windows.
+
+    Args:
+        difference: the largest distance of two records in one window.
+        grace: how long after its end a window still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or negative.
+
+    Source: Kafka Streams' ``SlidingWindows.ofTimeDifferenceAndGrace`` (KIP-450).
+    """
+
+    def __init__(self, *, difference: timedelta, grace: timedelta = _ZERO) -> None:
+        self.difference_ms = _checked(difference, "difference of sliding windows", at_least=0)
+        self.grace_ms = _checked(grace, "grace of sliding windows", at_least=0)
+
+    def __repr__(self) -> str:
+        return f"SlidingWindows(difference_ms={self.difference_ms}, grace_ms={self.grace_ms})"
+
+
+class SessionWindows:
+    """Activity without a pause longer than ``gap``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import SessionWindows
+    >>> SessionWindows(gap=timedelta(minutes=30), grace=timedelta(minutes=5))
+    SessionWindows(gap_ms=1800000, grace_ms=300000)
+
+    Semantics: a session is [first record, last record], both inclusive; a record at a distance of
+    exactly the gap still belongs to it. It is closed once stream time exceeds its end by more than
+    gap + grace.
+
+    Args:
+        gap: the pause that ends a session, at least 1 ms.
+        grace: how much longer a session still takes records.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or too short.
+
+    Source: Kafka Streams' ``SessionWindows.ofInactivityGapAndGrace`` (KIP-94).
+    """
+
+    def __init__(self, *, gap: timedelta, grace: timedelta = _ZERO) -> None:
+        self.gap_ms = _checked(gap, "gap of session windows", at_least=1)
+        self.grace_ms = _checked(grace, "grace of session windows", at_least=0)
+
+    def __repr__(self) -> str:
+        return f"SessionWindows(gap_ms={self.gap_ms}, grace_ms={self.grace_ms})"
+
+
+class JoinWindows:
+    """How far apart two records may be to be joined.
+
+    >>> from datetime import timedelta
+    >>> from logstate import JoinWindows
+    >>> JoinWindows(before=timedelta(0), after=timedelta(hours=1), grace=timedelta(minutes=1))
+    JoinWindows(before_ms=0, after_ms=3600000, grace_ms=60000)
+
+    Semantics: a left record at t matches right records in [t - before, t + after], both ends
+    inclusive. The grace says how much longer unmatched records of left and outer joins wait, and
+    how much longer records are kept to be joined. Either side may be negative: ``before=-1 s`` with
+    ``after=5 s`` means between one and five seconds later.
+
+    Args:
+        before: how much earlier the right record may be.
+        after: how much later the right record may be.
+        grace: how long stragglers are waited for.
+
+    Raises:
+        TopologyError: not a timedelta in whole milliseconds, or before + after is negative: no
+            record could match.
+
+    Source: Kafka Streams' ``JoinWindows``; no implicit grace: KIP-633.
+    """
+
+    def __init__(
+        self, *, before: timedelta = _ZERO, after: timedelta = _ZERO, grace: timedelta = _ZERO
+    ) -> None:
+        self.before_ms = to_ms(before, "before of join windows")
+        self.after_ms = to_ms(after, "after of join windows")
+        self.grace_ms = _checked(grace, "grace of join windows", at_least=0)
+        if self.before_ms + self.after_ms < 0:
+            raise TopologyError(
+                f"before {self.before_ms} ms + after {self.after_ms} ms is negative: no record can"
+                " match. Give spans whose sum is at least 0.",
+                declared_at=declaration_site(),
+            )
+
+    @classmethod
+    def symmetric(cls, difference: timedelta, *, grace: timedelta = _ZERO) -> JoinWindows:
+        """The same distance to both sides.
+
+        >>> from datetime import timedelta
+        >>> from logstate import JoinWindows
+        >>> JoinWindows.symmetric(timedelta(seconds=5))
+        JoinWindows(before_ms=5000, after_ms=5000, grace_ms=0)
+
+        Args:
+            difference: how much earlier or later the right record may be.
+            grace: how long stragglers are waited for.
+
+        Returns:
+            The windows.
+
+        Raises:
+            TopologyError: not a timedelta in whole milliseconds, or negative.
+
+        Source: Kafka Streams' ``JoinWindows.ofTimeDifferenceAndGrace`` (KIP-633).
+        """
+        return cls(before=difference, after=difference, grace=grace)
+
+    @property
+    def size_ms(self) -> int:
+        """Width of the whole span."""
+        return self.before_ms + self.after_ms
+
+    def __repr__(self) -> str:
+        return (
+            f"JoinWindows(before_ms={self.before_ms}, after_ms={self.after_ms},"
+            f" grace_ms={self.grace_ms})"
+        )

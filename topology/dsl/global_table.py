@@ -1,0 +1,33 @@
+"""GlobalKTable: a whole topic as a table in every instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from logstate.topology.dsl.builder import StreamsBuilder
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalKTable(Generic[K, V]):
+    """A whole topic as a table in every instance; read by joins, and by processors under
+    ``store_name``.
+
+    >>> from logstate import StreamsBuilder
+    >>> StreamsBuilder().global_table("cities", value=str, store="cities").store_name
+    'cities'
+
+    Semantics: every instance reads all partitions, and has read them before its tasks start. There
+    is no changelog: the topic is the log. It is not synchronised in time with streams, and it has
+    no operators of its own: it can be looked up, not aggregated.
+
+    Source: Kafka Streams' ``GlobalKTable`` (KIP-99).
+    """
+
+    builder: StreamsBuilder
+    name: str
+    store_name: str

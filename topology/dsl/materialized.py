@@ -1,0 +1,193 @@
+"""Store declarations: ``Materialized`` for the DSL, and the specs of stores for processors.
+
+``store="spend"`` everywhere in the DSL is short for ``Materialized("spend")``. Retention defaults
+to what correctness needs and no more: window size + grace, twice the difference + grace for
+sliding windows, gap + grace for sessions; a smaller one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.topology.declaring.argument_checks import duration_ms
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name
+
+
+@dataclass(frozen=True)
+class Materialized:
+    """How a table is kept. ``store="spend"`` is short for ``store=Materialized("spend")``.
+
+    >>> from datetime import timedelta
+    >>> from logstate import Materialized, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> prices = Materialized("prices", history=timedelta(days=1))
+    >>> _ = builder.table("prices", value=int, store=prices)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("prices", [("tea", 3, 10), ("tea", 4, 20)])
+    ...     driver.store("prices").get("tea", 15).value
+    3
+
+    Semantics: retention defaults to what correctness needs and no more: window size + grace, for
+    sliding windows twice the difference + grace, for sessions gap + grace. So windows that are
+    closed cannot be queried unless it is longer.
+
+    Args:
+        name: the store's name; names its changelog, ``<application id>-<name>-changelog``, and what
+            queries ask for.
+        in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given.
+        logged: whether there is a changelog. Without one the state is lost when the partition
+            moves.
+        retention: of windowed tables, how far back windows are kept.
+        history: makes a plain table versioned: rows can be read as of a time that far back
+            (KIP-889).
+        segment_interval: how finely expired rows are given up; half the retention if not given, but
+            at least 60 s.
+        changelog_config: settings of the changelog topic.
+        key: serde of the keys in the store; that of the table if not given.
+        value: serde of the values in the store, likewise.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name; what does not fit the table is
+            refused where the store is used.
+
+    Source: Kafka Streams' ``Materialized``; versioned: KIP-889.
+    """
+
+    name: str
+    in_memory: bool | None = None
+    logged: bool = True
+    retention: timedelta | None = None
+    history: timedelta | None = None
+    segment_interval: timedelta | None = None
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
+    key: Any = None
+    value: Any = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "a store")
+
+
+@dataclass(frozen=True)
+class StoreDefaults:
+    """What the builder decides for every store of the DSL."""
+
+    in_memory: bool = False
+    with_headers: bool = False
+
+
+def materialized(store: str | Materialized | None) -> Materialized | None:
+    """``store=`` in its long form."""
+    if store is None or isinstance(store, Materialized):
+        return store
+    return Materialized(store)
+
+
+def key_value_spec(
+    store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults
+) -> StoreSpec:
+    """The store of a table: timestamped, or versioned where ``history`` is given."""
+    if store.retention is not None:
+        raise TopologyError(
+            f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
+            " table never expire. Use history= for a versioned store.",
+            declared_at=declaration_site(),
+        )
+    if store.history is not None and store.in_memory:
+        raise TopologyError(
+            f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
+            " only. Leave out one of history= and in_memory=.",
+            declared_at=declaration_site(),
+        )
+    history_ms = (
+        None
+        if store.history is None
+        else duration_ms(store.history, f"history of store {store.name!r}")
+    )
+    return _spec(
+        store, "timestamped_key_value" if history_ms is None else "versioned", key, value, defaults,
+        history_ms=history_ms,
+    )  # fmt: skip
+
+
+def window_spec(
+    store: Materialized,
+    key: Serde[Any],
+    value: Serde[Any],
+    defaults: StoreDefaults,
+    *,
+    size_ms: int,
+    needed_ms: int,
+    keep_at_retention: bool,
+) -> StoreSpec:
+    """The store of a time-windowed table. ``needed_ms``: the least retention that is correct."""
+    return _spec(
+        store, "timestamped_window", key, value, defaults,
+        window_size_ms=size_ms,
+        retention_ms=_retention_ms(store, needed_ms),
+        keep_at_retention=keep_at_retention,
+    )  # fmt: skip
+
+
+def session_spec(
+    store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults, *,
+    needed_ms: int,
+) -> StoreSpec:  # fmt: skip
+    """The store of a session-windowed table."""
+    retention_ms = _retention_ms(store, needed_ms)
+    return _spec(store, "session", key, value, defaults, retention_ms=retention_ms)
+
+
+def _retention_ms(store: Materialized, needed_ms: int) -> int:
+    if store.history is not None:
+        raise TopologyError(
+            f"Store {store.name!r} has a history, but its table is windowed: only plain tables can"
+            " be versioned. Use retention= to keep windows longer.",
+            declared_at=declaration_site(),
+        )
+    if store.retention is None:
+        return needed_ms
+    retention_ms = duration_ms(store.retention, f"retention of store {store.name!r}")
+    if retention_ms < needed_ms:
+        raise TopologyError(
+            f"Store {store.name!r} has a retention of {retention_ms} ms, but its windows stay open"
+            f" for {needed_ms} ms (size + grace): open windows would be lost. Raise the retention"
+            " or lower the grace.",
+            declared_at=declaration_site(),
+        )
+    return retention_ms
+
+
+def _spec(
+    store: Materialized,
+    kind: StoreKind,
+    key: Serde[Any],
+    value: Serde[Any],
+    defaults: StoreDefaults,
+    **options: Any,
+) -> StoreSpec:
+    if store.segment_interval is not None:
+        options["segment_interval_ms"] = duration_ms(
+            store.segment_interval, f"segment_interval of store {store.name!r}", at_least=1
+        )
+    in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
+    in_memory = in_memory and kind != "versioned"
+    return StoreSpec(
+        name=store.name,
+        kind=kind,
+        key=key,
+        value=value,
+        in_memory=in_memory,
+        is_logged=store.logged,
+        # Kafka Streams has no versioned stores with headers, and none in memory (KIP-1271).
+        with_headers=defaults.with_headers and not in_memory and kind != "versioned",
+        changelog_config=dict(store.changelog_config),
+        declared_at=declaration_site(),
+        **options,
+    )

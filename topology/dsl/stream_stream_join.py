@@ -1,0 +1,204 @@
+"""Building a stream-stream join: repartitions, two window stores, two join nodes and their union.
+
+Names, for a join named ``j`` over stores based on ``s``: operators ``j-this-windowed``,
+``j-other-windowed``, ``j-this-join``, ``j-other-join``, ``j-merge``; stores ``s-this-join-store``,
+``s-other-join-store``, and ``s-left-shared-join-store`` or ``s-outer-shared-join-store`` for rows
+that wait unmatched. A side whose unmatched rows the OTHER side emits has ``outer-`` in its names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.join_side_serde import SideSerde
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name, required_name
+from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.dsl.flow import Flow, optional_serde
+from logstate.topology.dsl.materialized import Materialized
+from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
+from logstate.topology.operators.joins.self_join import SelfJoinNode
+from logstate.topology.operators.joins.stream_join import StreamJoinNode
+from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
+from logstate.topology.operators.streams.pass_through import PassThroughNode
+from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
+
+if TYPE_CHECKING:
+    from logstate.topology.dsl.stream import KStream
+
+JoinKind = Literal["inner", "left", "outer"]
+
+
+class StreamStreamJoin:
+    """One join while it is being built."""
+
+    def __init__(
+        self,
+        left: Flow[Any, Any],
+        right: Flow[Any, Any],
+        joiner: Callable[..., Any],
+        *,
+        kind: JoinKind,
+        windows: JoinWindows,
+        store: Materialized | None = None,
+        key: Any = None,
+        value: Any = None,
+        other_value: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.graph = left.builder.graph
+        self.builder = left.builder
+        self.name = required_name(
+            name,
+            "A stream-stream join",
+            "its two window stores have changelog topics",
+            'name="..."',
+        )
+        self.left: Any = left
+        self.right: Any = right
+        self.joiner = callbacks.joiner(joiner)
+        self.is_left = kind in ("left", "outer")
+        self.is_outer = kind == "outer"
+        self.windows = windows
+        self.store = store if store is not None else Materialized(self.name)
+        use = f"join {self.name!r}"
+        self.key: Serde[Any] = left._key_serde(key, use)
+        self.left_value = left._value_serde(value, f"the left side of {use}")
+        self.right_value = right._value_serde(other_value, f"the right side of {use}")
+        self.declared_at = declaration_site()
+
+    def build(self) -> KStream[Any, Any]:
+        """Add everything to the graph; the joined stream."""
+        left, right = self._repartitioned()
+        self.graph.copartition(left.source_names | right.source_names)
+        names = self.graph.names
+        this_windowed = names.suffixed(self.name, "-this-windowed", "KSTREAM-WINDOWED-")
+        other_windowed = names.suffixed(self.name, "-other-windowed", "KSTREAM-WINDOWED-")
+        names.burn()
+        names.burn()
+        union = names.suffixed(self.name, "-merge", "KSTREAM-MERGE-")
+        this_suffix = "-outer-this-join" if self.is_outer else "-this-join"
+        other_suffix = "-outer-other-join" if self.is_left else "-other-join"
+        this_store = self._window_store(this_suffix, self.left_value)
+        other_store = self._window_store(other_suffix, self.right_value)
+        this_window = self._window_node(left, this_windowed, this_store)
+        other_window = self._window_node(right, other_windowed, other_store)
+        logical = StreamJoinLogicalNode(
+            this_window=this_window,
+            other_window=other_window,
+            this_join=None,  # type: ignore[arg-type]
+            other_join=None,  # type: ignore[arg-type]
+            union=PassThroughNode(union, declared_at=self.declared_at),
+            self_join=SelfJoinNode(
+                union,
+                store=this_store.name,
+                windows=self.windows,
+                joiner=self.joiner,
+                declared_at=self.declared_at,
+            ),
+        )
+        self._add_join_nodes(logical, this_suffix, other_suffix, this_store, other_store)
+        logical.relaxed_null_key = self.is_left
+        self.graph.add([left.logical, right.logical], logical)
+        stream: KStream[Any, Any] = left._derive(
+            union,
+            logical,
+            key=self.key,
+            value=None,
+            source_names=left.source_names | right.source_names,
+            needs_repartition=False,
+        )
+        return stream
+
+    def _repartitioned(self) -> tuple[Any, Any]:
+        left, right = self.left, self.right
+        if left.needs_repartition:
+            left = left._through_topic(f"{self.name}-left", self.key, self.left_value)
+        if right.needs_repartition:
+            right = right._through_topic(f"{self.name}-right", self.key, self.right_value)
+        return left, right
+
+    def _window_node(
+        self, side: Flow[Any, Any], name: str, store: StoreSpec
+    ) -> ProcessorLogicalNode:
+        node = StreamJoinWindowNode(name, store=store, declared_at=self.declared_at)
+        logical = ProcessorLogicalNode(node)
+        parent: LogicalNode = side.logical
+        self.graph.add(parent, logical)
+        return logical
+
+    def _add_join_nodes(
+        self,
+        logical: StreamJoinLogicalNode,
+        this_suffix: str,
+        other_suffix: str,
+        this_store: StoreSpec,
+        other_store: StoreSpec,
+    ) -> None:
+        outer_store = self._outer_store()
+        clock = f"{self.name}-stream-time"
+        shared: dict[str, Any] = {
+            "outer_store": outer_store,
+            "windows": self.windows,
+            "joiner": self.joiner,
+            "clock": clock,
+            "emit_interval_ms": self.builder.outer_join_emit_interval_ms,
+            "declared_at": self.declared_at,
+        }
+        logical.this_join = StreamJoinNode(
+            check_name(self.name + this_suffix, "an operator"),
+            is_left_side=True,
+            own_window_store=this_store.name,
+            other_window_store=other_store.name,
+            emits_unmatched=self.is_left,
+            other_emits_unmatched=self.is_outer,
+            **shared,
+        )
+        logical.other_join = StreamJoinNode(
+            check_name(self.name + other_suffix, "an operator"),
+            is_left_side=False,
+            own_window_store=other_store.name,
+            other_window_store=this_store.name,
+            emits_unmatched=self.is_outer,
+            other_emits_unmatched=self.is_left,
+            **shared,
+        )
+
+    def _window_store(self, suffix: str, value: Serde[Any]) -> StoreSpec:
+        size_ms = self.windows.size_ms
+        return StoreSpec(
+            name=check_name(f"{self.store.name}{suffix}-store", "a store"),
+            kind="window",
+            key=self.key,
+            value=optional_serde(self.store.value, value, "the store") or value,
+            in_memory=self._in_memory(),
+            is_logged=self.store.logged,
+            window_size_ms=size_ms,
+            retention_ms=size_ms + self.windows.grace_ms,
+            retain_duplicates=True,
+            logs_headers=True,
+            changelog_config=dict(self.store.changelog_config),
+            declared_at=self.declared_at,
+        )
+
+    def _outer_store(self) -> StoreSpec | None:
+        if not self.is_left:
+            return None
+        side = "outer" if self.is_outer else "left"
+        return StoreSpec(
+            name=check_name(f"{self.store.name}-{side}-shared-join-store", "a store"),
+            kind="outer_join",
+            key=self.key,
+            value=SideSerde(self.left_value, self.right_value),
+            in_memory=self._in_memory(),
+            is_logged=self.store.logged,
+            declared_at=self.declared_at,
+        )
+
+    def _in_memory(self) -> bool:
+        given = self.store.in_memory
+        return self.builder.defaults.in_memory if given is None else given

@@ -1,0 +1,153 @@
+"""Building the joins of a stream with a table and with a global table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.argument_checks import duration_ms
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import required_name
+from logstate.topology.dsl.flow import Flow
+from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.graph.nodes import ProcessorNode
+from logstate.topology.operators.joins.global_table_join import GlobalTableJoinNode
+from logstate.topology.operators.joins.stream_table_join import StreamTableJoinNode
+
+if TYPE_CHECKING:
+    from logstate.topology.dsl.stream import KStream
+    from logstate.topology.dsl.table import KTable
+
+
+def join_table(
+    stream: Any,
+    table: KTable[Any, Any],
+    joiner: Callable[..., Any],
+    *,
+    is_left: bool,
+    grace: timedelta | None = None,
+    key: Any = None,
+    value: Any = None,
+    name: str | None = None,
+) -> KStream[Any, Any]:
+    """Inner or left join with a table; with ``grace`` through a buffer."""
+    function = callbacks.joiner(joiner)
+    builder = stream.builder
+    if stream.needs_repartition:
+        prefix = required_name(
+            name,
+            "A join of a stream whose key was changed",
+            "the stream goes through a repartition topic first",
+            'name="..."',
+        )
+        stream = stream._through_topic(
+            prefix,
+            stream._key_serde(key, f"repartition topic {prefix!r}"),
+            stream._value_serde(value, f"repartition topic {prefix!r}"),
+        )
+    sources = stream.source_names | table.source_names
+    builder.graph.copartition(sources)
+    table.node.materialize()
+    prefix = "KSTREAM-LEFTJOIN-" if is_left else "KSTREAM-JOIN-"
+    node_name = builder.graph.names.named(name, prefix)
+    site = declaration_site()
+    node: ProcessorNode
+    if grace is None:
+        node = StreamTableJoinNode(
+            node_name, table=table.node, joiner=function, is_left=is_left, declared_at=site
+        )
+    else:
+        from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
+
+        node = StreamTableGraceJoinNode(
+            node_name,
+            table=table.node,
+            joiner=function,
+            is_left=is_left,
+            grace_ms=_grace_ms(grace, table, name),
+            store=_buffer(stream, node_name, grace, key, value),
+            declared_at=site,
+        )
+    logical = ProcessorLogicalNode(node)
+    logical.relaxed_null_key = is_left
+    builder.graph.add(stream.logical, logical)
+    joined: KStream[Any, Any] = stream._derive(
+        node_name, logical, key=stream.key, value=None, source_names=sources,
+        needs_repartition=False,
+    )  # fmt: skip
+    return joined
+
+
+def join_global_table(
+    stream: Any,
+    table: GlobalKTable[Any, Any],
+    joiner: Callable[..., Any],
+    *,
+    is_left: bool,
+    key_mapper: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> KStream[Any, Any]:
+    """Inner or left join with a global table, by a mapped key."""
+    if key_mapper is None:
+        raise TopologyError(
+            "A join with a global table needs key_mapper=: the function that computes the table's"
+            " key from a record, for example lambda key, value: key.",
+            declared_at=declaration_site(),
+        )
+    builder = stream.builder
+    node = GlobalTableJoinNode(
+        builder.graph.names.named(name, "KSTREAM-LEFTJOIN-"),
+        store_name=table.store_name,
+        key_mapper=callbacks.mapper(key_mapper, "key mapper"),
+        joiner=callbacks.joiner(joiner),
+        is_left=is_left,
+        declared_at=declaration_site(),
+    )
+    logical = ProcessorLogicalNode(node)
+    logical.relaxed_null_key = is_left
+    builder.graph.add(stream.logical, logical)
+    joined: KStream[Any, Any] = stream._derive(
+        node.name, logical, key=stream.key, value=None, source_names=stream.source_names,
+        needs_repartition=stream.needs_repartition,
+    )  # fmt: skip
+    return joined
+
+
+def _grace_ms(grace: timedelta, table: KTable[Any, Any], name: str | None) -> int:
+    required_name(
+        name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
+    )
+    grace_ms = duration_ms(grace, "grace of a stream-table join")
+    if not table.node.is_versioned():
+        raise TopologyError(
+            f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
+            " the latest row per key: a waiting record could not read the row of its own time. Give"
+            " the table a history: store=Materialized(..., history=...).",
+            declared_at=declaration_site(),
+        )
+    stores = [store for store in table.node.own_stores() if store.history_ms is not None]
+    for store in stores:
+        if store.history_ms is not None and grace_ms > store.history_ms:
+            raise TopologyError(
+                f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}"
+                f" ({store.history_ms} ms): rows would be gone before the records that wait for"
+                " them. Lengthen the history.",
+                declared_at=declaration_site(),
+            )
+    return grace_ms
+
+
+def _buffer(stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value: Any) -> StoreSpec:
+    return StoreSpec(
+        name=f"{name}-Buffer",
+        kind="join_buffer",
+        key=stream._key_serde(key, f"the buffer of join {name!r}"),
+        value=stream._value_serde(value, f"the buffer of join {name!r}"),
+        grace_ms=duration_ms(grace, "grace"),
+        declared_at=declaration_site(),
+    )

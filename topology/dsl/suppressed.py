@@ -1,0 +1,138 @@
+"""What `suppress` waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.argument_checks import check_count, duration_ms
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.graph.logical import LogicalNode
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """What ``suppress`` waits for: :func:`until_window_closes` or :func:`until_time_limit`.
+
+    >>> from logstate import until_window_closes
+    >>> until_window_closes(max_records=1_000).when_full
+    'shut_down'
+
+    Source: Kafka Streams' ``Suppressed`` (KIP-328).
+    """
+
+    until: Literal["window_closes", "time_limit"]
+    limit_ms: int | None
+    max_records: int | None
+    max_bytes: int | None
+    logged: bool
+
+    @property
+    def when_full(self) -> Literal["shut_down", "emit_early"]:
+        """Final results may never be sent early; others may."""
+        return "shut_down" if self.until == "window_closes" else "emit_early"
+
+
+def until_window_closes(
+    *, max_records: int | None = None, max_bytes: int | None = None, logged: bool = True
+) -> Suppressed:
+    """Send only final results: one per window.
+
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> from logstate import TumblingWindows, until_window_closes
+    >>> builder = StreamsBuilder()
+    >>> clicks = builder.stream("clicks", value=str).group_by_key()
+    >>> counts = clicks.windowed_by(TumblingWindows(size=timedelta(seconds=1))).count(store="n")
+    >>> final = counts.suppress(until_window_closes(), name="final")
+    >>> final.to_stream(lambda window, n: window.key).to("out", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 0), ("ada", "b", 5), ("bob", "a", 1000)])
+    ...     driver.read_with_timestamps("out", value=int)
+    [('ada', 2, 5)]
+
+    Semantics: a window's row leaves when stream time reaches the window's end + grace. What it was
+    before does not: no updates, no tombstones. A full buffer stops the application, because sending
+    early would break the promise. ``emit="close"`` of the aggregation does the same without a
+    buffer.
+
+    Args:
+        max_records: how many windows may wait; any number if not given.
+        max_bytes: how many bytes they may have, estimated; any number if not given.
+        logged: whether the buffer has a changelog. Without one what waits is lost when the
+            partition moves.
+
+    Returns:
+        The condition for ``KTable.suppress``.
+
+    Raises:
+        TopologyError: a maximum below 1.
+
+    Source: Kafka Streams' ``Suppressed.untilWindowCloses`` (KIP-328).
+    """
+    check_count(max_records, "max_records of suppress")
+    check_count(max_bytes, "max_bytes of suppress")
+    return Suppressed("window_closes", None, max_records, max_bytes, logged)
+
+
+def until_time_limit(
+    limit: timedelta,
+    *,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    logged: bool = True,
+) -> Suppressed:
+    """Send at most one update per key and ``limit`` of event time.
+
+    >>> from datetime import timedelta
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, until_time_limit
+    >>> builder = StreamsBuilder()
+    >>> prices = builder.table("prices", value=int, store="prices")
+    >>> slow = prices.suppress(until_time_limit(timedelta(seconds=1)), name="slow")
+    >>> slow.to_stream().to("out")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("prices", [("tea", 3, 0), ("tea", 4, 999), ("rum", 9, 1_000)])
+    ...     driver.read("out", value=int)
+    [('tea', 4)]
+
+    Semantics: the first update of a key starts its clock, later ones replace what waits without
+    resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
+    the one that just came.
+
+    Args:
+        limit: how long updates are collected, in event time.
+        max_records: how many keys may wait; any number if not given.
+        max_bytes: how many bytes they may have, estimated; any number if not given.
+        logged: whether the buffer has a changelog. Without one what waits is lost when the
+            partition moves.
+
+    Returns:
+        The condition for ``KTable.suppress``.
+
+    Raises:
+        TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
+            below 1.
+
+    Source: Kafka Streams' ``Suppressed.untilTimeLimit`` (KIP-328).
+    """
+    check_count(max_records, "max_records of suppress")
+    check_count(max_bytes, "max_bytes of suppress")
+    return Suppressed(
+        "time_limit", duration_ms(limit, "limit of suppress"), max_records, max_bytes, logged
+    )
+
+
+def window_grace_ms(node: LogicalNode) -> int:
+    """How long the windows of a table stay open after their end; raises if it has none."""
+    if node.window_grace_ms is not None:
+        return node.window_grace_ms
+    if not node.parents or all(parent.priority < 0 for parent in node.parents):
+        raise TopologyError(
+            f"suppress until_window_closes() needs windowed keys, but nothing above {node.name!r}"
+            " makes windows: no row would ever be final. Use until_time_limit(...), or aggregate"
+            " in windows first.",
+            declared_at=declaration_site(),
+        )
+    return max(window_grace_ms(parent) for parent in node.parents)

@@ -1,0 +1,155 @@
+"""Building the joins of two tables: by primary key and by foreign key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import required_name
+from logstate.topology.dsl.aggregations import required_store, value_serde
+from logstate.topology.dsl.flow import optional_serde
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.table import KTable
+from logstate.topology.graph.logical import LogicalNode
+from logstate.topology.graph.nodes import Partitioner
+from logstate.topology.graph.plan_builder import PlanBuilder
+from logstate.topology.operators.joins.table_join import TableJoinMergeNode, TableJoinNode
+
+Joiner = Callable[[Any, Any, Any], Any]
+
+
+class TableJoinLogicalNode(LogicalNode):
+    """Two join nodes, each below its own table and reading the other's rows, and their union."""
+
+    def __init__(
+        self,
+        this: TableJoinNode,
+        other: TableJoinNode,
+        merge: TableJoinMergeNode,
+        *,
+        this_parent: LogicalNode,
+        other_parent: LogicalNode,
+        output_versioned: bool,
+    ) -> None:
+        super().__init__(merge.name, output_versioned=output_versioned)
+        self.this = this
+        self.other = other
+        self.union = merge
+        self.this_parent = this_parent
+        self.other_parent = other_parent
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_processor(self.this, [self.this_parent.name])
+        plan.add_processor(self.other, [self.other_parent.name])
+        plan.add_processor(self.union, [self.this.name, self.other.name])
+
+    def use_versioned_semantics(self, parent: LogicalNode) -> None:
+        if parent is self.this_parent:
+            self.this.use_versioned_semantics = True
+        if parent is self.other_parent:
+            self.other.use_versioned_semantics = True
+
+
+def join_tables(
+    left: KTable[Any, Any],
+    right: KTable[Any, Any],
+    joiner: Joiner,
+    *,
+    kind: Literal["inner", "left", "outer"],
+    store: str | Materialized | None,
+    value: Any,
+    name: str | None,
+) -> KTable[Any, Any]:
+    """Join two co-partitioned tables by key."""
+    graph = left.builder.graph
+    options = materialized(store)
+    merge_name = graph.names.named(name, "KTABLE-MERGE-")
+    sources = left.source_names | right.source_names
+    graph.copartition(sources)
+    if kind != "inner":
+        left.node.enable_sending_old_values(force=True)
+    if kind == "outer":
+        right.node.enable_sending_old_values(force=True)
+    left.node.materialize()
+    right.node.materialize()
+    this_name = graph.names.suffixed(name, "-join-this", "KTABLE-JOINTHIS-")
+    other_name = graph.names.suffixed(name, "-join-other", "KTABLE-JOINOTHER-")
+    site = declaration_site()
+    this = TableJoinNode(
+        this_name, side="left", kind=kind, this=left.node, other=right.node, joiner=joiner,
+        declared_at=site,
+    )  # fmt: skip
+    other = TableJoinNode(
+        other_name, side="right", kind=kind, this=right.node, other=left.node, joiner=joiner,
+        declared_at=site,
+    )  # fmt: skip
+    spec = None if options is None else _joined_store(left, options, value)
+    merge = TableJoinMergeNode(merge_name, left=this, right=other, store=spec, declared_at=site)
+    logical = TableJoinLogicalNode(
+        this,
+        other,
+        merge,
+        this_parent=left.logical,
+        other_parent=right.logical,
+        output_versioned=spec is not None and spec.kind == "versioned",
+    )
+    graph.add(left.logical, logical)
+    graph.add(right.logical, logical)
+    serde = optional_serde(value, None, f"the value of join {merge_name!r}")
+    return KTable(
+        left.builder,
+        merge_name,
+        logical,
+        sources,
+        left.key,
+        serde if spec is None else spec.value,
+        merge,
+    )
+
+
+def join_by_foreign_key(
+    left: KTable[Any, Any],
+    right: KTable[Any, Any],
+    joiner: Joiner,
+    *,
+    foreign_key: Callable[[Any, Any], Any],
+    is_left: bool,
+    store: str | Materialized | None,
+    value: Any,
+    partitioner: Partitioner | None,
+    other_partitioner: Partitioner | None,
+    name: str | None,
+) -> KTable[Any, Any]:
+    """Join rows of ``left`` with the row of ``right`` that their foreign key names."""
+    from logstate.topology.dsl.foreign_key_join import foreign_key_join
+
+    join_name = required_name(
+        name,
+        "A foreign-key join",
+        "its two internal topics and its subscription store are named after it",
+        'name="..."',
+    )
+    options = required_store(store, "A foreign-key join")
+    return foreign_key_join(
+        left,
+        right,
+        foreign_key=foreign_key,
+        joiner=joiner,
+        is_left=is_left,
+        name=join_name,
+        store=_joined_store(left, options, value),
+        partitioner=partitioner,
+        other_partitioner=other_partitioner,
+        declared_at=declaration_site(),
+    )
+
+
+def _joined_store(left: KTable[Any, Any], options: Materialized, value: Any) -> StoreSpec:
+    return key_value_spec(
+        options,
+        left._key_serde(options.key, f"store {options.name!r}"),
+        value_serde(options, value),
+        left.builder.defaults,
+    )

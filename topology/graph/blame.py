@@ -1,0 +1,57 @@
+"""Which operator and which user function raised: read from a traceback, at no cost per record.
+
+Each compiled closure gets a copy of its code object that carries the operator's name. So a
+traceback shows ``operator 'spend'`` where it would show ``process``, this module can find it again,
+and the interpreter specialises every operator's code for the types it sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, TypeVar
+
+from logstate.topology.declaring.declaration_site import is_library_file, short_path
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_MARK = "operator "
+#: (id of a closure's code, operator) -> the code, which keeps the id taken, and its marked copy:
+#: all tasks of an operator run the same copy, which is made, and specialised, once
+_MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
+
+
+class Blame(NamedTuple):
+    """The operator that ran, and ``file:line in function`` of the user's code, where known."""
+
+    node: str | None
+    function: str | None
+
+
+def labelled(function: F, name: str) -> F:
+    """Mark a closure with its operator's name; a closure that already has one keeps it."""
+    if isinstance(function, FunctionType) and not function.__code__.co_name.startswith(_MARK):
+        plain = function.__code__
+        kept = _MARKED.get((id(plain), name))
+        if kept is None:
+            label = f"{_MARK}{name!r}"
+            kept = plain, plain.replace(co_name=label, co_qualname=label)
+            _MARKED[id(plain), name] = kept
+        function.__code__ = kept[1]
+    return function
+
+
+def blame(error: BaseException) -> Blame:
+    """The innermost operator on the traceback, and the user's innermost frame below it."""
+    node: str | None = None
+    function: str | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name.startswith(_MARK):
+            node = code.co_name[len(_MARK) + 1 : -1]
+            function = None
+        elif not is_library_file(code.co_filename):
+            function = f"{short_path(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
+        trace = trace.tb_next
+    return Blame(node, function)

@@ -1,0 +1,266 @@
+"""The logical graph: what the user's calls declared, before physical nodes are written.
+
+Kafka Streams' own first level, reproduced because it decides names, numbers and order. Every call
+adds logical nodes; a node gets its build priority when it is added (once per parent: the last one
+counts). `build()` merges duplicate sources, runs the optimisation passes
+(`topology.optimization`), and then writes nodes in order of priority, each after all its parents.
+
+Invariants: ``children`` and ``parents`` are ordered and without duplicates; a node is written once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import Names
+from logstate.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode, TableNode
+from logstate.topology.graph.plan_builder import GlobalStore, PlanBuilder
+
+
+class LogicalNode:
+    """One declared step. Subclasses say in :meth:`write` which physical nodes it becomes."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        key_changing: bool = False,
+        value_changing: bool = False,
+        merge: bool = False,
+        output_versioned: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.key_changing = key_changing
+        self.value_changing = value_changing
+        self.merge = merge
+        #: None: not materialised here, so it is as versioned as its inputs
+        self.output_versioned = output_versioned
+        #: a left or outer join downstream keeps null keys alive (KIP-962)
+        self.relaxed_null_key = False
+        #: how long after its end a window of this aggregation is still open; None: not windowed
+        self.window_grace_ms: int | None = None
+        #: suppress cannot take rows that are older than the latest
+        self.refuses_versioned_input = False
+        #: the user's ``file:line``, where it is known
+        self.declared_at: str | None = None
+        self.parents: dict[LogicalNode, None] = {}
+        self.children: dict[LogicalNode, None] = {}
+        self.priority = -1
+        self.is_written = False
+
+    def add_child(self, child: LogicalNode) -> None:
+        """Link a node below this one."""
+        self.children[child] = None
+        child.parents[self] = None
+
+    def remove_child(self, child: LogicalNode) -> None:
+        """Unlink a node below this one."""
+        del self.children[child]
+        del child.parents[self]
+
+    def clear_children(self) -> None:
+        """Unlink all nodes below this one."""
+        for child in list(self.children):
+            self.remove_child(child)
+
+    def parent_names(self) -> list[str]:
+        """The physical names that the parents' outputs have."""
+        return [parent.name for parent in self.parents]
+
+    def write(self, plan: PlanBuilder) -> None:
+        """Add the physical nodes."""
+
+    def use_versioned_semantics(self, parent: LogicalNode) -> None:
+        """Told that a parent's output is versioned (KIP-914)."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, priority={self.priority})"
+
+
+class ProcessorLogicalNode(LogicalNode):
+    """One processor below its logical parents."""
+
+    def __init__(
+        self,
+        node: ProcessorNode,
+        *,
+        key_changing: bool = False,
+        value_changing: bool = False,
+        merge: bool = False,
+        output_versioned: bool | None = None,
+    ) -> None:
+        super().__init__(
+            node.name,
+            key_changing=key_changing,
+            value_changing=value_changing,
+            merge=merge,
+            output_versioned=output_versioned,
+        )
+        self.node = node
+        self.declared_at = node.declared_at
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_processor(self.node, self.parent_names())
+
+    def use_versioned_semantics(self, parent: LogicalNode) -> None:  # noqa: ARG002
+        if hasattr(self.node, "use_versioned_semantics"):
+            self.node.use_versioned_semantics = True
+
+
+class SourceLogicalNode(LogicalNode):
+    """A stream's source."""
+
+    def __init__(self, source: SourceNode) -> None:
+        super().__init__(source.name)
+        self.source = source
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_source(self.source)
+
+
+class SinkLogicalNode(LogicalNode):
+    """A stream's sink."""
+
+    def __init__(self, sink: SinkNode) -> None:
+        super().__init__(sink.name)
+        self.sink = sink
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_sink(self.sink, self.parent_names())
+
+
+class TableSourceLogicalNode(LogicalNode):
+    """A table read from a topic: its source and the node that keeps the rows."""
+
+    def __init__(self, source: SourceNode, table: TableNode, *, output_versioned: bool) -> None:
+        super().__init__(table.name, output_versioned=output_versioned)
+        self.source = source
+        self.table = table
+        self.reuse_source_topic = False
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_source(self.source)
+        plan.add_processor(self.table, [self.source.name])
+        if self.reuse_source_topic:
+            for spec in self.table.own_stores():
+                plan.reuse_topic(spec.name, self.source)
+
+
+class StoreLogicalNode(LogicalNode):
+    """A store that processors connect to by name."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        super().__init__(spec.name)
+        self.spec = spec
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_store(self.spec)
+
+
+class TopicStoreLogicalNode(LogicalNode):
+    """A store filled from a topic by a processor; the topic is its changelog (KIP-813)."""
+
+    def __init__(self, source: SourceNode, processor: ProcessorNode, store: StoreSpec) -> None:
+        super().__init__(processor.name)
+        self.source = source
+        self.processor = processor
+        self.store = store
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_source(self.source)
+        plan.add_processor(self.processor, [self.source.name])
+        plan.reuse_topic(self.store.name, self.source)
+
+
+class GlobalStoreLogicalNode(LogicalNode):
+    """A global table or store."""
+
+    def __init__(self, store: GlobalStore) -> None:
+        super().__init__(store.source.name)
+        self.store = store
+
+    def write(self, plan: PlanBuilder) -> None:
+        plan.add_global_store(self.store)
+
+
+class LogicalGraph:
+    """The graph of one builder, its counter and the node-less declarations."""
+
+    def __init__(self) -> None:
+        self.root = LogicalNode("root")
+        self.root.is_written = True
+        self.names = Names()
+        #: in order of addition, duplicates possible
+        self.added: list[LogicalNode] = []
+        self.copartitioned: list[set[str]] = []
+        self._next_priority = 0
+        #: nothing may be declared any more
+        self.is_built = False
+
+    def new_name(self, prefix: str) -> str:
+        """A generated operator name."""
+        return self.names.new(prefix)
+
+    def new_store_name(self, prefix: str) -> str:
+        """A generated store name; only to burn its number."""
+        return self.names.new_store(prefix)
+
+    def add(self, parents: LogicalNode | Sequence[LogicalNode], node: LogicalNode) -> None:
+        """Put ``node`` below its parents."""
+        if self.is_built:
+            raise TopologyError(
+                f"{node.name!r} is declared after build(): the topology is finished, so it would"
+                " never run. Declare everything first, then build.",
+                declared_at=declaration_site(),
+            )
+        for parent in [parents] if isinstance(parents, LogicalNode) else parents:
+            parent.add_child(node)
+            node.priority = self._next_priority
+            self._next_priority += 1
+            self.added.append(node)
+
+    def copartition(self, sources: Iterable[str]) -> None:
+        """Topics of these physical sources must have the same partition count."""
+        self.copartitioned.append(set(sources))
+
+    def nodes(self) -> list[LogicalNode]:
+        """All nodes reachable from the root, parents before children where there is no cycle."""
+        seen: dict[LogicalNode, None] = {self.root: None}
+        pending = [self.root]
+        while pending:
+            for child in pending.pop().children:
+                if child not in seen:
+                    seen[child] = None
+                    pending.append(child)
+        return list(seen)
+
+    def write(self) -> PlanBuilder:
+        """Write every node once, by priority, after its parents."""
+        plan = PlanBuilder()
+        heap: list[tuple[int, int, LogicalNode]] = [(-1, 0, self.root)]
+        pushed = 1
+        while heap:
+            _, _, node = heapq.heappop(heap)
+            if not node.is_written and all(parent.is_written for parent in node.parents):
+                node.write(plan)
+                node.is_written = True
+            if not node.is_written:
+                continue  # it comes again below its last parent
+            for child in node.children:
+                if not child.is_written:
+                    heapq.heappush(heap, (child.priority, pushed, child))
+                    pushed += 1
+        for group in self.copartitioned:
+            plan.copartition(group)
+        stuck = [node.name for node in self.nodes() if not node.is_written]
+        if stuck:
+            raise TopologyError(
+                f"The graph has a cycle through {', '.join(map(repr, stuck))}. Send records back"
+                " through a topic instead.",
+                declared_at=declaration_site(),
+            )
+        return plan

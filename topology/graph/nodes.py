@@ -1,0 +1,209 @@
+"""The physical nodes of a topology: what runs, one object per node that `describe()` shows.
+
+Two levels, as in Kafka Streams. The DSL builds a *logical* graph (`topology.logical`) in the order
+of the user's calls; optimisation passes rearrange it; then it writes the *physical* nodes of this
+module into a plan (`topology.plan`). Operators are subclasses of :class:`ProcessorNode`, created
+when the user calls the DSL and mutable until `build()` (a table source is materialised only when
+something downstream needs it); afterwards nobody changes them.
+
+Compilation: a node is compiled once per task into ONE closure. Its children are compiled first and
+handed over as ``forward``: a no-op without children, the child itself for one, a loop in order for
+several. Stream edges call ``forward(key, value, timestamp, headers)``, table edges
+``forward(key, new, old, timestamp, headers, is_latest)``; see `logstate.contracts.processing`.
+
+Invariants: names are unique in a topology; a node's output edge is a table edge exactly if its
+class says ``has_table_edge`` (every :class:`TableNode` does); ``compile`` keeps per-task state only
+in the closure, never on the node.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
+from logstate.contracts.records import RecordMetadata, TopicPartition
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoredRow, StoreSpec
+
+Process: TypeAlias = "StreamProcess | TableProcess"
+
+#: extractor(key, value, record timestamp, partition time) -> event time; negative skips the record
+TimestampExtractor: TypeAlias = "Callable[[Any, Any, int, int], int]"
+#: partitioner(topic, key, value, partition count) -> partition, several, [] (drop), None (default)
+Partitioner: TypeAlias = "Callable[[str, Any, Any, int], int | list[int] | None]"
+#: topic chooser(key, value, record metadata) -> topic
+TopicChooser: TypeAlias = "Callable[[Any, Any, RecordMetadata | None], str]"
+
+__all__ = [
+    "Node",
+    "Partitioner",
+    "Process",
+    "ProcessorNode",
+    "SinkNode",
+    "SourceNode",
+    "TableNode",
+    "TimestampExtractor",
+    "TopicChooser",
+    "TopicPartition",
+    "TopicRef",
+    "ValueGetter",
+]
+
+
+class TopicRef(NamedTuple):
+    """A topic in the plan. Internal ones get ``<application id>-`` in front at run time.
+
+    With ``is_pattern`` the name is a regular expression: all topics that it matches as a whole.
+    """
+
+    name: str
+    is_internal: bool = False
+    is_pattern: bool = False
+
+
+class ValueGetter(NamedTuple):
+    """How a join reads the other table. ``as_of`` is None unless the table is versioned."""
+
+    latest: Callable[[Any], StoredRow | None]
+    as_of: Callable[[Any, int], StoredRow | None] | None = None
+
+
+class Node:
+    """What every node has: its name in `describe()` and the user's ``file:line``."""
+
+    def __init__(self, name: str, *, declared_at: str | None = None) -> None:
+        self.name = name
+        self.declared_at = declared_at
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class SourceNode(Node):
+    """Reads topics. Has no loop: the task decodes, extracts timestamps and calls its children."""
+
+    def __init__(
+        self,
+        name: str,
+        topics: tuple[TopicRef, ...],
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: str | timedelta | None = None,
+        value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.topics = topics
+        self.key = key
+        self.value = value
+        self.timestamp_extractor = timestamp_extractor
+        self.offset_reset = offset_reset
+        self.value_deserializer = value_deserializer
+
+    def deserialize_value(self, topic: str) -> Callable[[bytes], Any]:
+        """The value's decoder for a resolved topic; internal formats bring their own."""
+        if self.value_deserializer is not None:
+            return self.value_deserializer(topic)
+        return self.value.deserializer(topic, False)
+
+
+class ProcessorNode(Node, ABC):
+    """An operator. Subclass it in ``topology/operators/<operator>.py``."""
+
+    #: what kind of edge its output is
+    has_table_edge: ClassVar[bool] = False
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        """Stores that come into being with this node. Asked for when the plan is written."""
+        return ()
+
+    def store_names(self) -> tuple[str, ...]:
+        """All stores this node touches, shown by `describe()`; they tie sub-topologies together."""
+        return tuple(spec.name for spec in self.own_stores())
+
+    def global_store_names(self) -> tuple[str, ...]:
+        """Global stores it reads: checked at build, not shown and not tying anything together."""
+        return ()
+
+    @abstractmethod
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        """The closure of this node for one task. ``children`` is only for forward-to-child."""
+
+
+class TableNode(ProcessorNode):
+    """An operator whose output is a table: a changelog plus a way to read the current row.
+
+    ``sends_old_values`` is decided at build time: an operator that needs old values calls
+    :meth:`enable_sending_old_values` on its parent, which passes it up until a node that can
+    produce them (Kafka Streams' ``enableSendingOldValues``). Read it inside ``compile``.
+    """
+
+    has_table_edge = True
+    sends_old_values: bool = False
+    #: tells apart the nodes that write one store: the groups of a cogroup, in order
+    group_number: int = 0
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
+        """Ask for old values. ``force``: materialise a source if that is what it takes.
+
+        Returns whether this node will send them. The default is for nodes with a store of their
+        own; nodes without one override it and ask their parents first.
+        """
+        self.sends_old_values = True
+        return True
+
+    @abstractmethod
+    def getter_store_names(self) -> tuple[str, ...]:
+        """Stores that :meth:`value_getter` reads: a join node must be connected to them."""
+
+    @abstractmethod
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        """Reads the current row: from the store if materialised, else derived from the parent."""
+
+    def materialize(self) -> None:
+        """Make the rows readable, called when a downstream operator needs the getter."""
+
+    def is_versioned(self) -> bool:
+        """Whether rows carry history (KIP-889): decides as-of lookups and is_latest handling."""
+        return False
+
+
+class SinkNode(Node):
+    """Writes a topic, or the topic that a function chooses per record.
+
+    With ``takes_table_edge`` its input is a table edge; the value that is serialised is then the
+    pair ``(new, old)``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: TopicRef | TopicChooser,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        partitioner: Partitioner | None = None,
+        value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None,
+        takes_table_edge: bool = False,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.partitioner = partitioner
+        self.value_serializer = value_serializer
+        self.takes_table_edge = takes_table_edge
+
+    def serialize_value(self, topic: str) -> Callable[[Any], bytes]:
+        """The value's encoder for a resolved topic; internal formats bring their own."""
+        if self.value_serializer is not None:
+            return self.value_serializer(topic)
+        return self.value.serializer(topic, False)

@@ -1,0 +1,66 @@
+"""The table of a cogroup (KIP-150): several grouped streams, one aggregate.
+
+Every stream has an aggregation node of its own, with its own aggregator AND its own stream time,
+but all of them update the same store; their outputs meet here and pass through unchanged. So "late"
+is judged per input stream: an input that lags is not made late by another that is ahead. Only with
+``emit="close"``, which Kafka Streams does not have here, all share one stream time, so that a
+window's final result is the only one.
+
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder
+>>> builder = StreamsBuilder()
+>>> views = builder.stream("views", key=str, value=str).group_by_key()
+>>> buys = builder.stream("buys", key=str, value=int).group_by_key()
+>>> spent = views.cogroup(lambda cents, page: cents)
+>>> spent = spent.cogroup(buys, lambda cents, price: cents + price)
+>>> spent.aggregate(lambda: 0, value=int, store="spent").to_stream().to("out")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe("views", "ada", "home")
+...     driver.pipe("buys", "ada", 250)
+...     driver.read("out", value=int)
+[('ada', 0), ('ada', 250)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+
+
+class CogroupMergeNode(TableNode):
+    """Passes on what the ``parents``, the aggregations over ``store``, forward."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parents: tuple[TableNode, ...],
+        store: StoreSpec,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.parents = parents
+        self.store = store
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        for parent in self.parents:
+            parent.enable_sending_old_values(force=force)
+        self.sends_old_values = True
+        return True
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return self.parents[0].value_getter(task)
+
+    def is_versioned(self) -> bool:
+        return self.parents[0].is_versioned()
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> TableProcess:
+        return forward

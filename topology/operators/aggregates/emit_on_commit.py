@@ -1,0 +1,162 @@
+"""Holding results back until the commit: only the last update per key goes downstream.
+
+This is what Kafka Streams' record cache is for, made exact: there, what is emitted depends on cache
+size and on the memory of the whole process; here, it is one update per key and commit, always.
+
+How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to
+the result. Every update replaces the held one of the same key, but keeps the FIRST one's old value:
+that is the value of the previous emission, so a downstream subtractor sees an unbroken chain of
+values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder
+>>> builder = StreamsBuilder()
+>>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
+>>> clicks.count(store="clicks", emit="commit").to_stream().to("counts")
+>>> with TopologyTestDriver(builder.build(), commit_every=3) as driver:
+...     driver.pipe_all("clicks", [("ada", "home", 3), ("bob", "home", 4), ("ada", "cart", 5)])
+...     driver.read("counts", value=int)
+[('bob', 1), ('ada', 2)]
+
+Invariants:
+1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
+2. updates leave in the order of their LAST write, as from Kafka Streams' cache;
+3. the topic, partition and offset of the task are those of the held record while it is forwarded;
+4. a key that was written leaves, even if its row came and went between two commits: with a commit
+   after every record the result is that of emitting every update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.operators.tables.to_stream import stream_below
+
+#: key -> something hashable that is equal exactly for equal keys
+Identity: TypeAlias = Callable[[Any], Hashable]
+
+
+#: An update that waits, with the place of the record that caused it: order, topic, partition,
+#: offset, key, new, old, timestamp, headers, is_latest. A plain tuple: every record makes one.
+HeldUpdate: TypeAlias = "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool]"
+_OLD = 6
+_order_of = itemgetter(0)
+
+
+class HeldUpdates:
+    """The updates of one operator that wait for the commit."""
+
+    def __init__(self, task: TaskContext, forward: TableProcess) -> None:
+        self._task = task
+        self._forward = forward
+        #: the updates by identity; never replaced by another dict
+        self.held: dict[Hashable, HeldUpdate] = {}
+        self._journal: list[tuple[Hashable, HeldUpdate | None]] = []
+        #: one record's updates may have to be undone
+        self.is_journaled = False
+
+    def note(self, identity: Hashable, earlier: HeldUpdate | None) -> None:
+        """Remember the held update of a key that is about to be replaced."""
+        self._journal.append((identity, earlier))
+
+    def emit(self) -> bool:
+        """Forward everything held; returns whether there was anything."""
+        if not self.held:
+            return False
+        task, forward = self._task, self._forward
+        updates = sorted(self.held.values(), key=_order_of)
+        self.held.clear()
+        place = task.topic, task.partition, task.offset
+        below = stream_below(forward)
+        for _, topic, partition, offset, key, new, old, timestamp, headers, is_latest in updates:
+            task.topic = topic
+            task.partition = partition
+            task.offset = offset
+            if below is not None:
+                below(key, new, timestamp, headers)
+            else:
+                forward(key, new, old, timestamp, headers, is_latest)
+        task.topic, task.partition, task.offset = place
+        return True
+
+    def discard(self) -> None:
+        """Forget what is held: it is not committed and will be computed again."""
+        self.held.clear()
+        self._journal, self.is_journaled = [], False
+
+    def begin_journal(self) -> None:
+        """Remember what changes from here on, so that one record's updates can be undone."""
+        self._journal, self.is_journaled = [], True
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` restore what was held before."""
+        journal, self._journal = self._journal, []
+        self.is_journaled = False
+        if not rollback:
+            return
+        for identity, earlier in reversed(journal):
+            if earlier is None:
+                del self.held[identity]
+            else:
+                self.held[identity] = earlier
+
+
+def hold_until_commit(
+    task: TaskContext, forward: TableProcess, *, identity: Identity | None = None
+) -> TableProcess:
+    """A table edge in front of ``forward`` that passes on the last update per key and commit.
+
+    ``identity`` makes keys comparable where they are not hashable themselves (a serializer will
+    do).
+    """
+    updates = HeldUpdates(task, forward)
+    task.before_commit(updates)
+    held, held_of, noted = updates.held, updates.held.get, updates.note
+    order = 0
+
+    def process(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        nonlocal order
+        order += 1
+        where = key if identity is None else identity(key)
+        earlier = held_of(where)
+        if updates.is_journaled:
+            noted(where, earlier)
+        if earlier is not None:
+            old = earlier[_OLD]  # the value of the previous emission
+        held[where] = (
+            order,
+            task.topic,
+            task.partition,
+            task.offset,
+            key,
+            new,
+            old,
+            timestamp,
+            headers,
+            is_latest,
+        )
+
+    return process
+
+
+def hold_windows_until_commit(
+    task: TaskContext, forward: TableProcess, store: StoreSpec
+) -> TableProcess:
+    """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
+    if store.key.immutable:
+        return hold_until_commit(task, forward)
+    topic = task.topic_name(f"{store.name}-changelog", is_internal=True)
+    serialize = store.key.serializer(topic, True)
+
+    def identity(windowed: Windowed[Any]) -> Hashable:
+        return serialize(windowed.key), windowed.start_ms, windowed.end_ms
+
+    return hold_until_commit(task, forward, identity=identity)

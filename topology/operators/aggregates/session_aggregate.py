@@ -1,0 +1,190 @@
+"""Aggregation per key and session: records no further apart than the gap belong together.
+
+A session is [first record, last record], both ends inclusive. A record extends the session within
+reach, joins several into one, or starts its own. Sessions that grow or merge change their key: the
+old row is removed and forwarded as a tombstone BEFORE the new row.
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder, SessionWindows
+>>> builder = StreamsBuilder()
+>>> visits = SessionWindows(gap=timedelta(milliseconds=5), grace=timedelta(milliseconds=10))
+>>> clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(visits)
+>>> counts = clicks.count(store="clicks-per-visit")
+>>> counts.to_stream(lambda w, count: f"[{w.start_ms}, {w.end_ms}]", key=str).to("visits")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("clicks", [("ada", "home", 10), ("ada", "cart", 16), ("ada", "map", 15)])
+...     driver.read("visits", value=int)
+[('[10, 10]', 1), ('[16, 16]', 1), ('[10, 10]', None), ('[16, 16]', None), ('[10, 16]', 3)]
+
+Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
+
+- null key: dropped, counted. Null VALUE: the aggregator is called with it.
+- a distance of exactly the gap still merges. The aggregate is folded in the order of the store (end
+  of the session): ``merger(key, so far, found)`` beginning with the initializer's value, the
+  record's own value comes last.
+- late: a session is closed once the operator's stream time exceeds its end by more than gap +
+  grace. What counts is the session that the record would end up in: a record far behind is accepted
+  if it reaches a session that is still open. Dropped records are counted.
+- result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too;
+  record headers do not travel with it. A result of None removes the row.
+- old values: a tombstone carries its row as old value, a new session none. A session that is
+  updated in place, by a second record of the same millisecond, does not send its old value either,
+  so that a downstream `group_by` has both in its sum; ``emit="commit"`` sends it.
+- with its default retention, gap + grace, the store hides the oldest sessions that are still open:
+  a record at distance exactly gap may not find them. Give the store more retention if that matters.
+- ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
+  was final can still be joined by a record that is just in time itself: then both are emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
+from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.declaring.windows import Emit, SessionWindows
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
+from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.aggregates.window_aggregate import no_aggregate
+
+#: forwards (session, aggregate, old aggregate)
+SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
+
+
+class SessionAggregateNode(TableNode):
+    """One row per key and session. Adds ``merger(key, one, other)`` to the usual callbacks."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: StoreSpec,
+        windows: SessionWindows,
+        initializer: Callable[[], Any] | None,
+        aggregator: Callable[[Any, Any, Any], Any],
+        merger: Callable[[Any, Any, Any], Any],
+        emit: Emit,
+        emit_interval_ms: int = 0,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        # Closed sessions are read when the retention hides them already.
+        self.store = replace(store, keep_at_retention=True) if emit == "close" else store
+        self.windows = windows
+        self.initializer = initializer or no_aggregate
+        self.aggregator = aggregator
+        self.merger = merger
+        self.emit = emit
+        self.emit_interval_ms = emit_interval_ms
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        fetch_session = task.store(self.store.name).fetch_session
+
+        def latest(session: Windowed[Any]) -> ValueAndTimestamp[Any] | None:
+            value = fetch_session(session.key, session.start_ms, session.end_ms)
+            return None if value is None else ValueAndTimestamp(value, session.end_ms)
+
+        return ValueGetter(latest)
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> StreamProcess:
+        if self.emit == "close":
+            update = self._compile_update(task, None)
+            return self._emitting_closed(task, update, forward)
+        if self.emit == "commit":
+            forward = hold_windows_until_commit(task, forward, self.store)
+        sends_old = self.sends_old_values
+
+        def forward_session(session: Windowed[Any], new: Any, old: Any) -> None:
+            forward(session, new, old if sends_old else None, session.end_ms, None, True)
+
+        return self._compile_update(task, forward_session)
+
+    def _compile_update(self, task: TaskContext, forward: SessionForward | None) -> StreamProcess:
+        store = task.store(self.store.name)
+        find_sessions, put, remove = store.find_sessions, store.put, store.remove
+        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        gap, grace = self.windows.gap_ms, self.windows.grace_ms
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+        removed_value = self._compile_removed_value(task)
+        sends_replaced = self.emit == "commit"
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                task.drop("null_key")
+                return
+            if timestamp > observed.time:
+                observed.time = timestamp
+            start = end = timestamp
+            aggregate = initializer()
+            found = []
+            for session, row in find_sessions(key, timestamp - gap, timestamp + gap):
+                found.append((session, removed_value(session, row)))
+                aggregate = merger(key, aggregate, row)
+                start = min(start, session.start_ms)
+                end = max(end, session.end_ms)
+            if end < observed.time - grace - gap:
+                task.drop("late")
+                return
+            task.timestamp, task.headers = timestamp, headers
+            if start != end:
+                for session, row in found:
+                    remove(session)
+                    if forward is not None:
+                        forward(session, None, row)
+                        task.timestamp, task.headers = timestamp, headers
+            aggregate = aggregator(key, value, aggregate)
+            merged = Windowed(key, start, end)
+            put(merged, aggregate)
+            if forward is not None:
+                is_replaced = sends_replaced and found and start == end
+                forward(merged, aggregate, found[0][1] if is_replaced else None)
+
+        return process
+
+    def _compile_removed_value(self, task: TaskContext) -> Callable[[Windowed[Any], Any], Any]:
+        """The value of a found session as its tombstone's old value.
+
+        The merger may change a mutable aggregate in place, so that needs a copy: decoded again.
+        """
+        if self.store.value.immutable or not self.sends_old_values:
+            return lambda session, row: row
+        fetch_session = task.store(self.store.name).fetch_session
+        return lambda session, row: fetch_session(session.key, session.start_ms, session.end_ms)
+
+    def _emitting_closed(
+        self, task: TaskContext, update: StreamProcess, forward: TableProcess
+    ) -> StreamProcess:
+        """``update``, then the final sessions that this record closed."""
+        find_ended = task.store(self.store.name).find_ended
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+        clock = CloseClock(task, self.store.name, self.emit_interval_ms)
+        wait = self.windows.gap_ms + self.windows.grace_ms
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            update(key, value, timestamp, headers)
+            if key is None:
+                return
+            close_time = observed.time - wait
+            if not clock.is_due(close_time):
+                return
+            lower, upper = max(0, clock.emitted_until), close_time - 1
+            if upper < lower:
+                return
+            for session, aggregate in find_ended(lower, upper):
+                forward(session, aggregate, None, session.end_ms, headers, True)
+            clock.advance(close_time)
+
+        return process

@@ -1,0 +1,299 @@
+"""Aggregation per key and sliding window (KIP-450): one window per distinct set of records.
+
+A window is [start, start + difference], both ends inclusive. Every record at t has a LEFT window
+that ends at t and, if later records lie within reach, a RIGHT window that starts at t + 1; no other
+windows can differ in content. A window's aggregate therefore comes into being by copying: the left
+window of a new record starts from the aggregate of the window before it, its right window from the
+window that already holds the later records.
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder, SlidingWindows
+>>> builder = StreamsBuilder()
+>>> near = SlidingWindows(difference=timedelta(milliseconds=10), grace=timedelta(milliseconds=50))
+>>> prices = builder.stream("prices", key=str, value=int).group_by_key().windowed_by(near)
+>>> best = prices.reduce(lambda old, new: max(old, new), store="best-prices")
+>>> best.to_stream(lambda w, price: f"[{w.start_ms}, {w.end_ms}]", key=str).to("best")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("prices", [("tea", 5, 15), ("tea", 3, 20)])
+...     driver.read("best", value=int)
+[('[5, 15]', 5), ('[16, 26]', 3), ('[10, 20]', 5)]
+
+Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
+
+- null key or null value: dropped, counted (the other windows drop null keys only).
+- late: a window is closed once the operator's stream time exceeds its end by more than the grace; a
+  record is dropped and counted once per closed window, or once if all its windows are closed.
+- early records, before ``difference``: their windows would start before 0, so all share [0,
+  difference].
+- result: key ``Windowed(key, start, end)``, end inclusive; timestamp = largest of the window's
+  records; None deletes the row and is forwarded as a tombstone.
+- old values: a new left window sends the aggregate it was copied from as its old value, a new right
+  window none; a record exactly difference + 1 after the one before it updates its left window
+  twice. So a downstream `group_by` does not add up; with ``emit="commit"`` it does.
+- order of updates for one record: existing windows from the latest start down, then the previous
+  record's right window, the own left window, the own right window. (Kafka Streams calls this order
+  an implementation detail; early records have another one, shown in `_SlidingUpdate.early`.)
+- the store is read back 2 * difference; with less retention windows split unnoticed.
+- ``emit="close"``: as for other time windows; an early record does not look for closed windows.
+
+Cost: one range read per record and up to three writes plus one per window that contains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
+from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.topology.declaring.windows import Emit, SlidingWindows
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
+from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.aggregates.window_aggregate import (
+    no_aggregate,
+    windowed_row_getter,
+)
+
+
+class SlidingAggregateNode(TableNode):
+    """One row per key and sliding window. ``initializer()``, ``aggregator(key, value, agg)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: StoreSpec,
+        windows: SlidingWindows,
+        initializer: Callable[[], Any] | None,
+        aggregator: Callable[[Any, Any, Any], Any],
+        emit: Emit,
+        emit_interval_ms: int = 0,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+        self.windows = windows
+        self.initializer = initializer or no_aggregate
+        self.aggregator = aggregator
+        self.emit = emit
+        self.emit_interval_ms = emit_interval_ms
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return windowed_row_getter(task, self.store)
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> StreamProcess:
+        emit_closed = None
+        publish: TableProcess | None = forward
+        if self.emit == "close":
+            publish = None
+            emit_closed = self._compile_emission(task, forward)
+        elif self.emit == "commit":
+            publish = hold_windows_until_commit(task, forward, self.store)
+        update = _SlidingUpdate(task, self, publish)
+        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+        difference, grace = self.windows.difference_ms, self.windows.grace_ms
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                task.drop("null_key" if key is None else "null_value")
+                return
+            if timestamp > observed.time:
+                observed.time = timestamp
+            close_time = observed.time - grace
+            if timestamp + difference < close_time:
+                task.drop("late")
+                return
+            record = _Record(key, value, timestamp, headers, close_time)
+            if timestamp < difference:
+                update.early(record)
+                return
+            update.regular(record)
+            if emit_closed is not None:
+                emit_closed(close_time, headers)
+
+        return process
+
+    def _compile_emission(
+        self, task: TaskContext, forward: TableProcess
+    ) -> Callable[[int, Headers], None]:
+        fetch_all = task.store(self.store.name).fetch_all
+        clock = CloseClock(task, self.store.name, self.emit_interval_ms)
+        difference = self.windows.difference_ms
+
+        def emit_closed(close_time: int, headers: Headers) -> None:
+            upper = close_time - difference - 1
+            if not clock.is_due(close_time) or upper < 0:
+                return
+            emitted = clock.emitted_until
+            lower = 0 if emitted == -1 else max(0, emitted - difference)
+            for windowed, row in fetch_all(lower, upper):
+                forward(windowed, row.value, None, row.timestamp, headers, True)
+            clock.advance(close_time)
+
+        return emit_closed
+
+
+class _Record(NamedTuple):
+    """The record at hand and the close time it met."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers
+    close_time: int
+
+
+class _Base(NamedTuple):
+    """What a window's next aggregate is computed from; ``old`` is what goes downstream as such."""
+
+    aggregate: Any
+    old: Any
+    timestamp: int
+
+
+class _SlidingUpdate:
+    """What one record does to the windows of its key."""
+
+    def __init__(
+        self, task: TaskContext, node: SlidingAggregateNode, publish: TableProcess | None
+    ) -> None:
+        store = task.store(node.store.name)
+        self._task = task
+        self._fetch = store.fetch
+        self._fetch_range = store.fetch_range
+        self._put = store.put
+        self._publish = publish
+        self._initializer = node.initializer
+        self._aggregator = node.aggregator
+        self._difference = node.windows.difference_ms
+        self._sends_old = node.sends_old_values
+        # What is emitted on commit carries the value emitted before: none, for a new window.
+        self._hides_copied = node.emit == "commit"
+        # Aggregates that can be changed in place must not be shared between windows, nor between
+        # a row's old and new value.
+        self._is_immutable = node.store.value.immutable
+
+    def regular(self, record: _Record) -> None:
+        """A record whose windows all start at 0 or later."""
+        key, _, at, _, _ = record
+        difference = self._difference
+        starts: set[int] = set()
+        left: _Base | None = None  # what the record's left window starts from
+        right: ValueAndTimestamp[Any] | None = None  # what its right window is a copy of
+        has_left = has_right = False
+        previous: int | None = None  # time of the record before this one
+        for start, row in self._fetch_range(key, max(0, at - 2 * difference), at + 1, reverse=True):
+            starts.add(start)
+            end = start + difference
+            if start == at + 1:
+                has_right = True
+            elif end > at:
+                if right is None:
+                    right = self._copied(key, start, row)
+                self._update(record, start, self._base(key, start, row))
+            elif end == at:
+                has_left = True
+                self._update(record, start, self._base(key, start, row))
+                if row.timestamp >= at:
+                    return  # a record of the same time was here before: all windows exist
+                previous = row.timestamp
+            else:
+                left = self._base(key, start, row)
+                previous = row.timestamp
+                break
+        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= at:
+            self._update(record, previous + 1, self._initial(at))
+        if not has_left:
+            if left is None or left.timestamp < at - difference:
+                left = self._initial(at)
+            elif self._hides_copied:
+                left = left._replace(old=None)
+            self._update(record, at - difference, left)
+        if not has_right and right is not None and right.timestamp > at:
+            self._put_right(record, right)
+
+    def early(self, record: _Record) -> None:
+        """A record before ``difference``: [0, difference] stands for all windows from before 0."""
+        key, _, at, _, _ = record
+        starts: set[int] = set()
+        combined: _Base | None = None
+        right: ValueAndTimestamp[Any] | None = None
+        shared: ValueAndTimestamp[Any] | None = None
+        has_right = False
+        previous: int | None = None
+        for start, row in self._fetch_range(key, 0, at + 1):
+            starts.add(start)
+            if start == 0:
+                combined = self._base(key, start, row)
+                if row.timestamp < at:
+                    previous = row.timestamp
+                elif row.timestamp > at:
+                    shared = self._copied(key, start, row)
+            elif start <= at:
+                right = self._copied(key, start, row)
+                self._update(record, start, self._base(key, start, row))
+            else:
+                has_right = True
+        if right is None:
+            # No window starts between 0 and the record: all that is in the combined window is
+            # later than the record, or all is earlier.
+            right = shared
+        if not has_right and right is not None and right.timestamp > at:
+            self._put_right(record, right)
+        if previous is not None and previous + 1 not in starts:
+            self._update(record, previous + 1, self._initial(at))
+        self._update(record, 0, self._initial(at) if combined is None else combined)
+
+    def _update(self, record: _Record, start: int, base: _Base) -> None:
+        """Add the record to one window, unless that is closed."""
+        key, value, timestamp, headers, close_time = record
+        end = start + self._difference
+        if end < close_time:
+            self._task.drop("late")
+            return
+        latest = base.timestamp if base.timestamp > timestamp else timestamp
+        aggregate = self._aggregator(key, value, base.aggregate)
+        if aggregate is None:
+            self._task.timestamp, self._task.headers = timestamp, headers
+            self._put(key, None, start)
+        else:
+            self._put(key, ValueAndTimestamp(aggregate, latest), start)
+        if self._publish is not None:
+            windowed = Windowed(key, start, end)
+            self._publish(windowed, aggregate, base.old, latest, headers, True)
+
+    def _put_right(self, record: _Record, row: ValueAndTimestamp[Any]) -> None:
+        """The record's own right window: what is later than the record, without the record."""
+        start = record.timestamp + 1
+        self._put(record.key, ValueAndTimestamp(row.value, row.timestamp), start)
+        if self._publish is not None:
+            windowed = Windowed(record.key, start, start + self._difference)
+            self._publish(windowed, row.value, None, row.timestamp, record.headers, True)
+
+    def _base(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> _Base:
+        old = self._copied(key, start, row).value if self._sends_old else None
+        return _Base(row.value, old, row.timestamp)
+
+    def _initial(self, timestamp: int) -> _Base:
+        aggregate = self._initializer()
+        if not self._sends_old:
+            return _Base(aggregate, None, timestamp)
+        return _Base(aggregate, aggregate if self._is_immutable else self._initializer(), timestamp)
+
+    def _copied(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> ValueAndTimestamp[Any]:
+        """The row, safe from an aggregator that changes ``row.value``: decoded once more."""
+        if self._is_immutable:
+            return row
+        copy: ValueAndTimestamp[Any] = self._fetch(key, start)
+        return copy

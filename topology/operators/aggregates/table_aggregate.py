@@ -1,0 +1,95 @@
+"""count, reduce and aggregate of a grouped table: subtract the old value, then add the new one.
+
+Input is a stream edge of changes ``(new, old)``, as they come from the repartition topic. The
+subtractor runs only if there is an aggregate to subtract from; the adder starts with the
+initializer's value where there is none (``reduce``: with the new value itself). A null result
+deletes the row; a count goes down to 0 and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import Emit
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.operators.aggregates.aggregate import key_identity
+from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
+from logstate.topology.operators.tables.change import Change
+from logstate.topology.operators.tables.rows import bind_rows, row_getter
+
+
+class TableAggregateNode(TableNode):
+    """``initializer`` None means reduce."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store: StoreSpec,
+        initializer: Callable[[], Any] | None,
+        adder: Callable[[Any, Any, Any], Any],
+        subtractor: Callable[[Any, Any, Any], Any],
+        emit: Emit = "update",
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+        self.initializer = initializer
+        self.adder = adder
+        self.subtractor = subtractor
+        self.emit = emit
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return row_getter(task, self.store)
+
+    def is_versioned(self) -> bool:
+        return self.store.kind == "versioned"
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        if self.emit == "commit":
+            forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
+        read, write = bind_rows(task, self.store)
+        initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
+        with_old = self.sends_old_values
+        copies_old = with_old and not self.store.value.immutable
+        name = self.name
+
+        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                raise LogstateError(f"A change with a null key reached the aggregation {name!r}.")
+            added, removed = change
+            row = read(key)
+            aggregate = before = None if row is None else row[0]
+            newest = timestamp
+            if removed is not None and before is not None:
+                aggregate = subtractor(key, removed, before)
+            if added is not None:
+                if aggregate is None and initializer is None:
+                    aggregate = added
+                else:
+                    if aggregate is None and initializer is not None:
+                        aggregate = initializer()
+                    aggregate = adder(key, added, aggregate)
+            if row is not None and row[1] > timestamp:
+                newest = row[1]
+            if copies_old and row is not None:
+                row = read(key)
+                before = None if row is None else row[0]
+            is_latest = write(key, aggregate, newest, timestamp, headers)
+            if is_latest is not None:
+                forward(key, aggregate, before if with_old else None, newest, headers, is_latest)
+
+        return process

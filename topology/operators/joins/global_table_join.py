@@ -1,0 +1,60 @@
+"""Stream-global-table join: the row is looked up by a key computed from the record.
+
+No co-partitioning and no repartition: every instance has the whole table. It is not synchronised in
+time with the stream. A null computed key finds nothing: an inner join drops the record (counted),
+a left join joins it with null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class GlobalTableJoinNode(ProcessorNode):
+    """Inner or left join by a mapped key; the result keeps the stream's key."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        store_name: str,
+        key_mapper: Callable[[Any, Any], Any],
+        joiner: Callable[[Any, Any, Any], Any],
+        is_left: bool,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store_name = store_name
+        self.key_mapper = key_mapper
+        self.joiner = joiner
+        self.is_left = is_left
+
+    def global_store_names(self) -> tuple[str, ...]:
+        return (self.store_name,)
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        get = task.store(self.store_name).get
+        key_mapper, joiner, is_left = self.key_mapper, self.joiner, self.is_left
+        drop = task.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None:
+                drop("null_key_or_value")
+                return
+            mapped = key_mapper(key, value)
+            row = None if mapped is None else get(mapped)
+            if row is not None:
+                forward(key, joiner(key, value, row.value), timestamp, headers)
+            elif is_left:
+                forward(key, joiner(key, value, None), timestamp, headers)
+            elif mapped is None:
+                drop("null_key_or_value")
+
+        return process

@@ -1,0 +1,233 @@
+"""One side of a stream-stream join: inner, left or outer, within a window.
+
+A left record at t and a right record match if the right one's timestamp is in [t - before,
+t + after], both ends included. Either side triggers: it looks for partners in the OTHER side's
+window store, then (see `stream_join_window`) enters its own.
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import JoinWindows, StreamsBuilder
+>>> builder = StreamsBuilder()
+>>> orders = builder.stream("orders", key=str, value=str)
+>>> paid = builder.stream("payments", key=str, value=str)
+>>> at_most_5 = JoinWindows.symmetric(timedelta(milliseconds=5))
+>>> both = orders.left_join(
+...     paid, lambda order, payment: f"{order}: {payment}", windows=at_most_5, name="paid"
+... )
+>>> both.to("paid-orders", value=str)
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("orders", [("ada", "tea", 10), ("bob", "milk", 13)])
+...     driver.pipe("payments", "ada", "card", timestamp=12)
+...     driver.advance_wall_clock(timedelta(seconds=1))
+...     driver.pipe("payments", "eve", "cash", timestamp=26)
+...     driver.read_with_timestamps("paid-orders", value=str)
+[('ada', 'tea: card', 12), ('bob', 'milk: None', 13)]
+
+Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
+
+- null value: dropped and counted. Null key: likewise, but a side whose unmatched rows are results
+  forwards it at once, without a partner: it can never have one.
+- result: the joined value with the larger timestamp of the pair and the headers of the record that
+  triggered it; partners in order of their timestamps, then of their arrival.
+- late: there is no test. A record joins whatever the other store still shows: rows with timestamps
+  above its clock - (before + after + grace). With all three 0 it shows none, so nothing ever joins.
+- unmatched rows wait in the shared store until stream time, that of both sides together, has PASSED
+  their window and the grace; they leave by timestamp, right before left, then key, with their own
+  timestamp. They leave only when a record arrives that is as new as stream time: an idle topic
+  flushes nothing. A match takes all waiting rows of that key, side and timestamp with it.
+- an out-of-order record without partner whose window is over for stream time is forwarded without
+  waiting, although the grace is not over (the quirk that costs a correction: its partner may still
+  come and join, after the unmatched result was sent). Waiting would be in vain in Kafka Streams,
+  whose expired rows are looked for only by records at stream time.
+- looks for expired rows are at least ``emit_interval_ms`` of wall-clock time apart, and skipped
+  while the LAST row that the previous look came by, or an earlier one that began to wait since,
+  would have to wait on. So rows may leave later than they could: of a left join's waiting rows the
+  newest decides, not the oldest. Kafka Streams does it to look rarely.
+
+Invariants: the clocks are cells of the task, shared by both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+#: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
+EmitExpired: TypeAlias = Callable[[int, Headers], None]
+
+_NONE_WAITS = -1
+_BOTH_SIDES = 2
+
+
+class StreamJoinNode(ProcessorNode):
+    """One of the two sides. ``joiner(key, left, right)`` on both."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_left_side: bool,
+        own_window_store: str,
+        other_window_store: str,
+        outer_store: StoreSpec | None,
+        windows: JoinWindows,
+        joiner: Callable[[Any, Any, Any], Any],
+        emits_unmatched: bool,
+        other_emits_unmatched: bool,
+        clock: str,
+        emit_interval_ms: int,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.is_left_side = is_left_side
+        self.own_window_store = own_window_store
+        self.other_window_store = other_window_store
+        self.outer_store = outer_store
+        self.windows = windows
+        self.joiner = joiner
+        self.emits_unmatched = emits_unmatched
+        self.other_emits_unmatched = other_emits_unmatched
+        self.clock = clock
+        self.emit_interval_ms = emit_interval_ms
+
+    @property
+    def before_ms(self) -> int:
+        """How far back this side's records look for partners."""
+        return self.windows.before_ms if self.is_left_side else self.windows.after_ms
+
+    @property
+    def after_ms(self) -> int:
+        """How far ahead they look."""
+        return self.windows.after_ms if self.is_left_side else self.windows.before_ms
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return () if self.outer_store is None else (self.outer_store,)
+
+    def store_names(self) -> tuple[str, ...]:
+        # The window store first: where hashes collide, descriptions show the order of connecting.
+        return (self.other_window_store, *super().store_names())
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        if self.outer_store is None:
+            return self._compile_inner(task, forward)
+        return self._compile_outer(task, forward, self.outer_store)
+
+    def _join(self) -> Callable[[Any, Any, Any], Any]:
+        """The joiner with this side's value first."""
+        joiner = self.joiner
+        return joiner if self.is_left_side else lambda key, this, other: joiner(key, other, this)
+
+    def _compile_inner(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
+        fetch = task.store(self.other_window_store).fetch_range
+        join = self._join()
+        before, after = self.before_ms, self.after_ms
+        drop = task.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null_key_or_value")
+                return
+            for partner_time, partner in fetch(key, max(0, timestamp - before), timestamp + after):
+                joined = join(key, value, partner)
+                forward(key, joined, max(timestamp, partner_time), headers)
+
+        return process
+
+    def _compile_outer(
+        self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
+    ) -> StreamProcess:
+        fetch = task.store(self.other_window_store).fetch_range
+        waiting = task.store(outer_store.name)
+        wait, take_out = waiting.add, waiting.take_out
+        observed = task.time_cell(self.clock)
+        watched = task.time_cell(f"{self.clock}-watched")
+        emit_expired = self._compile_emission(task, forward, outer_store)
+        join = self._join()
+        before, after = self.before_ms, self.after_ms
+        is_left = self.is_left_side
+        emits_unmatched, other_waits = self.emits_unmatched, self.other_emits_unmatched
+        drop = task.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if timestamp > observed.time:
+                observed.time = timestamp
+            if value is None or (key is None and not emits_unmatched):
+                drop("null_key_or_value")
+                return
+            if key is None:
+                forward(key, join(key, value, None), timestamp, headers)
+                return
+            if timestamp == observed.time:
+                emit_expired(timestamp, headers)
+            last = timestamp + after
+            is_unmatched = True
+            for partner_time, partner in fetch(key, max(0, timestamp - before), last):
+                is_unmatched = False
+                if other_waits:
+                    # The store logs a deletion with these.
+                    task.timestamp, task.headers = timestamp, headers
+                    take_out(partner_time, not is_left, key)
+                joined = join(key, value, partner)
+                forward(key, joined, max(timestamp, partner_time), headers)
+            if not (is_unmatched and emits_unmatched):
+                return
+            if last < observed.time:
+                forward(key, join(key, value, None), timestamp, headers)
+                return
+            if watched.time == _NONE_WAITS or timestamp < watched.time:
+                watched.time = timestamp
+            task.timestamp, task.headers = timestamp, headers
+            wait(timestamp, is_left, key, value)
+
+        return process
+
+    def _compile_emission(
+        self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
+    ) -> EmitExpired:
+        """Forward the rows whose window and grace stream time has passed, and take them out."""
+        waiting = task.store(outer_store.name)
+        observed = task.time_cell(self.clock)
+        watched = task.time_cell(f"{self.clock}-watched")
+        next_look = task.time_cell(f"{self.clock}-next-look")
+        joiner, grace = self.joiner, self.windows.grace_ms
+        left_wait = self.windows.after_ms + grace
+        right_wait = self.windows.before_ms + grace
+        own_wait = self.after_ms + grace
+        interval = self.emit_interval_ms
+
+        def emit_expired(timestamp: int, headers: Headers) -> None:
+            time = observed.time
+            # An empty store is looked into too, and that counts for the interval: in Kafka Streams
+            # the sum overflows there.
+            if own_wait == 0 if watched.time == _NONE_WAITS else watched.time + own_wait >= time:
+                return
+            now = task.wall_clock_ms()
+            # Farther ahead than one interval: the wall clock went back, or another instance's was
+            # ahead. Waiting for it to catch up would hold results back for that long.
+            if now < next_look.time <= now + interval:
+                return
+            next_look.time = now + interval
+            watched.time = _NONE_WAITS
+            open_sides: set[bool] = set()
+            for row_time, is_left, key, values in waiting.rows():
+                watched.time = row_time
+                if len(open_sides) == _BOTH_SIDES:
+                    return
+                if row_time + (left_wait if is_left else right_wait) >= time:
+                    open_sides.add(is_left)  # all later rows of this side are open too
+                    continue
+                for value in values:
+                    left, right = (value, None) if is_left else (None, value)
+                    forward(key, joiner(key, left, right), row_time, headers)
+                task.timestamp, task.headers = timestamp, headers
+                waiting.remove(row_time, is_left, key)
+
+        return emit_expired

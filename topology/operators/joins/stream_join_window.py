@@ -1,0 +1,44 @@
+"""The node in front of each side of a stream-stream join: it keeps the side's records.
+
+A record is forwarded first, so that the join looks for partners, and put into the side's window
+store afterwards: in a self-join over two stores a record meets itself exactly once.
+
+Records with a null key are not kept, since they match nothing. Null values ARE put: they are logged
+and use up a sequence number, but no row comes of them, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class StreamJoinWindowNode(ProcessorNode):
+    """Keeps one side's records for as long as the join may need them."""
+
+    def __init__(self, name: str, *, store: StoreSpec, declared_at: str | None = None) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        put = task.store(self.store.name).put
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(key, value, timestamp, headers)
+            if key is not None:
+                # The store logs with these, and operators below may have changed them.
+                task.timestamp = timestamp
+                task.headers = headers
+                put(key, value, timestamp)
+
+        return process

@@ -1,0 +1,113 @@
+"""Stream-table join with grace: stream records wait, so that late table rows are still found.
+
+A stream record waits in a buffer until stream time, that of the records put into the buffer, has
+passed its timestamp by the grace; then it meets the row that the table, which must be versioned,
+had at the record's own timestamp (KIP-923).
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import Materialized, StreamsBuilder
+>>> builder = StreamsBuilder()
+>>> history = Materialized("rates", history=timedelta(days=1))
+>>> rates = builder.table("rates", key=str, value=str, store=history)
+>>> bills = builder.stream("bills", key=str, value=str)
+>>> grace = timedelta(milliseconds=10)
+>>> priced = bills.join(rates, lambda bill, rate: bill + rate, grace=grace, name="priced")
+>>> priced.to("priced", value=str)
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe("bills", "EUR", "7 * ", timestamp=20)
+...     driver.pipe("rates", "EUR", "late rate", timestamp=15)
+...     driver.pipe("bills", "USD", "1 * ", timestamp=30)
+...     driver.read_with_timestamps("priced", value=str)
+[('EUR', '7 * late rate', 20)]
+
+Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
+
+- order: by timestamp, then key bytes, then arrival; results have the stream record's timestamp and
+  headers, and the place it came from. Nothing leaves the buffer until a later stream record comes.
+- late: a record older than stream time - grace does not wait, it is joined at once. One exactly
+  that old enters the buffer and leaves it again, with all others whose time has come.
+- a row older than the table's history cannot be found: keep the history at least as long as the
+  grace.
+- null values are dropped and counted; null keys too in an inner join. In a left join a null key
+  meets no row and is forwarded at once, without waiting. (Kafka Streams fails on it; this is what
+  the join without grace does.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+
+
+class StreamTableGraceJoinNode(ProcessorNode):
+    """Inner or left join by the record's own key. ``joiner(key, left, right)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        table: TableNode,
+        joiner: Callable[[Any, Any, Any], Any],
+        is_left: bool,
+        grace_ms: int,
+        store: StoreSpec,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.table = table
+        self.joiner = joiner
+        self.is_left = is_left
+        self.grace_ms = grace_ms
+        self.store = store
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store.name, *self.table.getter_store_names())
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        buffer = task.store(self.store.name)
+        put, expired, remove = buffer.put, buffer.expired, buffer.remove
+        join = self._compile_join(task, forward)
+        is_left = self.is_left
+        drop = task.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None or (key is None and not is_left):
+                drop("null_key_or_value")
+                return
+            if key is None or not put(key, value, timestamp, headers):
+                join(key, value, timestamp, headers)
+                return
+            place = task.topic, task.partition, task.offset
+            for waiting in expired():
+                task.topic, task.partition, task.offset = waiting[-3:]
+                join(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
+                remove(waiting)
+            task.topic, task.partition, task.offset = place
+
+        return process
+
+    def _compile_join(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
+        as_of = self.table.value_getter(task).as_of
+        assert as_of is not None, "building the join made sure that the table is versioned"
+        joiner, is_left = self.joiner, self.is_left
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            task.timestamp, task.headers = timestamp, headers
+            row = None if key is None else as_of(key, timestamp)
+            if row is not None:
+                forward(key, joiner(key, value, row[0]), timestamp, headers)
+            elif is_left:
+                forward(key, joiner(key, value, None), timestamp, headers)
+
+        return join

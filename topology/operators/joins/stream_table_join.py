@@ -1,0 +1,65 @@
+"""Stream-table join without grace: the stream asks, the table answers with its row of now.
+
+A versioned table answers with the row as of the stream record's time (KIP-914). Only the stream
+triggers results; they have the stream record's timestamp and headers. Null values on the stream are
+dropped and counted; null keys too, except in a left join, where they meet no row (KIP-962).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+
+
+class StreamTableJoinNode(ProcessorNode):
+    """Inner or left join by the record's own key."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        table: TableNode,
+        joiner: Callable[[Any, Any, Any], Any],
+        is_left: bool,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.table = table
+        self.joiner = joiner
+        self.is_left = is_left
+
+    def store_names(self) -> tuple[str, ...]:
+        return self.table.getter_store_names()
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        latest, as_of = self.table.value_getter(task)
+        joiner = self.joiner
+        by_value: Callable[[Any, Any], Any] | None = getattr(joiner, "by_value", None)
+        is_left = self.is_left
+        drop = task.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None or (key is None and not is_left):
+                drop("null_key_or_value")
+                return
+            if key is None:
+                row = None
+            elif as_of is None:
+                row = latest(key)
+            else:
+                row = as_of(key, timestamp)
+            if row is not None:
+                if by_value is not None:
+                    forward(key, by_value(value, row[0]), timestamp, headers)
+                else:
+                    forward(key, joiner(key, value, row[0]), timestamp, headers)
+            elif is_left:
+                forward(key, joiner(key, value, None), timestamp, headers)
+
+        return process

@@ -1,0 +1,69 @@
+"""Foreign-key join, left side again: joins a response with the left row, if it is still the one.
+
+A response carries the hash of the left row it was asked for. If the row has changed since, a newer
+response is on its way: the old one is dropped and counted. That is how the join stays correct
+though its two sides run in different tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.serde import Serde
+from logstate.serdes.foreign_key_serdes import SubscriptionResponse
+from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+from logstate.topology.operators.joins.murmur3 import hash_128
+
+
+class SubscriptionResolveNode(ProcessorNode):
+    """Forwards ``(left key, joined value or None)``. ``joiner(key, left, right)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        left: TableNode,
+        value: Serde[Any],
+        registration_topic: str,
+        joiner: Callable[[Any, Any, Any], Any],
+        is_left: bool,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.left = left
+        self.value = value
+        self.registration_topic = registration_topic
+        self.joiner = joiner
+        self.is_left = is_left
+
+    def store_names(self) -> tuple[str, ...]:
+        return self.left.getter_store_names()
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        latest = self.left.value_getter(task).latest
+        topic = task.topic_name(self.registration_topic, is_internal=True)
+        serialize = self.value.serializer(f"{topic}-vh", False)
+        joiner, is_left = self.joiner, self.is_left
+        drop = task.drop
+
+        def process(
+            key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers
+        ) -> None:
+            row = latest(key)
+            current = None if row is None else hash_128(serialize(row[0]))
+            row_hash, right, _ = response
+            if row_hash != current:
+                drop("stale_response")
+                return
+            if right is None and (row is None or not is_left):
+                joined = None
+            else:
+                joined = joiner(key, None if row is None else row[0], right)
+            forward(key, joined, timestamp, headers)
+
+        return process

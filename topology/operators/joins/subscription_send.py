@@ -1,0 +1,141 @@
+"""Foreign-key join, left side: turns changes of left rows into subscriptions to right rows.
+
+Each change of a left row tells the right side, at the foreign key, to subscribe or unsubscribe it;
+the subscription carries a hash of the new row, by which the answer is recognised as current. What
+is sent (KIP-213, KIP-962):
+
+========================  =======================================  ============================
+change                    inner                                    left
+========================  =======================================  ============================
+new row                   subscribe, answer if found               subscribe, answer
+same foreign key          subscribe, answer if found               subscribe, answer
+other foreign key         unsubscribe the old; subscribe, answer   likewise
+foreign key became null   unsubscribe, answer; counted as dropped  unsubscribe; ask with null key
+null foreign key          nothing; counted as dropped              ask with null key
+row deleted               unsubscribe, answer                      unsubscribe; ask with null key
+deleted, key was null     nothing                                  ask with null key
+========================  =======================================  ============================
+
+To ask with a null key is to ask for an answer that says "no right row"; it subscribes to nothing.
+Out-of-order updates of a versioned table are dropped and counted (KIP-914).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.serde import Serde
+from logstate.serdes.foreign_key_serdes import Instruction, Subscription
+from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.operators.joins.murmur3 import hash_128
+
+#: tells the right side: (foreign key, instruction, left key, hash, timestamp, headers)
+Tell = Callable[[Any, Instruction, Any, "bytes | None", int, Headers], None]
+#: decides what to tell: (wanted foreign key, held one, left key, hash, timestamp, headers)
+TellChange = Callable[[Any, Any, Any, "bytes | None", int, Headers], None]
+
+
+class SubscriptionSendNode(ProcessorNode):
+    """Forwards ``(foreign key, Subscription)``. ``foreign_key(key, value)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        foreign_key: Callable[[Any, Any], Any],
+        foreign_key_serde: Serde[Any],
+        value: Serde[Any],
+        registration_topic: str,
+        is_left: bool,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.foreign_key = foreign_key
+        self.foreign_key_serde = foreign_key_serde
+        self.value = value
+        self.registration_topic = registration_topic
+        self.is_left = is_left
+        self.use_versioned_semantics = False
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        foreign_key = self.foreign_key
+        topic = task.topic_name(self.registration_topic, is_internal=True)
+        serialize_value = self.value.serializer(f"{topic}-vh", False)
+        tell_change = self._compile_tell_change(task, forward)
+        skips_older = self.use_versioned_semantics
+        drop = task.drop
+
+        def process(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            if skips_older and not is_latest:
+                drop("out_of_order")
+                return
+            if new is None and old is None:
+                return
+            wanted = None if new is None else foreign_key(key, new)
+            held = None if old is None else foreign_key(key, old)
+            row_hash = None if new is None else hash_128(serialize_value(new))
+            tell_change(wanted, held, key, row_hash, timestamp, headers)
+
+        return process
+
+    def _compile_tell_change(self, task: TaskContext, forward: StreamProcess) -> TellChange:
+        def tell(
+            foreign_key: Any,
+            instruction: Instruction,
+            key: Any,
+            row_hash: bytes | None,
+            timestamp: int,
+            headers: Headers,
+        ) -> None:
+            subscription = Subscription(row_hash, instruction, key, task.partition)
+            forward(foreign_key, subscription, timestamp, headers)
+
+        differ = self._compile_differ(task)
+        return _left_changes(tell, differ) if self.is_left else _inner_changes(task, tell, differ)
+
+    def _compile_differ(self, task: TaskContext) -> Callable[[Any, Any], bool]:
+        """Whether foreign keys differ, in their bytes: objects need not be comparable."""
+        topic = task.topic_name(self.registration_topic, is_internal=True)
+        serialize = self.foreign_key_serde.serializer(f"{topic}-fk", True)
+
+        def differ(wanted: Any, held: Any) -> bool:
+            return wanted is None or serialize(wanted) != serialize(held)
+
+        return differ
+
+
+def _left_changes(tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
+    def tell_change(wanted: Any, held: Any, *row: Any) -> None:
+        if held is not None and differ(wanted, held):
+            tell(held, Instruction.UNSUBSCRIBE, *row)
+        # Whatever happened, the result has to be computed anew once the right side answered.
+        tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER, *row)
+
+    return tell_change
+
+
+def _inner_changes(task: TaskContext, tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
+    drop = task.drop
+
+    def tell_change(wanted: Any, held: Any, key: Any, row_hash: bytes | None, *record: Any) -> None:
+        if wanted is None:
+            if row_hash is not None:
+                drop("null_foreign_key")
+            if held is not None:
+                tell(held, Instruction.UNSUBSCRIBE_AND_ANSWER, key, row_hash, *record)
+        elif held is not None and differ(wanted, held):
+            # No answer from the old foreign key: the new one's decides what the result is.
+            tell(held, Instruction.UNSUBSCRIBE, key, row_hash, *record)
+            tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER, key, row_hash, *record)
+        else:
+            # Without a right row there was no result either, so there is nothing to delete.
+            tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER_IF_FOUND, key, row_hash, *record)
+
+    return tell_change

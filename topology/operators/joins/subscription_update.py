@@ -1,0 +1,51 @@
+"""Foreign-key join, right side: tells every subscriber of a right row that it changed.
+
+One response per subscription, in the order of the left keys' bytes, with the timestamp and headers
+of the right record, even where the left row is newer. An update that changes nothing is sent all
+the same. Null keys are dropped and counted; so are out-of-order updates of a versioned table
+(KIP-914).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.serdes.foreign_key_serdes import SubscriptionResponse
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class SubscriptionUpdateNode(ProcessorNode):
+    """Forwards ``(left key, SubscriptionResponse)``."""
+
+    def __init__(self, name: str, *, store: str, declared_at: str | None = None) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+        self.use_versioned_semantics = False
+
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store,)
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        subscribers = task.store(self.store).subscribers
+        skips_older = self.use_versioned_semantics
+        drop = task.drop
+
+        def process(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            if skips_older and not is_latest:
+                drop("out_of_order")
+                return
+            for row_hash, _, primary_key, partition in subscribers(key):
+                response = SubscriptionResponse(row_hash, new, partition)
+                forward(primary_key, response, timestamp, headers)
+
+        return process

@@ -1,0 +1,40 @@
+"""split: every record goes to the first branch whose predicate accepts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class BranchNode(ProcessorNode):
+    """Branches in the order of their declaration; without a default the rest is dropped."""
+
+    def __init__(self, name: str, *, declared_at: str | None = None) -> None:
+        super().__init__(name, declared_at=declared_at)
+        #: (predicate, child's name), filled while the branches are declared
+        self.branches: list[tuple[Callable[[Any, Any], Any], str]] = []
+        self.default: str | None = None
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        branches: list[tuple[Callable[[Any, Any], Any], Callable[..., None]]] = [
+            (predicate, children[child]) for predicate, child in self.branches
+        ]
+        default: Callable[..., None] | None = (
+            children[self.default] if self.default is not None else None
+        )
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for predicate, branch in branches:
+                if predicate(key, value):
+                    branch(key, value, timestamp, headers)
+                    return
+            if default is not None:
+                default(key, value, timestamp, headers)
+
+        return process

@@ -1,0 +1,52 @@
+"""filter and filter_not of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class FilterNode(ProcessorNode):
+    """Lets pass what the predicate accepts; it sees null keys and values too."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        predicate: Callable[[Any, Any], Any],
+        keeps: bool = True,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.predicate = predicate
+        self.keeps = keeps
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        predicate = self.predicate
+        by_value: Callable[[Any], Any] | None = getattr(predicate, "by_value", None)
+
+        def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if predicate(key, value):
+                forward(key, value, timestamp, headers)
+
+        def drop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if not predicate(key, value):
+                forward(key, value, timestamp, headers)
+
+        if not self.keeps:
+            return drop
+        if by_value is None:
+            return keep
+        accepts = by_value
+
+        def keep_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if accepts(value):
+                forward(key, value, timestamp, headers)
+
+        return keep_by_value

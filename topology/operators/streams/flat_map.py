@@ -1,0 +1,35 @@
+"""flat_map: any number of records for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class FlatMapNode(ProcessorNode):
+    """The mapper returns an iterable of ``(key, value)``; each goes all the way down in turn."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]],
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.mapper = mapper
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        mapper = self.mapper
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for new_key, new_value in mapper(key, value):
+                forward(new_key, new_value, timestamp, headers)
+
+        return process

@@ -1,0 +1,35 @@
+"""map: a new key and value per record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class MapNode(ProcessorNode):
+    """The mapper returns ``(key, value)``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.mapper = mapper
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        mapper = self.mapper
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            new_key, new_value = mapper(key, value)
+            forward(new_key, new_value, timestamp, headers)
+
+        return process

@@ -1,0 +1,39 @@
+"""peek and foreach: a side effect per record.
+
+Side effects happen at least once even under exactly-once: a record that is processed again after a
+crash is peeked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class PeekNode(ProcessorNode):
+    """Calls the action, then passes the record on (foreach simply has no children)."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        action: Callable[[Any, Any], Any],
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.action = action
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        action = self.action
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            action(key, value)
+            forward(key, value, timestamp, headers)
+
+        return process

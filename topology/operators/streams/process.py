@@ -1,0 +1,258 @@
+"""process and process_values: the user's own processor as an operator.
+
+While user code runs, the task's record attributes are those of the record it was given, because
+plain stores log with them. They are restored after every forward: operators further down set their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from logstate.contracts.errors import StoreError, TopologyError
+from logstate.contracts.processing import Cancellable, TaskContext
+from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.windows import to_ms
+from logstate.topology.graph.blame import labelled
+from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.processor.processor import Processor
+from logstate.topology.processor.processor_context import PunctuationKind
+
+_WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
+
+
+class Connections:
+    """The stores of a user's operator: named ones, and ones it brings along as declarations."""
+
+    def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
+        given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
+        for store in given:
+            if not isinstance(store, str | StoreSpec):
+                raise TopologyError(
+                    f"stores= takes names of stores, or declarations such as key_value_store(...),"
+                    f" found {store!r}. Give what the processor asks its context for.",
+                    declared_at=declaration_site(),
+                )
+        self.owned = tuple(store for store in given if isinstance(store, StoreSpec))
+        self.names = tuple(store.name if isinstance(store, StoreSpec) else store for store in given)
+        #: all global stores, known when the plan is made: readable without connecting
+        self.global_names: frozenset[str] = frozenset()
+
+
+class ProcessNode(ProcessorNode):
+    """``keeps_key``: process_values, whose results must have the key of their input."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        connections: Connections,
+        keeps_key: bool = False,
+        schedule_name: str | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.supplier = supplier
+        self.connections = connections
+        self.keeps_key = keeps_key
+        #: under which its schedules' due times are committed
+        self.schedule_name = schedule_name or name
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return self.connections.owned
+
+    def store_names(self) -> tuple[str, ...]:
+        return self.connections.names
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        processor = self.supplier()
+        context = ForwardingContext(
+            task, self.name, self.connections, self.declared_at, forward, children
+        )
+        context.schedule_name = self.schedule_name
+        processor.init(context)
+        task.on_close(processor.close)
+        user_process = processor.process
+        new_tuple = tuple.__new__
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+
+        if not self.keeps_key:
+            return process
+
+        def process_values(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            task.timestamp = timestamp
+            task.headers = headers
+            context.fixed_key = (key,)
+            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+            context.fixed_key = None
+
+        return process_values
+
+
+class OperatorContext:
+    """What every user's operator may ask: stores, clocks, schedules; it cannot forward."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        name: str,
+        connections: Connections,
+        declared_at: str | None,
+    ) -> None:
+        self._task = task
+        self._name = name
+        self._connections = connections
+        self._declared_at = declared_at
+        self._schedules = 0
+        #: names the due times of schedules in the committed cut
+        self.schedule_name = name
+
+    @property
+    def application_id(self) -> str:
+        return self._task.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task.task_id
+
+    @property
+    def partition(self) -> int:
+        return self._task.task_id.partition
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")
+
+    def store(self, name: str) -> Any:
+        if name in self._connections.names:
+            return self._task.store(name)
+        if name in self._connections.global_names:
+            return _ReadOnly(self._task.store(name), name)
+        known = ", ".join(map(repr, self._connections.names)) or "none"
+        raise StoreError(
+            f"Processor {self._name!r} (declared at {self._declared_at}) asked for store {name!r},"
+            f" to which it is not connected; connected: {known}. Add the store to the builder and"
+            " name it in stores=."
+        )
+
+    def schedule(
+        self,
+        interval: timedelta,
+        kind: PunctuationKind,
+        callback: Callable[[int], None],
+        *,
+        start: int | None = None,
+    ) -> Cancellable:
+        if kind not in ("stream_time", "wall_clock"):
+            raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
+        task = self._task
+        self._schedules += 1
+
+        def punctuate(timestamp: int) -> None:
+            task.timestamp = timestamp
+            task.headers = None
+            self._begin_punctuation()
+            callback(timestamp)
+
+        return task.schedule(
+            to_ms(interval, "interval"),
+            kind,
+            labelled(punctuate, self._name),
+            start_ms=start,
+            name=f"{self.schedule_name}-{self._schedules}",
+        )
+
+    def current_stream_time_ms(self) -> int:
+        return self._task.stream_time
+
+    def current_system_time_ms(self) -> int:
+        return self._task.wall_clock_ms()
+
+    def record_metadata(self) -> RecordMetadata | None:
+        task = self._task
+        if task.topic is None:
+            return None
+        return RecordMetadata(task.topic, task.partition, task.offset)
+
+    def commit(self) -> None:
+        self._task.request_commit()
+
+    def _begin_punctuation(self) -> None:
+        """There is no current record."""
+
+
+class ForwardingContext(OperatorContext):
+    """The context of processors."""
+
+    def __init__(
+        self,
+        task: TaskContext,
+        name: str,
+        connections: Connections,
+        declared_at: str | None,
+        forward: Callable[..., None],
+        children: Mapping[str, Process],
+    ) -> None:
+        super().__init__(task, name, connections, declared_at)
+        self._forward = forward
+        self._children = children
+        #: the key that results must have, in a tuple because it may be None; None: any
+        self.fixed_key: tuple[Any] | None = None
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        key, value, timestamp, headers = record
+        if timestamp < 0:
+            raise ValueError(
+                f"Processor {self._name!r} forwarded a record with timestamp {timestamp}: event"
+                " time is not negative."
+            )
+        fixed = self.fixed_key
+        if fixed is not None and key != fixed[0]:
+            raise ValueError(
+                f"process_values {self._name!r} changed a key: the rows of one key would be spread"
+                " over partitions without a repartition. Use process()."
+            )
+        target = self._forward if child is None else self._child(child)
+        task = self._task
+        outer = task.timestamp, task.headers
+        target(key, value, timestamp, headers)
+        task.timestamp, task.headers = outer
+        self.fixed_key = fixed
+
+    def _child(self, name: str) -> Callable[..., None]:
+        try:
+            return self._children[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._children)) or "none"
+            raise KeyError(
+                f"Processor {self._name!r} has no child {name!r}; its children: {known}."
+            ) from None
+
+    def _begin_punctuation(self) -> None:
+        self.fixed_key = None
+
+
+class _ReadOnly:
+    """A global store as seen by processors: it is filled from its topic and from nowhere else."""
+
+    def __init__(self, store: Any, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute in _WRITES:
+            raise StoreError(
+                f"Global store {self._name!r} is read-only here: it holds what its topic says."
+                " Write to that topic instead."
+            )
+        return getattr(self._store, attribute)

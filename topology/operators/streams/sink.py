@@ -1,0 +1,157 @@
+"""Sinks: encode a record and hand it to the task.
+
+The partition is left open (the producer hashes the key with murmur2) unless the user gave a
+partitioner or the key is windowed: a windowed key is placed by its inner key alone, so that results
+stay on the partition of their input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logstate.contracts.errors import RegistryError
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers, RecordMetadata
+from logstate.contracts.serde import Serde
+from logstate.serdes.built_in import SessionWindowedSerde, WindowedSerde
+from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
+
+#: partitions of a record: None = by the key; a tuple may have any number, none included
+Placement = Callable[[str, Any, Any, "bytes | None"], "tuple[int | None, ...]"]
+_OPEN: tuple[None] = (None,)
+
+
+def compile_sink(sink: SinkNode, task: TaskContext) -> Process:
+    """The closure of a sink."""
+    write = _writer(sink, task)
+    if not sink.takes_table_edge:
+        return write
+
+    def write_change(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        write(key, (new, old), timestamp, headers)
+
+    return write_change
+
+
+def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
+    if not isinstance(sink.topic, TopicRef):
+        return _dynamic_writer(sink, task)
+    topic = task.topic_name(sink.topic.name, is_internal=sink.topic.is_internal)
+    placement = _placement(sink.partitioner, sink.key, task)
+    if placement is not None:
+        return _placed_writer(sink, task, topic, placement)
+    serialize_key = sink.key.serializer(topic, True)
+    serialize_value = sink.serialize_value(topic)
+    send, name = task.send, sink.name
+
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        part = "key"
+        try:
+            key_bytes = None if key is None else serialize_key(key)
+            part = "value"
+            value_bytes = None if value is None else serialize_value(value)
+        except Exception as exc:  # noqa: BLE001  serdes raise anything
+            _not_encoded(task, part, name, topic, exc)
+            return
+        send((topic, None, key_bytes, value_bytes, timestamp, headers))
+
+    return write
+
+
+def _placed_writer(
+    sink: SinkNode, task: TaskContext, topic: str, placement: Placement
+) -> Callable[[Any, Any, int, Headers], None]:
+    serialize_key = sink.key.serializer(topic, True)
+    serialize_value = sink.serialize_value(topic)
+    send = task.send
+    drop = task.drop
+    name = sink.name
+
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            key_bytes = None if key is None else serialize_key(key)
+        except Exception as exc:  # noqa: BLE001  serdes raise anything
+            _not_encoded(task, "key", name, topic, exc)
+            return
+        partitions = placement(topic, key, value, key_bytes)
+        if not partitions:
+            drop("partitioner")
+            return
+        try:
+            value_bytes = None if value is None else serialize_value(value)
+        except Exception as exc:  # noqa: BLE001
+            _not_encoded(task, "value", name, topic, exc)
+            return
+        for partition in partitions:
+            send((topic, partition, key_bytes, value_bytes, timestamp, headers))
+
+    return write
+
+
+def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
+    choose = sink.topic
+    assert not isinstance(choose, TopicRef)
+    placement = _placement(sink.partitioner, sink.key, task)
+    writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
+
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        place = (
+            None if task.topic is None else RecordMetadata(task.topic, task.partition, task.offset)
+        )
+        topic = choose(key, value, place)
+        writer = writers.get(topic)
+        if writer is None:
+            fixed = SinkNode(sink.name, TopicRef(topic), sink.key, sink.value)
+            writer = (
+                _writer(fixed, task)
+                if placement is None
+                else _placed_writer(fixed, task, topic, placement)
+            )
+            writers[topic] = writer
+        writer(key, value, timestamp, headers)
+
+    return write
+
+
+def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exception) -> None:
+    """Returns where the result is to be left out."""
+    if isinstance(error, RegistryError):
+        raise error  # an unreachable registry is no record's fault
+    task.not_encoded(part, sink, topic, error)
+
+
+def _placement(
+    partitioner: Partitioner | None, key: Serde[Any], task: TaskContext
+) -> Placement | None:
+    if partitioner is not None:
+        return _user_placement(partitioner, task)
+    if isinstance(key, WindowedSerde):
+        return _inner_key_placement(task, suffix_bytes=8)
+    if isinstance(key, SessionWindowedSerde):
+        return _inner_key_placement(task, suffix_bytes=16)
+    return None
+
+
+def _inner_key_placement(task: TaskContext, *, suffix_bytes: int) -> Placement:
+    def place(topic: str, key: Any, value: Any, key_bytes: bytes | None) -> tuple[int | None, ...]:
+        if key_bytes is None:
+            return _OPEN
+        return (partition_of(key_bytes[:-suffix_bytes], task.partition_count(topic)),)
+
+    return place
+
+
+def _user_placement(partitioner: Partitioner, task: TaskContext) -> Placement:
+    def place(topic: str, key: Any, value: Any, key_bytes: bytes | None) -> tuple[int | None, ...]:
+        chosen = partitioner(topic, key, value, task.partition_count(topic))
+        if chosen is None:
+            return _OPEN
+        if isinstance(chosen, int):
+            return (chosen,)
+        return tuple(sorted(set(chosen)))
+
+    return place

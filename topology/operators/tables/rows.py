@@ -1,0 +1,86 @@
+"""Reading and writing the rows of a table, whether its store is timestamped or versioned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+from logstate.topology.graph.nodes import ValueGetter
+
+#: read(key) -> the latest row
+ReadRow: TypeAlias = "Callable[[Any], StoredRow | None]"
+#: write(key, value, row's timestamp, record's timestamp, headers) -> True: it is the latest row,
+#: False: it went into the history below a newer one, None: too old, not written at all
+WriteRow: TypeAlias = "Callable[[Any, Any, int, int, Headers], bool | None]"
+
+_LATEST = -1
+_NOT_PUT = -(2**63)
+
+
+def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
+    """The two closures of a task's store."""
+    store = task.store(spec.name)
+    put = store.put
+    if spec.kind != "versioned":
+        return _reader(store), _timestamped_writer(task, put)
+
+    def write(
+        key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers
+    ) -> bool | None:
+        task.timestamp = timestamp
+        task.headers = headers
+        code = put(key, value, row_timestamp)
+        if code == _LATEST:
+            return True
+        return None if code == _NOT_PUT else False
+
+    return _versioned_reader(store.get), write
+
+
+def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
+    """The getter of a materialised table."""
+    store = task.store(spec.name)
+    if spec.kind != "versioned":
+        return ValueGetter(_reader(store))
+    get = store.get
+
+    def as_of(key: Any, timestamp: int) -> ValueAndTimestamp[Any] | None:
+        found = get(key, timestamp)
+        return None if found is None else ValueAndTimestamp(found.value, found.valid_from)
+
+    return ValueGetter(_versioned_reader(get), as_of)
+
+
+def _reader(store: Any) -> ReadRow:
+    """Plain rows, where the store has them."""
+    reader: ReadRow = getattr(store, "get_row", store.get)
+    return reader
+
+
+def _timestamped_writer(task: TaskContext, put: Callable[[Any, Any], None]) -> WriteRow:
+    def write(
+        key: Any, value: Any, row_timestamp: int, timestamp: int, headers: Headers
+    ) -> bool | None:
+        if value is None:
+            # A delete is logged with the time of the record that caused it.
+            task.timestamp = timestamp
+            task.headers = headers
+            put(key, None)
+        else:
+            # The rows of tables have no headers, even in stores that could keep them: only
+            # tombstones are logged with those of their record, as by Kafka Streams.
+            put(key, (value, row_timestamp, None))
+        return True
+
+    return write
+
+
+def _versioned_reader(get: Callable[[Any], Any]) -> ReadRow:
+    def read(key: Any) -> ValueAndTimestamp[Any] | None:
+        found = get(key)
+        return None if found is None else ValueAndTimestamp(found.value, found.valid_from)
+
+    return read

@@ -1,0 +1,173 @@
+"""Holding a table's updates back until they are final, or for some time.
+
+``until="window_closes"``: a windowed row is forwarded once, when its window is closed and can
+change no more. ``until="time_limit"``: a key is forwarded at most once per ``wait_ms`` of event
+time; the first update starts the clock, later ones replace it without resetting the clock.
+
+>>> from datetime import timedelta
+>>> from logstate.testing.driver import TopologyTestDriver
+>>> from logstate.topology import StreamsBuilder, until_time_limit
+>>> builder = StreamsBuilder()
+>>> stock = builder.table("stock", key=str, value=int, store="stock")
+>>> calm = stock.suppress(until_time_limit(timedelta(milliseconds=10)), name="calm")
+>>> calm.to_stream().to("calm-stock")
+>>> with TopologyTestDriver(builder.build()) as driver:
+...     driver.pipe_all("stock", [("tea", 5, 100), ("tea", 4, 109), ("milk", 1, 110)])
+...     driver.read_with_timestamps("calm-stock", value=int)
+[('tea', 4, 109)]
+
+Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
+
+- time is the operator's own stream time, the largest timestamp that reached it: nothing leaves
+  until a later record comes. An idle topic keeps its last windows waiting.
+- a row leaves once buffer time + wait <= stream time, earliest first, then by key bytes; with the
+  timestamp, headers, topic and offset of the record that caused it. The buffer time is the end of
+  the window, or the timestamp of the key's first buffered update.
+- tombstones: a window that was deleted before it closed is never heard of; a time limit passes them
+  on.
+- old value: that of the key's LAST update. It need not be what was forwarded before: a value that
+  came and went while waiting is subtracted downstream although it was never added. Joins, which
+  read the table, see the value before the key came into the buffer.
+- full (more than ``max_records`` keys or ``max_bytes`` estimated bytes): ``emit_early`` forwards
+  the earliest rows, the one just put included; ``shut_down`` raises ProcessingError: final results
+  cannot be early.
+- sliding and session windows: a window whose end + wait EQUALS stream time is forwarded here while
+  the aggregation still accepts records for it, so it can be forwarded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from logstate.contracts.errors import ProcessingError
+from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+
+
+class SuppressNode(TableNode):
+    """Forwards the rows of ``parent`` late, from the suppress buffer ``store``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        parent: TableNode,
+        store: StoreSpec,
+        until: Literal["window_closes", "time_limit"],
+        wait_ms: int,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        when_full: Literal["shut_down", "emit_early"] = "emit_early",
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.parent = parent
+        self.store = store
+        self.until = until
+        self.wait_ms = wait_ms
+        self.max_records = max_records
+        self.max_bytes = max_bytes
+        self.when_full = when_full
+        # The buffer remembers what downstream still believes: the old value of the first update.
+        parent.enable_sending_old_values(force=True)
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        self.sends_old_values = self.parent.enable_sending_old_values(force=force)
+        return self.sends_old_values
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name, *self.parent.getter_store_names())
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        prior = task.store(self.store.name).prior
+        latest_of_parent = self.parent.value_getter(task).latest
+
+        def latest(key: Any) -> StoredRow | None:
+            is_waiting, value = prior(key)
+            if not is_waiting:
+                return latest_of_parent(key)
+            # Only the upstream's old value is known of it, not its timestamp.
+            return None if value is None else (value, -1, None)
+
+        return ValueGetter(latest)
+
+    def compile(
+        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
+    ) -> TableProcess:
+        buffer = task.store(self.store.name)
+        put = buffer.put
+        observed = task.time_cell(self.name)
+        is_final = self.until == "window_closes"
+        wait = self.wait_ms
+        is_over_capacity = self._compile_capacity(buffer)
+        emit_first = self._compile_emission(task, buffer, forward)
+        emits_early = self.when_full == "emit_early"
+
+        def process(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            if timestamp > observed.time:
+                observed.time = timestamp
+            put(key, new, old, key.end_ms if is_final else timestamp, timestamp, headers)
+            expiry = observed.time - wait
+            while buffer.min_timestamp <= expiry:
+                emit_first()
+            if is_over_capacity is None:
+                return
+            while is_over_capacity():
+                if not emits_early:
+                    raise self._full(task, buffer)
+                emit_first()
+
+        return process
+
+    def _compile_emission(
+        self, task: TaskContext, buffer: Any, forward: TableProcess
+    ) -> Callable[[], None]:
+        drops_tombstones = self.until == "window_closes"
+        sends_old = self.sends_old_values
+
+        def emit_first() -> None:
+            key, new, old, timestamp, headers, *place = buffer.first()
+            if new is not None or not drops_tombstones:
+                current = task.topic, task.partition, task.offset
+                task.topic, task.partition, task.offset = place
+                forward(key, new, old if sends_old else None, timestamp, headers, True)
+                task.topic, task.partition, task.offset = current
+            # Only now: while the row is on its way, joins still read the value before it.
+            buffer.remove_first()
+
+        return emit_first
+
+    def _compile_capacity(self, buffer: Any) -> Callable[[], bool] | None:
+        max_records, max_bytes = self.max_records, self.max_bytes
+        if max_records is None and max_bytes is None:
+            return None
+
+        def is_over_capacity() -> bool:
+            if max_records is not None and buffer.num_records > max_records:
+                return True
+            return max_bytes is not None and buffer.size_bytes > max_bytes
+
+        return is_over_capacity
+
+    def _full(self, task: TaskContext, buffer: Any) -> ProcessingError:
+        return ProcessingError(
+            f"the buffer of suppress {self.name!r} is full: it holds {buffer.num_records} records"
+            f" of {buffer.size_bytes} bytes; max_records is {self.max_records}, max_bytes"
+            f" {self.max_bytes}; topic {task.topic!r}, partition {task.partition}, offset"
+            f" {task.offset}, task {task.task_id}. Final results cannot be forwarded before their"
+            " windows close. More keys are active in the open windows than expected: raise the"
+            " limit, or shorten the grace",
+            topic=task.topic,
+            partition=task.partition,
+            offset=task.offset,
+            task=str(task.task_id),
+            node=self.name,
+        )

@@ -1,0 +1,64 @@
+"""group_by of a table: every change takes its old row out of one group and puts the new into one.
+
+The mapper gives ``(new key, new value)``; a null in it leaves that side out. The old side goes
+first. When both sides have the same key they travel in one record (KIP-904), so that the aggregate
+never shows the state between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.topology.graph.nodes import Process, ProcessorNode
+
+
+class TableGroupByNode(ProcessorNode):
+    """Table edge in, table edge out: ``forward(new key, new value, old value, ...)``."""
+
+    has_table_edge = True
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mapper: Callable[[Any, Any], tuple[Any, Any]],
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.mapper = mapper
+        self.use_versioned_semantics = False
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        mapper = self.mapper
+        latest_only = self.use_versioned_semantics
+        name = self.name
+
+        def process(
+            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+        ) -> None:
+            if key is None:
+                raise LogstateError(
+                    f"A change with a null key reached the table group {name!r}. A table has no"
+                    " row without a key; an operator above it made one."
+                )
+            if latest_only and not is_latest:
+                return
+            new_key, new = (None, None) if new is None else mapper(key, new)
+            old_key, old = (None, None) if old is None else mapper(key, old)
+            has_new = new_key is not None and new is not None
+            has_old = old_key is not None and old is not None
+            if has_new and has_old and old_key == new_key:
+                forward(new_key, new, old, timestamp, headers, is_latest)
+                return
+            if has_old:
+                forward(old_key, None, old, timestamp, headers, is_latest)
+            if has_new:
+                forward(new_key, new, None, timestamp, headers, is_latest)
+
+        return process

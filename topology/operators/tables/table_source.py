@@ -1,0 +1,95 @@
+"""The node that turns a stream of upserts into a table: below `table()` and in `to_table()`.
+
+The store exists if it is named or if something downstream reads rows or needs old values. Without
+one the node only relabels records as changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.operators.tables.rows import bind_rows, row_getter
+
+
+class TableSourceNode(TableNode):
+    """Drops null keys (counted); a null value deletes the row. Late rows overwrite, as they come;
+    only a versioned store puts them where they belong.
+    """
+
+    def __init__(
+        self, name: str, *, store: StoreSpec | None, declared_at: str | None = None
+    ) -> None:
+        super().__init__(name, declared_at=declared_at)
+        self.store = store
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return () if self.store is None else (self.store,)
+
+    def materialize(self) -> None:
+        if self.store is None:
+            raise TopologyError(
+                f"Table {self.name!r} needs a store: an operator below it reads its rows or needs"
+                " their old values (a join, group_by or aggregation), but the table has none. Give"
+                ' it one: store="some-name".',
+                declared_at=self.declared_at,
+            )
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        if self.store is None and not force:
+            return False
+        self.materialize()
+        self.sends_old_values = True
+        return True
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        self.materialize()
+        assert self.store is not None
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        assert self.store is not None
+        return row_getter(task, self.store)
+
+    def is_versioned(self) -> bool:
+        return self.store is not None and self.store.kind == "versioned"
+
+    def compile(
+        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
+    ) -> Process:
+        drop = task.drop
+
+        def relabel(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            forward(key, value, None, timestamp, headers, True)
+
+        if self.store is None:
+            return relabel
+        read, write = bind_rows(task, self.store)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            is_latest = write(key, value, timestamp, timestamp, headers)
+            if is_latest is not None:
+                forward(key, value, None, timestamp, headers, is_latest)
+
+        def process_with_old(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null_key")
+                return
+            row = read(key)
+            is_latest = write(key, value, timestamp, timestamp, headers)
+            if is_latest is not None:
+                old = None if row is None else row[0]
+                forward(key, value, old, timestamp, headers, is_latest)
+
+        return process_with_old if self.sends_old_values else process

@@ -1,0 +1,124 @@
+"""Compiling a sub-topology for one task: every node becomes one closure, children first.
+
+A node that several parents share is compiled once. ``forward`` is composed here: nothing below, one
+child, or a loop over children in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.topology.graph.blame import labelled
+from logstate.topology.graph.nodes import (
+    Process,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    TimestampExtractor,
+)
+from logstate.topology.operators.streams.sink import compile_sink
+
+if TYPE_CHECKING:
+    from logstate.topology.plan.plan import SubTopology
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSource:
+    """How the task reads one topic."""
+
+    name: str
+    topic: str
+    deserialize_key: Callable[[bytes], Any]
+    deserialize_value: Callable[[bytes], Any]
+    timestamp_extractor: TimestampExtractor | None
+    process: StreamProcess
+    offset_reset: str | timedelta | None
+
+
+def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[str, CompiledSource]:
+    """Resolved topic -> what to do with its records. Asks the task for its stores right away."""
+    compiled: dict[str, Process] = {}
+    # Parents come before children in the plan, so children first is the plan backwards.
+    for node in reversed(sub_topology.nodes):
+        names = sub_topology.children[node.name]
+        children = {name: compiled[name] for name in names}
+        if isinstance(node, ProcessorNode):
+            forward = _compose(list(children.values()), has_table_edge=node.has_table_edge)
+            process = node.compile(task, forward, children)
+        elif isinstance(node, SinkNode):
+            process = compile_sink(node, task)
+        else:
+            process = _compose(list(children.values()), has_table_edge=False)
+        if process is not _nothing_below:
+            process = labelled(process, node.name)
+        compiled[node.name] = process
+    return {
+        source.topic: source
+        for node in sub_topology.sources
+        for source in _compile_source(node, task, compiled[node.name])
+    }
+
+
+def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[CompiledSource]:
+    compiled = []
+    for ref in node.topics:
+        assert not ref.is_pattern, f"the topics of {node.name} are not known yet"
+        topic = task.topic_name(ref.name, is_internal=ref.is_internal)
+        compiled.append(
+            CompiledSource(
+                node.name,
+                topic,
+                node.key.deserializer(topic, True),
+                node.deserialize_value(topic),
+                node.timestamp_extractor,
+                process,
+                node.offset_reset,
+            )
+        )
+    return compiled
+
+
+def _compose(children: Sequence[Callable[..., None]], *, has_table_edge: bool) -> Any:
+    """One callable for any number of children."""
+    if len(children) == 1:
+        return children[0]
+    if not children:
+        return _nothing_below
+    if len(children) == 2:
+        return _pair(*children, has_table_edge=has_table_edge)
+
+    def stream_edge(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        for child in children:
+            child(key, value, timestamp, headers)
+
+    def table_edge(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Any, is_latest: bool
+    ) -> None:
+        for child in children:
+            child(key, new, old, timestamp, headers, is_latest)
+
+    return table_edge if has_table_edge else stream_edge
+
+
+def _pair(
+    first: Callable[..., None], second: Callable[..., None], *, has_table_edge: bool
+) -> Callable[..., None]:
+    def stream_edge(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        first(key, value, timestamp, headers)
+        second(key, value, timestamp, headers)
+
+    def table_edge(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Any, is_latest: bool
+    ) -> None:
+        first(key, new, old, timestamp, headers, is_latest)
+        second(key, new, old, timestamp, headers, is_latest)
+
+    return table_edge if has_table_edge else stream_edge
+
+
+def _nothing_below(*_record: object) -> None:
+    """Where the graph ends without a sink."""

@@ -1,0 +1,226 @@
+"""The passes between declaring and writing: merged sources, and Kafka Streams' optimisations.
+
+``topology.optimization=all`` is the sum of three rules, all off by default:
+
+- ``reuse_source_topics``: a table's source topic is its changelog;
+- ``merge_repartition_topics``: several repartitions behind one key-changing step become one;
+- ``single_store_self_join``: a stream joined with itself keeps one window store (KIP-862).
+
+Always: equal sources are merged, repartitions drop null keys where nobody wants them, and versioned
+semantics (KIP-914) reach the operators below versioned tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name
+from logstate.topology.graph.logical import (
+    LogicalGraph,
+    LogicalNode,
+    SourceLogicalNode,
+    TableSourceLogicalNode,
+)
+from logstate.topology.plan.repartition import RepartitionLogicalNode
+from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
+
+RULES = ("reuse_source_topics", "merge_repartition_topics", "single_store_self_join")
+
+Repartitions = dict[LogicalNode, dict[RepartitionLogicalNode, None]]
+
+
+def rules_of(optimization: str | Iterable[str]) -> frozenset[str]:
+    """The set of rules that ``optimization=`` names: "none", "all" or some of RULES."""
+    if optimization == "none":
+        return frozenset()
+    if optimization == "all":
+        return frozenset(RULES)
+    chosen = frozenset([optimization] if isinstance(optimization, str) else optimization)
+    if unknown := chosen - set(RULES):
+        raise TopologyError(
+            f"Unknown optimization {', '.join(sorted(unknown))}. There are 'none', 'all' and any"
+            f" set of {', '.join(RULES)}.",
+            declared_at=declaration_site(),
+        )
+    return chosen
+
+
+def optimize(graph: LogicalGraph, rules: Collection[str]) -> None:
+    """Run all passes, in Kafka Streams' order."""
+    _merge_equal_sources(graph)
+    if "reuse_source_topics" in rules:
+        for node in graph.nodes():
+            if isinstance(node, TableSourceLogicalNode):
+                node.reuse_source_topic = True
+    if "merge_repartition_topics" in rules:
+        _merge_repartitions(graph)
+    if "single_store_self_join" in rules:
+        for node in graph.nodes():
+            if isinstance(node, StreamJoinLogicalNode) and len(node.parents) == 1:
+                node.become_self_join()
+    _drop_null_keys(graph)
+    _spread_versioned_semantics(graph)
+
+
+def _merge_equal_sources(graph: LogicalGraph) -> None:
+    """Let two streams of the same topics share one source; the first keeps its name."""
+    by_topic: dict[str, SourceLogicalNode] = {}
+    for node in list(graph.root.children):
+        if not isinstance(node, SourceLogicalNode):
+            continue
+        for topic in node.source.topics:
+            first = by_topic.setdefault(topic.name, node)
+            if first is node or node not in graph.root.children:
+                continue
+            _check_mergeable(first, node, topic.name)
+            for child in list(node.children):
+                node.remove_child(child)
+                first.add_child(child)
+            graph.root.remove_child(node)
+            for group in graph.copartitioned:
+                if node.name in group:
+                    group.discard(node.name)
+                    group.add(first.name)
+
+
+def _check_mergeable(first: SourceLogicalNode, second: SourceLogicalNode, topic: str) -> None:
+    a, b = first.source, second.source
+    if a.topics != b.topics:
+        raise TopologyError(
+            f"Topic {topic!r} is read by two streams whose topics overlap without being equal:"
+            f" {[t.name for t in a.topics]} (at {a.declared_at}) and {[t.name for t in b.topics]}."
+            " Read each topic in one stream and merge the streams you need together.",
+            declared_at=b.declared_at,
+        )
+    if a.offset_reset != b.offset_reset:
+        raise TopologyError(
+            f"Topic {topic!r} is read twice with different offset resets: {a.offset_reset!r} (at"
+            f" {a.declared_at}) and {b.offset_reset!r}. A topic has one position: use one.",
+            declared_at=b.declared_at,
+        )
+
+
+def _find_upstream(
+    start: LogicalNode, matches: Callable[[LogicalNode], bool]
+) -> LogicalNode | None:
+    """The nearest ancestor (or the node itself); of several inputs, the last one's wins."""
+    if matches(start):
+        return start
+    found = None
+    for parent in start.parents:
+        if matches(parent):
+            return parent
+        found = _find_upstream(parent, matches)
+    return found
+
+
+def _repartitions_by_key_changer(graph: LogicalGraph) -> Repartitions:
+    repartitions: Repartitions = {}
+    for node in dict.fromkeys(graph.added):
+        if node.key_changing:
+            repartitions[node] = {}
+        elif isinstance(node, RepartitionLogicalNode) and node.is_optimizable:
+            changer = _find_upstream(node, lambda n: n.key_changing)
+            nearest = _find_upstream(node, lambda n: n.key_changing or n.value_changing)
+            # Beyond a step that changes values the topic would carry another type.
+            if changer is not None and changer is nearest:
+                repartitions[changer][node] = None
+    merges = [node for node in dict.fromkeys(graph.added) if node.merge and not node.key_changing]
+    changers_of_merge = {
+        merge: [
+            changer
+            for changer, nodes in repartitions.items()
+            if all(_is_below(node, merge) for node in nodes) and _is_below(merge, changer)
+        ]
+        for merge in merges
+    }
+    moved: dict[LogicalNode, None] = {}
+    for merge, changers in changers_of_merge.items():
+        combined: dict[RepartitionLogicalNode, None] = {}
+        for changer in changers:
+            combined.update(repartitions[changer])
+            moved[changer] = None
+        repartitions[merge] = combined
+    for changer in moved:
+        del repartitions[changer]
+    return repartitions
+
+
+def _is_below(node: LogicalNode, ancestor: LogicalNode) -> bool:
+    return _find_upstream(node, lambda n: ancestor in n.parents) is not None
+
+
+def _merge_repartitions(graph: LogicalGraph) -> None:
+    for changer, nodes in _repartitions_by_key_changer(graph).items():
+        if not nodes:
+            continue
+        first = next(iter(nodes))
+        merged = RepartitionLogicalNode(
+            check_name(first.topic, "a repartition topic"),
+            first.key,
+            first.value,
+            is_optimizable=True,
+            declared_at=first.declared_at,
+        )
+        merged.priority = changer.priority
+        for node in nodes:
+            branch = _find_upstream(node, lambda n: changer in n.parents)  # noqa: B023
+            assert branch is not None
+            merged.add_child(branch)
+            changer.remove_child(branch)
+            parents, children = list(node.parents), list(node.children)
+            for child in children:
+                for parent in parents:
+                    parent.add_child(child)
+            for parent in parents:
+                parent.remove_child(node)
+            node.clear_children()
+            for group in graph.copartitioned:
+                if node.name in group:
+                    group.discard(node.name)
+                    group.add(merged.name)
+        changer.add_child(merged)
+
+
+def _drop_null_keys(graph: LogicalGraph) -> None:
+    """Repartitions drop null keys, except above a join that has a use for them."""
+    nodes = graph.nodes()
+    keeps = {node for node in nodes if node.relaxed_null_key}
+    pending = list(keeps)
+    above: set[LogicalNode] = set()
+    while pending:
+        for parent in pending.pop().parents:
+            if parent not in above:
+                above.add(parent)
+                pending.append(parent)
+    for node in nodes:
+        if isinstance(node, RepartitionLogicalNode) and node not in above:
+            node.drops_null_keys = True
+
+
+def _spread_versioned_semantics(graph: LogicalGraph) -> None:
+    for node in graph.nodes():
+        for parent in node.parents:
+            if _is_output_versioned(parent, graph.root):
+                node.use_versioned_semantics(parent)
+        if node.refuses_versioned_input and _has_versioned_input(node, graph.root):
+            raise TopologyError(
+                f"suppress {node.name!r} is below a versioned table: suppression keeps only the"
+                " latest row per key, a versioned table also sends older ones. Materialise without"
+                " history= before suppressing.",
+                declared_at=node.declared_at,
+            )
+
+
+def _has_versioned_input(node: LogicalNode, root: LogicalNode) -> bool:
+    if node is root:
+        return False
+    return all(_is_output_versioned(parent, root) for parent in node.parents)
+
+
+def _is_output_versioned(node: LogicalNode, root: LogicalNode) -> bool:
+    if node.output_versioned is not None:
+        return node.output_versioned
+    return _has_versioned_input(node, root)

@@ -1,0 +1,295 @@
+"""The finished topology: what `StreamsBuilder.build()` returns. Immutable.
+
+A sub-topology is what one task runs: sources, operators and sinks that hang together, applied to
+one partition of each source topic. Internal topics connect sub-topologies; their names get the
+application id in front when they are resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.grouping import copartition_groups, node_groups
+from logstate.topology.graph.nodes import Node, SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
+from logstate.topology.operators.streams.process import Connections
+from logstate.topology.pictures.description import Description, describe_plan
+from logstate.topology.pictures.mermaid import mermaid_of
+from logstate.topology.pictures.svg import svg_of
+from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
+
+
+@dataclass(frozen=True)
+class SubTopology:
+    """What one task runs. ``nodes`` are in the order of writing: parents before children."""
+
+    id: int
+    nodes: tuple[Node, ...]
+    parents: Mapping[str, tuple[str, ...]]
+    children: Mapping[str, tuple[str, ...]]
+    stores: tuple[StoreSpec, ...]
+    is_global: bool = False
+
+    @cached_property
+    def sources(self) -> tuple[SourceNode, ...]:
+        """Its source nodes."""
+        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
+
+    @cached_property
+    def source_topics(self) -> tuple[TopicRef, ...]:
+        """Topics its tasks read."""
+        return tuple(topic for source in self.sources for topic in source.topics)
+
+    @cached_property
+    def sink_topics(self) -> tuple[TopicRef, ...]:
+        """Topics it writes, except those chosen per record."""
+        topics = (node.topic for node in self.nodes if isinstance(node, SinkNode))
+        return tuple(dict.fromkeys(topic for topic in topics if isinstance(topic, TopicRef)))
+
+    @property
+    def has_dynamic_sinks(self) -> bool:
+        """Whether a sink chooses its topic per record."""
+        return any(
+            isinstance(node, SinkNode) and not isinstance(node.topic, TopicRef)
+            for node in self.nodes
+        )
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A topology ready to run; see `logstate.Application` and `logstate.TopologyTestDriver`."""
+
+    sub_topologies: tuple[SubTopology, ...]
+    global_sub_topologies: tuple[SubTopology, ...]
+    internal_topics: tuple[InternalTopic, ...]
+    copartition_groups: tuple[tuple[TopicRef, ...], ...]
+    stores: Mapping[str, StoreSpec]
+    global_stores: Mapping[str, StoreSpec]
+    _description: Description = field(repr=False)
+
+    def describe(self) -> str:
+        """The topology as text, byte for byte in the form of Kafka Streams.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> print(builder.build().describe(), end="")
+        Topologies:
+           Sub-topology: 0
+            Source: source (topics: [in])
+              --> sink
+            Sink: sink (topic: out)
+              <-- source
+        <BLANKLINE>
+
+        Its visualisers read it, and a test that compares it notices every change of the graph.
+
+        Returns:
+            Sub-topologies, sources, operators with their stores, sinks, and how they hang together.
+
+        Source: Kafka Streams' ``TopologyDescription.toString`` (KIP-120).
+        """
+        return self._described
+
+    @cached_property
+    def _described(self) -> str:
+        # Every instance writes it into its manifest when it starts.
+        return str(self._description)
+
+    def description(self) -> Description:
+        """The description as data, for tests and tools.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> [node.name for node in builder.build().description().sub_topologies[0].nodes]
+        ['source', 'sink']
+
+        Returns:
+            Sub-topologies and global stores with their nodes, in the order of the text.
+
+        Source: Kafka Streams' ``TopologyDescription`` (KIP-120).
+        """
+        return self._description
+
+    def to_mermaid(self) -> str:
+        """The topology as a Mermaid flowchart, which Markdown pages show as a picture.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> print(builder.build().to_mermaid(), end="")
+        flowchart TD
+            topic0(["in"])
+            topic1(["out"])
+            subgraph part0["Sub-topology 0"]
+                node0["source"]
+                node1["sink"]
+            end
+            topic0 --> node0
+            node0 --> node1
+            node1 --> topic1
+
+        Returns:
+            Topics as stadiums (internal ones dashed), operators as rectangles, stores as cylinders.
+
+        Source: the syntax of Mermaid's flowcharts.
+        """
+        return mermaid_of(self._description, self._internal_names())
+
+    def to_svg(self) -> str:
+        """The topology as a picture in one self-contained SVG document.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str, name="source").to("out", name="sink")
+        >>> builder.build().to_svg().splitlines()[0][:40]
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+
+        The same graph always gives the same bytes. Notebooks show it for a topology by itself.
+
+        Returns:
+            Sub-topologies as frames between their topics; stores below the operators that use them.
+
+        Source: SVG 1.1, without scripts, links or fonts to load.
+        """
+        return svg_of(self._description, self._internal_names())
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> dict[str, str]:  # fmt: skip
+        """What a notebook shows: the picture, or the text where pictures cannot be shown."""
+        del include, exclude  # a hint for objects with costly representations
+        return {"text/plain": self.describe(), "image/svg+xml": self.to_svg()}
+
+    def _internal_names(self) -> frozenset[str]:
+        return frozenset(topic.topic.name for topic in self.internal_topics)
+
+
+def make_topology(plan: PlanBuilder) -> Topology:
+    """Check what needs the whole graph, number the sub-topologies and freeze."""
+    _check_stores(plan)
+    _check_partition_counts(plan)
+    tasks: list[SubTopology] = []
+    globals_: list[SubTopology] = []
+    global_sources = {store.source.name for store in plan.global_stores.values()}
+    for number, names in enumerate(node_groups(plan)):
+        is_global = any(name in global_sources for name in names)
+        target = globals_ if is_global else tasks
+        target.append(_sub_topology(plan, number, names, is_global=is_global))
+    for node in plan.nodes.values():
+        connections = getattr(node, "connections", None)
+        if isinstance(connections, Connections):
+            connections.global_names = frozenset(plan.global_stores)
+    refs = {topic.topic.name: topic.topic for topic in plan.internal_topics.values()}
+    refs |= {pattern: TopicRef(pattern, is_pattern=True) for pattern in plan.patterns}
+    return Topology(
+        sub_topologies=tuple(tasks),
+        global_sub_topologies=tuple(globals_),
+        internal_topics=tuple(plan.internal_topics.values()),
+        copartition_groups=tuple(
+            tuple(refs.get(name, TopicRef(name)) for name in group)
+            for group in copartition_groups(plan)
+        ),
+        stores=MappingProxyType(
+            {spec.name: spec for sub_topology in tasks for spec in sub_topology.stores}
+        ),
+        global_stores=MappingProxyType(
+            {name: store.spec for name, store in plan.global_stores.items()}
+        ),
+        _description=describe_plan(plan, tasks, globals_),
+    )
+
+
+def _sub_topology(
+    plan: PlanBuilder, number: int, names: list[str], *, is_global: bool
+) -> SubTopology:
+    children: dict[str, list[str]] = {name: [] for name in names}
+    for name in names:
+        for parent in plan.parents[name]:
+            children[parent].append(name)
+    used = dict.fromkeys(store for name in names for store in plan.connections.get(name, ()))
+    stores = [plan.stores[store] for store in used if store in plan.stores]
+    if is_global:
+        stores = [store.spec for store in plan.global_stores.values() if store.source.name in names]
+    return SubTopology(
+        id=number,
+        nodes=tuple(plan.nodes[name] for name in names),
+        parents=MappingProxyType({name: plan.parents[name] for name in names}),
+        children=MappingProxyType({name: tuple(below) for name, below in children.items()}),
+        stores=tuple(stores),
+        is_global=is_global,
+    )
+
+
+def _check_stores(plan: PlanBuilder) -> None:
+    for processor, stores in plan.connections.items():
+        for store in stores:
+            if store in plan.stores:
+                continue
+            where = plan.nodes[processor].declared_at
+            if store in plan.global_stores:
+                raise TopologyError(
+                    f"Operator {processor!r} names the global store {store!r} in stores=. Global"
+                    " stores need no connection: ask the context for it.",
+                    declared_at=where,
+                )
+            known = ", ".join(map(repr, sorted(plan.stores))) or "none"
+            raise TopologyError(
+                f"Operator {processor!r} is connected to store {store!r}, which does not exist."
+                f" Stores: {known}. Correct the name, or add it with builder.add_store(...).",
+                declared_at=where,
+            )
+    for node in plan.nodes.values():
+        for store in getattr(node, "global_store_names", tuple)():
+            if store not in plan.global_stores:
+                raise TopologyError(
+                    f"Operator {node.name!r} reads the global store {store!r}, which does not"
+                    " exist in this builder. Join with a global table of the same builder.",
+                    declared_at=node.declared_at,
+                )
+
+
+def _check_partition_counts(plan: PlanBuilder) -> None:
+    """Repartition topics that must be equal must not be declared unequal."""
+    for group in copartition_groups(plan):
+        counts = {
+            name: plan.internal_topics[name].partitions
+            for name in group
+            if name in plan.internal_topics and plan.internal_topics[name].partitions is not None
+        }
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items()))
+            raise TopologyError(
+                "Repartition topics that are joined or grouped together are declared with"
+                f" different partition counts ({listed}): equal keys would not meet. Give them the"
+                " same partitions=.",
+                declared_at=_declared_at(plan, counts),
+            )
+
+
+def _declared_at(plan: PlanBuilder, topics: Collection[str]) -> str | None:
+    """Where the last of the sinks that write these topics was declared."""
+    sites = [
+        node.declared_at
+        for node in plan.nodes.values()
+        if isinstance(node, SinkNode)
+        and isinstance(node.topic, TopicRef)
+        and node.topic.name in topics
+    ]
+    return sites[-1] if sites else None
+
+
+__all__ = [
+    "CompiledSource",
+    "InternalTopic",
+    "SubTopology",
+    "Topology",
+    "compile_sub_topology",
+    "make_topology",
+]

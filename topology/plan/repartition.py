@@ -1,0 +1,126 @@
+"""Repartition topics in the logical graph: a filter, a sink, and the source on the other side.
+
+A topic is named ``<name>-repartition`` (the application id comes in front at run time; the suffix
+is never doubled). Its three nodes are ``<topic>-filter``, ``-sink`` and ``-source``. The filter
+drops null keys unless a left or outer join further down wants to see them (KIP-962).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logstate.contracts.serde import Serde
+from logstate.topology.declaring.naming import check_name
+from logstate.topology.graph.logical import LogicalGraph, LogicalNode
+from logstate.topology.graph.nodes import Partitioner, SinkNode, SourceNode
+from logstate.topology.graph.plan_builder import PlanBuilder
+from logstate.topology.operators.streams.repartition_filter import RepartitionFilterNode
+from logstate.topology.operators.tables.change import change_deserializer, change_serializer
+
+SUFFIX = "-repartition"
+
+
+class RepartitionLogicalNode(LogicalNode):
+    """A stream's way through a topic. Its name is the source's, because its output comes there."""
+
+    def __init__(
+        self,
+        topic: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        is_optimizable: bool,
+        partitions: int | None = None,
+        partitioner: Partitioner | None = None,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(f"{topic}-source")
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.is_optimizable = is_optimizable
+        self.partitions = partitions
+        self.partitioner = partitioner
+        self.declared_at = declared_at
+        self.drops_null_keys = False
+
+    def write(self, plan: PlanBuilder) -> None:
+        topic = plan.add_internal_topic(self.topic, kind="repartition", partitions=self.partitions)
+        filter_node = RepartitionFilterNode(
+            f"{self.topic}-filter",
+            drops_null_keys=self.drops_null_keys,
+            declared_at=self.declared_at,
+        )
+        sink = SinkNode(
+            f"{self.topic}-sink",
+            topic,
+            self.key,
+            self.value,
+            partitioner=self.partitioner,
+            declared_at=self.declared_at,
+        )
+        source = SourceNode(self.name, (topic,), self.key, self.value, declared_at=self.declared_at)
+        plan.add_processor(filter_node, self.parent_names())
+        plan.add_sink(sink, [filter_node.name])
+        plan.add_source(source)
+
+
+class GroupedTableRepartitionLogicalNode(LogicalNode):
+    """A table group's way through a topic: old and new value travel in one record (KIP-904)."""
+
+    def __init__(
+        self,
+        topic: str,
+        key: Serde[Any],
+        value: Serde[Any],
+        *,
+        sink_name: str,
+        source_name: str,
+        declared_at: str | None = None,
+    ) -> None:
+        super().__init__(source_name)
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.sink_name = sink_name
+        self.declared_at = declared_at
+
+    def write(self, plan: PlanBuilder) -> None:
+        topic = plan.add_internal_topic(self.topic, kind="repartition")
+        sink = SinkNode(
+            self.sink_name,
+            topic,
+            self.key,
+            self.value,
+            value_serializer=lambda name: change_serializer(self.value.serializer(name, False)),
+            takes_table_edge=True,
+            declared_at=self.declared_at,
+        )
+        source = SourceNode(
+            self.name,
+            (topic,),
+            self.key,
+            self.value,
+            value_deserializer=lambda name: change_deserializer(
+                self.value.deserializer(name, False)
+            ),
+            declared_at=self.declared_at,
+        )
+        plan.add_sink(sink, self.parent_names())
+        plan.add_source(source)
+
+
+def repartition_topic(graph: LogicalGraph, prefix: str) -> str:
+    """The topic's name (without application id). Burns the three numbers of its nodes."""
+    for _ in range(3):
+        graph.names.burn()
+    topic = prefix if prefix.endswith(SUFFIX) else prefix + SUFFIX
+    return check_name(topic, "a repartition topic")
+
+
+__all__ = [
+    "SUFFIX",
+    "GroupedTableRepartitionLogicalNode",
+    "RepartitionLogicalNode",
+    "repartition_topic",
+]

@@ -1,0 +1,48 @@
+"""The logical node of a stream-stream join, and its self-join form.
+
+Two window nodes in front (one per side, each filling its own store), then both join nodes and the
+node that unites their outputs. As a self-join (KIP-862) one window node and one store remain.
+"""
+
+from __future__ import annotations
+
+from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
+from logstate.topology.graph.nodes import ProcessorNode
+from logstate.topology.graph.plan_builder import PlanBuilder
+
+
+class StreamJoinLogicalNode(LogicalNode):
+    """Both join sides and their union."""
+
+    def __init__(
+        self,
+        *,
+        this_window: ProcessorLogicalNode,
+        other_window: ProcessorLogicalNode,
+        this_join: ProcessorNode,
+        other_join: ProcessorNode,
+        union: ProcessorNode,
+        self_join: ProcessorNode,
+    ) -> None:
+        super().__init__(union.name)
+        self.this_window = this_window
+        self.other_window = other_window
+        self.this_join = this_join
+        self.other_join = other_join
+        self.union = union
+        self.self_join = self_join
+        self.is_self_join = False
+
+    def become_self_join(self) -> None:
+        """Keep one side only: a record always finds itself, so left and outer joins qualify too."""
+        for parent in list(self.other_window.parents):
+            parent.remove_child(self.other_window)
+        self.is_self_join = True
+
+    def write(self, plan: PlanBuilder) -> None:
+        if self.is_self_join:
+            plan.add_processor(self.self_join, [self.this_window.name])
+            return
+        plan.add_processor(self.this_join, [self.this_window.name])
+        plan.add_processor(self.other_join, [self.other_window.name])
+        plan.add_processor(self.union, [self.this_join.name, self.other_join.name])

@@ -1,0 +1,383 @@
+"""Stores that processors use: declared here, added to a builder or given to an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.topology.declaring.argument_checks import check_count, duration_ms
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name
+from logstate.topology.dsl.flow import required_serde
+
+
+def key_value_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    in_memory: bool = False,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+) -> StoreSpec:
+    """A store of values per key, for processors.
+
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store
+    >>> class Total(Processor):
+    ...     def process(self, record):
+    ...         store = self.context.store("totals")
+    ...         store.put(record.key, (store.get(record.key) or 0) + record.value)
+    >>> builder = StreamsBuilder()
+    >>> totals = key_value_store("totals", str, int)
+    >>> _ = builder.stream("in", value=int).process(Total, stores=totals)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", 3, 0), ("ada", 4, 1), ("bob", 1, 2)])
+    ...     list(driver.store("totals").all())
+    [('ada', 7), ('bob', 1)]
+
+    Semantics: ``put(key, None)`` deletes. Scans go in the order of the keys' bytes and see the
+    state as it was when they were opened. The changelog has the current record's timestamp.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        in_memory: keep rows in memory instead of RocksDB.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, or a serde is none.
+
+    Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
+    """
+    return _processor_store(
+        name, "key_value", key, value,
+        in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+    )  # fmt: skip
+
+
+def lru_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    capacity: int,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+) -> StoreSpec:
+    """A store of values per key that keeps the keys used last, for processors: a cache.
+
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+    >>> from logstate.topology import lru_store
+    >>> class Remember(Processor):
+    ...     def process(self, record):
+    ...         self.context.store("recent").put(record.key, record.value)
+    >>> builder = StreamsBuilder()
+    >>> recent = lru_store("recent", str, int, capacity=2)
+    >>> _ = builder.stream("in", value=int).process(Remember, stores=recent)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", 3, 0), ("bob", 4, 1), ("cleo", 1, 2)])
+    ...     list(driver.store("recent").all())
+    [('bob', 4), ('cleo', 1)]
+
+    Semantics: as :func:`key_value_store`, in memory. A put of a new key beyond the capacity removes
+    the key that was put or read least recently, and logs a tombstone for it. Scans and queries are
+    no use. Reads are not logged: after a crash or a move the order is that of the last puts.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        capacity: the most keys it holds, in each task.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, a serde is none, or the capacity
+            is below one.
+
+    Source: Kafka Streams' ``Stores.lruMap``.
+    """
+    check_count(capacity, f"the capacity of store {name!r}")
+    return _processor_store(
+        name, "key_value_lru", key, value,
+        in_memory=True, is_logged=logged, changelog_config=changelog_config, capacity=capacity,
+    )  # fmt: skip
+
+
+def timestamped_key_value_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    in_memory: bool = False,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+    headers: bool = False,
+) -> StoreSpec:
+    """A store of ``ValueAndTimestamp`` per key, for processors.
+
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, ValueAndTimestamp
+    >>> from logstate import timestamped_key_value_store
+    >>> class Last(Processor):
+    ...     def process(self, record):
+    ...         row = ValueAndTimestamp(record.value, record.timestamp)
+    ...         self.context.store("last").put(record.key, row)
+    >>> builder = StreamsBuilder()
+    >>> last = timestamped_key_value_store("last", str, int)
+    >>> _ = builder.stream("in", value=int).process(Last, stores=last)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("in", "ada", 3, timestamp=9)
+    ...     driver.store("last").get("ada").timestamp
+    9
+
+    Semantics: as :func:`key_value_store`; the changelog has the row's timestamp, and the value
+    without it, so that it reads like any topic.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        in_memory: keep rows in memory instead of RocksDB.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+        headers: rows keep the record headers they are put with (KIP-1271).
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, or a serde is none.
+
+    Source: Kafka Streams' ``Stores.timestampedKeyValueStoreBuilder`` (KIP-258); headers: KIP-1271.
+    """
+    return _processor_store(
+        name, "timestamped_key_value", key, value,
+        in_memory=in_memory, is_logged=logged, with_headers=headers,
+        changelog_config=changelog_config,
+    )  # fmt: skip
+
+
+def window_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    size: timedelta,
+    retention: timedelta,
+    segment_interval: timedelta | None = None,
+    retain_duplicates: bool = False,
+    in_memory: bool = False,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+    timestamped: bool = False,
+) -> StoreSpec:
+    """A store of values per key and window start, for processors.
+
+    >>> from datetime import timedelta
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, window_store
+    >>> class Keep(Processor):
+    ...     def process(self, record):
+    ...         self.context.store("recent").put(record.key, record.value, record.timestamp)
+    >>> builder = StreamsBuilder()
+    >>> minute = timedelta(minutes=1)
+    >>> recent = window_store("recent", str, int, size=minute, retention=minute)
+    >>> _ = builder.stream("in", value=int).process(Keep, stores=recent)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("ada", 3, 0), ("ada", 4, 50_000), ("ada", 5, 70_000)])
+    ...     list(driver.store("recent").fetch_range("ada", 0, 100_000))
+    [(50000, 4), (70000, 5)]
+
+    Semantics: the store's own clock is the largest window start put into it. Rows that are older
+    than it by the retention are invisible; a put that old is dropped and counted. ``put(key, None,
+    start)`` deletes.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        size: length of a window; only tells where windows end.
+        retention: how far back rows are kept.
+        segment_interval: how finely expired rows are given up; half the retention if not given, but
+            at least 60 s.
+        retain_duplicates: every put is a row of its own, as stream joins need it; null values then
+            change nothing.
+        in_memory: keep rows in memory instead of RocksDB.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+        timestamped: values are ``ValueAndTimestamp``.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
+            no timedelta in whole milliseconds.
+
+    Source: Kafka Streams' ``Stores.windowStoreBuilder``.
+    """
+    size_ms = duration_ms(size, "size of a window store")
+    retention_ms = duration_ms(retention, "retention of a window store")
+    if retention_ms < size_ms:
+        raise TopologyError(
+            f"Window store {name!r} has a retention of {retention_ms} ms and windows of {size_ms}"
+            " ms: a window would be gone before it is over. Raise the retention.",
+            declared_at=declaration_site(),
+        )
+    return _processor_store(
+        name, "timestamped_window" if timestamped else "window", key, value,
+        window_size_ms=size_ms,
+        retention_ms=retention_ms,
+        segment_interval_ms=_optional_ms(segment_interval),
+        retain_duplicates=retain_duplicates, in_memory=in_memory, is_logged=logged,
+        changelog_config=changelog_config,
+    )  # fmt: skip
+
+
+def session_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    retention: timedelta,
+    segment_interval: timedelta | None = None,
+    in_memory: bool = False,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+) -> StoreSpec:
+    """A store of values per key and session, for processors.
+
+    >>> from datetime import timedelta
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, Windowed, session_store
+    >>> class Keep(Processor):
+    ...     def process(self, record):
+    ...         session = Windowed(record.key, record.timestamp, record.timestamp + 10)
+    ...         self.context.store("visits").put(session, record.value)
+    >>> builder = StreamsBuilder()
+    >>> visits = session_store("visits", str, int, retention=timedelta(hours=1))
+    >>> _ = builder.stream("in", value=int).process(Keep, stores=visits)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("in", "ada", 3, timestamp=5)
+    ...     list(driver.store("visits").find_sessions("ada", 15, 99))
+    [(Windowed(key='ada', start_ms=5, end_ms=15), 3)]
+
+    Semantics: ``find_sessions(key, earliest_end_ms, latest_start_ms)`` finds what overlaps, both
+    inclusive. The store's own clock is the largest session end put into it; older rows than the
+    retention are invisible, and a put that old is dropped and counted.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        retention: how far back sessions are kept, by their end.
+        segment_interval: how finely expired rows are given up; half the retention if not given, but
+            at least 60 s.
+        in_memory: keep rows in memory instead of RocksDB.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
+            no timedelta in whole milliseconds.
+
+    Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94).
+    """
+    return _processor_store(
+        name, "session", key, value,
+        retention_ms=duration_ms(retention, "retention of a session store"),
+        segment_interval_ms=_optional_ms(segment_interval),
+        in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+    )  # fmt: skip
+
+
+def versioned_store(
+    name: str,
+    key: Any,
+    value: Any,
+    *,
+    history: timedelta,
+    segment_interval: timedelta | None = None,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
+) -> StoreSpec:
+    """A store of versions per key, readable as of a time, for processors.
+
+    >>> from datetime import timedelta
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, versioned_store
+    >>> class Keep(Processor):
+    ...     def process(self, record):
+    ...         self.context.store("prices").put(record.key, record.value, record.timestamp)
+    >>> builder = StreamsBuilder()
+    >>> prices = versioned_store("prices", str, int, history=timedelta(hours=1))
+    >>> _ = builder.stream("in", value=int).process(Keep, stores=prices)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("in", [("tea", 3, 10), ("tea", 5, 30), ("tea", 4, 20)])
+    ...     [driver.store("prices").get("tea", as_of).value for as_of in (15, 25, 35)]
+    [3, 4, 5]
+
+    Semantics: a put goes where its timestamp belongs, in any order; ``put(key, None, timestamp)``
+    is a deletion from then on. Beyond the history nothing is found, and a put that old is not made.
+    Always on disk.
+
+    Args:
+        name: the store's name.
+        key: type or serde of the keys.
+        value: type or serde of the values.
+        history: how far back versions are kept.
+        segment_interval: how finely old versions are given up; chosen by the store if not given.
+        logged: whether there is a changelog.
+        changelog_config: settings of the changelog topic, over those that the store needs.
+
+    Returns:
+        The declaration, for ``add_store`` or ``stores=``.
+
+    Raises:
+        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
+            no timedelta in whole milliseconds.
+
+    Source: Kafka Streams' ``Stores.versionedKeyValueStoreBuilder`` (KIP-889).
+    """
+    return _processor_store(
+        name, "versioned", key, value,
+        history_ms=duration_ms(history, "history of a versioned store"),
+        segment_interval_ms=_optional_ms(segment_interval),
+        is_logged=logged, changelog_config=changelog_config,
+    )  # fmt: skip
+
+
+def _optional_ms(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration_ms(duration, "segment_interval", at_least=1)
+
+
+def _processor_store(
+    name: str,
+    kind: StoreKind,
+    key: Any,
+    value: Any,
+    *,
+    changelog_config: Mapping[str, str] | None,
+    **options: Any,
+) -> StoreSpec:
+    check_name(name, "a store")
+    return StoreSpec(
+        name=name,
+        kind=kind,
+        key=required_serde(key, None, f"the key of store {name!r}", "key"),
+        value=required_serde(value, None, f"the value of store {name!r}", "value"),
+        declared_at=declaration_site(),
+        changelog_config=dict(changelog_config or {}),
+        **options,
+    )
