@@ -41,6 +41,7 @@ GROUPS = ("test", "dev")
 
 HOUSE_TESTS = (
     "tests/test_imports.py",
+    "tests/test_rooms.py",
     "tests/test_tidy.py",
     "tests/test_exports.py",
     "tests/docker",

@@ -1,4 +1,4 @@
-"""Who may import whom, read from the syntax trees of the three folders."""
+"""Who imports what from outside, and what is imported by nobody; test_rooms.py has the rooms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BELOW = ("logstate.topology", "logstate.changelog")
-FOLDERS = {"logstate": "logstate", "topology": BELOW[0], "changelog": BELOW[1]}
+FOLDERS = {
+    "logstate": "logstate",
+    "topology": "logstate.topology",
+    "changelog": "logstate.changelog",
+}
 
 # Every heavy or optional library, and the only modules that may import it.
 SOLE_IMPORTERS = {
-    # The runtime's seam, and the reader that Spark executors use without the runtime.
-    "confluent_kafka": {"logstate.kafka", "logstate.kafka.log_reader"},
+    "confluent_kafka": {"logstate.kafka"},
     "confluent_kafka.schema_registry": {"logstate.serdes.avro"},
     "rocksdict": {"logstate.changelog.backend.rocks"},
     "fastavro": {"logstate.serdes.avro"},
@@ -32,8 +34,8 @@ SOLE_IMPORTERS = {
     "pandas": set[str](),
 }
 
-# Spark's readers are several modules, all below changelog/ and all with this prefix.
-SPARK = "logstate.changelog.spark.source"
+# Spark's readers are several modules, all in this room.
+SPARK = "logstate.changelog.spark"
 
 
 class Import(NamedTuple):
@@ -92,56 +94,8 @@ def is_within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
-@cache
-def direct(module: str) -> frozenset[str]:
-    return frozenset(
-        target
-        for found in all_imports()
-        if found.importer == module and (target := source_of(found.name)) is not None
-    )
-
-
-def reachable(module: str) -> set[str]:
-    """Every module of ours that an import of this one brings along."""
-    seen: set[str] = set()
-    frontier = [module]
-    while frontier:
-        for target in direct(frontier.pop()) - seen:
-            seen.add(target)
-            frontier.append(target)
-    return seen
-
-
 def offences(found: Iterator[Import]) -> list[str]:
     return [f"{one.where}: {one.importer} imports {one.name}" for one in found]
-
-
-@pytest.mark.parametrize(
-    ("importer", "forbidden"),
-    [("logstate.topology", "logstate.changelog"), ("logstate.changelog", "logstate.topology")],
-)
-def test_topology_and_changelog_never_import_each_other(importer: str, forbidden: str) -> None:
-    assert not offences(
-        found
-        for found in all_imports()
-        if is_within(found.importer, importer) and is_within(found.name, forbidden)
-    )
-
-
-def is_below(module: str) -> bool:
-    return any(is_within(module, package) for package in BELOW)
-
-
-def test_topology_and_changelog_import_only_leaves_of_the_runtime() -> None:
-    """A leaf reaches neither folder, so what is imported downwards never leads back up."""
-    culprits = []
-    for found in all_imports():
-        target = source_of(found.name)
-        if is_below(found.importer) and target is not None and not is_below(target):
-            back = sorted(filter(is_below, reachable(target)))
-            if back:
-                culprits.append(f"{found.where}: {target} is no leaf, it reaches {back[0]}")
-    assert not culprits
 
 
 def test_nobody_inside_imports_the_facade() -> None:

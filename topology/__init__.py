@@ -29,8 +29,9 @@ from logstate.topology.dsl.table import KTable
 from logstate.topology.dsl.time_windowed_stream import TimeWindowedKStream
 from logstate.topology.dsl.windowed_cogrouped_stream import WindowedCogroupedKStream
 from logstate.topology.graph.nodes import Partitioner, TimestampExtractor, TopicChooser, TopicRef
-from logstate.topology.plan.plan import SubTopology, Topology
-from logstate.topology.processor import timestamp_extractors
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
+from logstate.topology.processor import timestamp_extractors as timestamp_extractors
 from logstate.topology.processor.key_timers import KeyTimers, timer_store
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import ProcessorContext
@@ -79,7 +80,6 @@ __all__ = [
     "lru_store",
     "session_store",
     "timer_store",
-    "timestamp_extractors",
     "timestamped_key_value_store",
     "until_time_limit",
     "until_window_closes",

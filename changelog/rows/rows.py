@@ -27,6 +27,16 @@ from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.backend.ordered import OrderedMap
 
 
+class ReadableRows(Protocol):
+    """Rows as a reader sees them: a task's Rows, or the committed rows of a query."""
+
+    def get(self, key: bytes) -> bytes | None: ...
+
+    def scan(
+        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]: ...
+
+
 class _Absent(Enum):
     """Marks "no row here", which None cannot: None is a deleted row."""
 

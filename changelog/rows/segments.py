@@ -21,7 +21,7 @@ from heapq import merge
 from itertools import chain, groupby
 from typing import Protocol
 
-from logstate.changelog.stores.key_value import ReadableRows
+from logstate.changelog.rows.rows import ReadableRows
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec
 

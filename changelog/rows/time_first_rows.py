@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from logstate.changelog.rows.rows import RowMirror, Rows
+from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
 from logstate.changelog.rows.segments import pack_segment
 from logstate.changelog.rows.window_keys import MAX_TIME_MS, SEGMENT_BYTES, TAIL_BYTES, pack_start
-from logstate.changelog.stores.key_value import ReadableRows
 
 _BY_TIME = b"\x00"
 _BY_KEY = b"\x01"

@@ -52,6 +52,8 @@ A table is fixed when it is loaded: count it twice and the answers agree. Load a
 state. Tables of several stores belong together if they are read with one ``latest_cut()``.
 
 Not done here: nothing is ever written to a changelog, from Spark or otherwise.
+
+Imports changelog, and kafka and local_broker: it runs without an application. Start with `source`.
 """
 
 from logstate.changelog.spark.cut import latest_cut

@@ -8,27 +8,17 @@ Streams does. :class:`KeyValueReads` is the read side over any rows, the task's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
-from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class ReadableRows(Protocol):
-    """Rows as a reader sees them: a task's Rows, or the committed rows of a query."""
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def scan(
-        self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]: ...
 
 
 class KeyValueReads(Generic[K, V]):

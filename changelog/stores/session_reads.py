@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, decode_headers
+from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_interval_ms
 from logstate.changelog.rows.session_keys import (
     SEGMENT_BYTES,
@@ -20,7 +21,6 @@ from logstate.changelog.rows.session_keys import (
     times_of,
     windowed_decoder,
 )
-from logstate.changelog.stores.key_value import ReadableRows
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
-from logstate.changelog.stores.key_value import ReadableRows
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec, VersionedRecord

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_interval_ms
 from logstate.changelog.rows.time_first_rows import TimeFirstReads
 from logstate.changelog.rows.window_keys import (
@@ -25,7 +26,6 @@ from logstate.changelog.rows.window_keys import (
     start_of,
     windowed_decoder,
 )
-from logstate.changelog.stores.key_value import ReadableRows
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec

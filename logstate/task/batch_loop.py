@@ -14,7 +14,7 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, undecodable, without_timestamp
 from logstate.task.record_guard import RetryLater
-from logstate.topology.plan.plan import CompiledSource
+from logstate.topology.plan.compilation import CompiledSource
 
 if TYPE_CHECKING:
     from logstate.task.task import Task

@@ -43,7 +43,8 @@ from logstate.task.queue_order import QueueOrder
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_guard import RecordGuard, RetryLater
 from logstate.task.task_commit import TaskCommit
-from logstate.topology.plan.plan import CompiledSource, SubTopology, compile_sub_topology
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
 
 _LOGGER = logging.getLogger(__name__)
 

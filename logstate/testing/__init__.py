@@ -3,6 +3,8 @@
 :class:`logstate.testing.driver.TopologyTestDriver` runs a topology synchronously on test records.
 :class:`logstate.testing.fake.cluster.FakeCluster` is an in-memory cluster for whole applications.
 :class:`logstate.testing.mock_processor_context.MockProcessorContext` is for one processor alone.
+
+Imports restore, task and what is below them, never worker or app. Start with `driver`.
 """
 
 from logstate.testing.driver import TopologyTestDriver

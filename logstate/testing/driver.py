@@ -31,12 +31,13 @@ from logstate.serdes.built_in import Serde, serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
-from logstate.testing.fetched import StoredRecord
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
+from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.pattern_topics import with_matching_topics
-from logstate.topology.plan.plan import SubTopology, Topology
+from logstate.topology.plan.plan import Topology
 
 
 class TopologyTestDriver:

@@ -23,7 +23,8 @@ from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.plan.plan import SubTopology, Topology
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topology.plan.plan import SubTopology, Topology
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
 from logstate.worker.abort_limit import AbortLimit
 from logstate.worker.backpressure import balance
 from logstate.worker.commits import Commits

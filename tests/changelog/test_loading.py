@@ -20,7 +20,7 @@ from logstate.changelog.stored_meta import read_meta
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.stores import StoreKind, StoreSpec
-from logstate.testing.fetched import StoredRecord
+from logstate.testing.fake.fetched import StoredRecord
 from tests.changelog.killed_process import kill_on_the_way
 from tests.changelog.store_bench import BenchContext
 

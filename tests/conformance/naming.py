@@ -6,7 +6,7 @@ from typing import Any
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology import Topology
-from logstate.topology.pictures.description import GlobalStoreDescription, NodeDescription
+from logstate.topology.graph.description import GlobalStoreDescription, NodeDescription
 
 from .compare import Graph
 from .vectors import Case

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from logstate.contracts.seams import TopicDescription
 from logstate.topics.bound_plan import BoundPlan, bind
 from logstate.topology import StreamsBuilder
-from tests.logstate.task_bench import APPLICATION, topology_of
+from tests.logstate.task.task_bench import APPLICATION, topology_of
 
 
 def described(**counts: int) -> dict[str, TopicDescription]:

@@ -27,8 +27,8 @@ from logstate.restore.restore import RestoreProgress
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import StreamsBuilder
 from tests.logstate.flows import counted, named, passed
-from tests.logstate.task_bench import topology_of
-from tests.logstate.worker_rig import outputs
+from tests.logstate.task.task_bench import topology_of
+from tests.logstate.worker.worker_rig import outputs
 
 MakeApp = Callable[..., Application]
 

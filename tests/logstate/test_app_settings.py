@@ -10,7 +10,7 @@ import pytest
 from logstate.app_settings import check_settings
 from logstate.contracts.errors import ConfigError
 from tests.logstate.flows import counted
-from tests.logstate.task_bench import topology_of
+from tests.logstate.task.task_bench import topology_of
 
 GOOD: dict[str, Any] = {
     "topology": topology_of(counted),

@@ -20,7 +20,7 @@ from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.testing.fake.partition_log import LogEntry
-from logstate.topology.plan.plan import SubTopology
+from logstate.topology.graph.sub_topology import SubTopology
 from tests.simulation import flow
 from tests.simulation.disk import Directory
 from tests.simulation.garbage import take_apart

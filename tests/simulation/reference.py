@@ -18,8 +18,8 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.task.task import Task
-from logstate.testing.fetched import StoredRecord
-from logstate.topology.plan.plan import SubTopology
+from logstate.testing.fake.fetched import StoredRecord
+from logstate.topology.graph.sub_topology import SubTopology
 from tests.simulation import flow
 from tests.simulation.garbage import take_apart
 

@@ -9,7 +9,7 @@ from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import required_serde
+from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.dsl.materialized import Materialized, materialized
 
 

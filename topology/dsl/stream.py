@@ -9,7 +9,8 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_count
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
-from logstate.topology.dsl.flow import K, V, optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.mapping import MappingOperators
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.routing import RoutingOperators

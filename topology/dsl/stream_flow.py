@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.dsl.flow import Flow, K, V, optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic

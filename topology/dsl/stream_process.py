@@ -9,7 +9,8 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import K, V, optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.streams.process import Connections, ProcessNode

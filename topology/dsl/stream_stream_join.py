@@ -17,8 +17,9 @@ from logstate.serdes.join_side_serde import SideSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
+from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.dsl.flow import Flow, optional_serde
+from logstate.topology.dsl.flow import Flow
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.operators.joins.self_join import SelfJoinNode

@@ -11,7 +11,8 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
-from logstate.topology.dsl.flow import K, V, optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.dsl.table_joins import TableJoinOperators
 from logstate.topology.dsl.table_rows import TableRowOperators

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.dsl.flow import Flow, K, V, optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import TableNode

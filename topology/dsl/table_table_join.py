@@ -8,8 +8,8 @@ from typing import Any, Literal
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
+from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.aggregations import required_store, value_serde
-from logstate.topology.dsl.flow import optional_serde
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import LogicalNode

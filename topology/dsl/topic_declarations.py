@@ -14,7 +14,7 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_offset_reset
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import required_serde
+from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.dsl.materialized import Materialized, StoreDefaults, key_value_spec
 from logstate.topology.graph.nodes import SourceNode, TimestampExtractor, TopicRef
 

@@ -1,5 +1,5 @@
-"""Pictures: a topology as text, as Mermaid and as SVG. Loaded only when drawn.
+"""Pictures: a topology as Mermaid and as SVG. Loaded only when drawn.
 
-Imports graph. `description` is byte for byte Kafka Streams' form; `picture` is what both pictures
-show. Start with `description`.
+Imports graph, whose `description` is what is drawn. `picture` is what both kinds show. Start with
+`mermaid`.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from logstate.topology.pictures.description import Description
+from logstate.topology.graph.description import Description
 from logstate.topology.pictures.picture import (
     Part,
     nodes_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logstate.topology.pictures.description import (
+from logstate.topology.graph.description import (
     Description,
     GlobalStoreDescription,
     NodeDescription,

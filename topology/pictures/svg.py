@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from logstate.topology.pictures.description import Description, NodeDescription
+from logstate.topology.graph.description import Description, NodeDescription
 from logstate.topology.pictures.layered_layout import Box, Edge, Layout, Point, layered
 from logstate.topology.pictures.picture import (
     Part,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.topology.graph.blame import labelled
@@ -20,10 +20,8 @@ from logstate.topology.graph.nodes import (
     SourceNode,
     TimestampExtractor,
 )
+from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.sink import compile_sink
-
-if TYPE_CHECKING:
-    from logstate.topology.plan.plan import SubTopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """The finished topology: what `StreamsBuilder.build()` returns. Immutable.
 
-A sub-topology is what one task runs: sources, operators and sinks that hang together, applied to
-one partition of each source topic. Internal topics connect sub-topologies; their names get the
-application id in front when they are resolved.
+Internal topics connect its sub-topologies; their names get the application id in front when they
+are resolved.
 """
 
 from __future__ import annotations
@@ -14,50 +13,12 @@ from types import MappingProxyType
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.description import Description, describe_plan
 from logstate.topology.graph.grouping import copartition_groups, node_groups
-from logstate.topology.graph.nodes import Node, SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.nodes import SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
+from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.process import Connections
-from logstate.topology.pictures.description import Description, describe_plan
-from logstate.topology.pictures.mermaid import mermaid_of
-from logstate.topology.pictures.svg import svg_of
-from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
-
-
-@dataclass(frozen=True)
-class SubTopology:
-    """What one task runs. ``nodes`` are in the order of writing: parents before children."""
-
-    id: int
-    nodes: tuple[Node, ...]
-    parents: Mapping[str, tuple[str, ...]]
-    children: Mapping[str, tuple[str, ...]]
-    stores: tuple[StoreSpec, ...]
-    is_global: bool = False
-
-    @cached_property
-    def sources(self) -> tuple[SourceNode, ...]:
-        """Its source nodes."""
-        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
-
-    @cached_property
-    def source_topics(self) -> tuple[TopicRef, ...]:
-        """Topics its tasks read."""
-        return tuple(topic for source in self.sources for topic in source.topics)
-
-    @cached_property
-    def sink_topics(self) -> tuple[TopicRef, ...]:
-        """Topics it writes, except those chosen per record."""
-        topics = (node.topic for node in self.nodes if isinstance(node, SinkNode))
-        return tuple(dict.fromkeys(topic for topic in topics if isinstance(topic, TopicRef)))
-
-    @property
-    def has_dynamic_sinks(self) -> bool:
-        """Whether a sink chooses its topic per record."""
-        return any(
-            isinstance(node, SinkNode) and not isinstance(node.topic, TopicRef)
-            for node in self.nodes
-        )
 
 
 @dataclass(frozen=True)
@@ -140,6 +101,8 @@ class Topology:
 
         Source: the syntax of Mermaid's flowcharts.
         """
+        from logstate.topology.pictures.mermaid import mermaid_of
+
         return mermaid_of(self._description, self._internal_names())
 
     def to_svg(self) -> str:
@@ -158,6 +121,8 @@ class Topology:
 
         Source: SVG 1.1, without scripts, links or fonts to load.
         """
+        from logstate.topology.pictures.svg import svg_of
+
         return svg_of(self._description, self._internal_names())
 
     def _repr_mimebundle_(
@@ -283,13 +248,3 @@ def _declared_at(plan: PlanBuilder, topics: Collection[str]) -> str | None:
         and node.topic.name in topics
     ]
     return sites[-1] if sites else None
-
-
-__all__ = [
-    "CompiledSource",
-    "InternalTopic",
-    "SubTopology",
-    "Topology",
-    "compile_sub_topology",
-    "make_topology",
-]

@@ -11,7 +11,7 @@ from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import required_serde
+from logstate.topology.declaring.serde_arguments import required_serde
 
 
 def key_value_store(

@@ -9,4 +9,6 @@ holds both together; :mod:`process` is one process's view of it, which can be ki
 Nothing moves by itself: time comes from the cluster's clock, and what a broker does in the
 background (delivering transaction markers, expiring members, compacting) happens when it is asked
 for, or at a client's next call where the clock says so.
+
+Imports contracts only. Start with `cluster`.
 """

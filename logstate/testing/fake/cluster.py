@@ -16,6 +16,7 @@ from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
 from logstate.testing.fake.faults import Faults
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.fake.group import Group
 from logstate.testing.fake.partition_log import PartitionLog
 from logstate.testing.fake.process import FakeProcess
@@ -23,7 +24,6 @@ from logstate.testing.fake.producers import FakePlainProducer, FakeTransactional
 from logstate.testing.fake.topic import FakeTopic
 from logstate.testing.fake.transaction import Transaction
 from logstate.testing.fake.transactions import TransactionCoordinator
-from logstate.testing.fetched import StoredRecord
 
 #: what a record weighs beside its key and value
 _RECORD_OVERHEAD_BYTES = 70

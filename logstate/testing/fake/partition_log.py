@@ -15,8 +15,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from logstate.contracts.records import Headers
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.fake.transaction import Transaction
-from logstate.testing.fetched import StoredRecord
 
 
 class LogEntry:

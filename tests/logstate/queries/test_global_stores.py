@@ -1,0 +1,223 @@
+"""Global tables: read whole before anything runs, then followed, by every instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import TopicDescription
+from logstate.queries.global_queries import GlobalQueryableStore
+from logstate.queries.global_stores import GlobalStores
+from logstate.testing import FakeCluster
+from logstate.topics.bound_plan import bind
+from logstate.topology import StreamsBuilder
+from tests.logstate.commit.step_recorder import StepRecorder
+from tests.logstate.task.task_bench import topology_of
+from tests.logstate.worker.worker_rig import cluster_of
+
+NAMES_0 = TopicPartition("names", 0)
+
+
+def with_names(builder: StreamsBuilder) -> None:
+    names = builder.global_table("names", key=str, value=str, store="names")
+    stream = builder.stream("in", key=str, value=str)
+    joined = stream.join(names, lambda a, b: a + b, key_mapper=lambda key, value: key)
+    joined.to("out", value=str)
+
+
+TOPOLOGY = topology_of(with_names)
+NUMBER = TOPOLOGY.global_sub_topologies[0].id
+SPEC = TOPOLOGY.global_stores["names"]
+
+
+class GlobalRig:
+    """A cluster with a global topic of two partitions."""
+
+    def __init__(self, **options: Any) -> None:
+        self.cluster: FakeCluster = cluster_of({"names": 2, "in": 1, "out": 1}, **options)
+        self.recorder = StepRecorder()
+        self.stores = self.fresh()
+
+    def fresh(self) -> GlobalStores:
+        counts = {"names": 2, "in": 1}
+        existing = {name: TopicDescription("id", count) for name, count in counts.items()}
+        plan = bind(topology_of(with_names), "app", existing)
+        return GlobalStores(plan, self.cluster, self.cluster.clock)
+
+    def name(self, key: str, value: str | None, partition: int = 0) -> None:
+        data = None if value is None else value.encode()
+        self.cluster.produce("names", key.encode(), data, timestamp=5, partition=partition)
+
+    def bootstrap(self) -> None:
+        self.recorder.run(self.stores.bootstrap(self.cluster.admin()))
+
+    def poll(self) -> None:
+        self.recorder.run(self.stores.poll())
+
+    def rows(self) -> dict[str, str]:
+        return {key: row.value for key, row in self.stores.stores["names"].all()}
+
+
+@pytest.fixture
+def rig() -> GlobalRig:
+    return GlobalRig()
+
+
+def test_all_partitions_are_read_whole_before_the_start(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.name("b", "Bob", partition=1)
+    rig.name("a", "Ada Lovelace")
+    rig.name("c", "Cy", partition=1)
+    rig.name("c", None, partition=1)
+    rig.bootstrap()
+    assert rig.rows() == {"a": "Ada Lovelace", "b": "Bob"}
+
+
+def test_reading_takes_as_many_polls_as_it_takes() -> None:
+    rig = GlobalRig(fetch_records_max=1)
+    for number in range(7):
+        rig.name(f"k{number}", "v", partition=number % 2)
+    rig.bootstrap()
+    assert len(rig.rows()) == 7
+
+
+def test_a_topic_that_ends_in_an_aborted_transaction_is_read_to_its_end(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    producer = rig.cluster.transactional_producer("tx")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord("names", 0, b"a", b"aborted", 6)])
+    producer.flush()
+    producer.abort()
+    rig.bootstrap()
+    assert rig.rows() == {"a": "Ada"}
+
+
+def test_an_empty_topic_holds_nobody_up(rig: GlobalRig) -> None:
+    rig.bootstrap()
+    assert rig.rows() == {}
+    assert "global_poll" not in rig.recorder.take()
+
+
+def test_a_topic_whose_start_was_deleted_is_read_from_where_it_begins(rig: GlobalRig) -> None:
+    for key in ("a", "b", "c"):
+        rig.name(key, "v")
+    rig.cluster.log(NAMES_0).delete_before(2)
+    rig.bootstrap()
+    assert rig.rows() == {"c": "v"}
+
+
+def test_what_comes_later_is_followed(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    rig.name("a", None)
+    rig.name("b", "Bob", partition=1)
+    rig.poll()
+    assert rig.rows() == {"b": "Bob"}
+
+
+def test_following_survives_a_log_whose_start_overtook_it(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.name("z", "Zoe", partition=1)
+    rig.bootstrap()
+    for number in range(5):
+        rig.name(f"k{number}", "v")
+    rig.cluster.log(NAMES_0).delete_before(4)
+    rig.name("y", "Yan", partition=1)
+    for _ in range(3):
+        rig.poll()
+    assert rig.rows() == {"a": "Ada", "k3": "v", "k4": "v", "y": "Yan", "z": "Zoe"}
+
+
+def test_a_restart_reads_everything_anew_and_gets_the_same_rows(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.name("b", "Bob", partition=1)
+    rig.bootstrap()
+    rig.name("a", "Ada L.")
+    rig.poll()
+    before = rig.rows()
+    rig.recorder.run(rig.stores.close())
+    rig.stores = rig.fresh()
+    rig.bootstrap()
+    assert rig.rows() == before
+
+
+def test_closing_releases_the_consumer_once(rig: GlobalRig) -> None:
+    rig.bootstrap()
+    rig.recorder.take()
+    rig.recorder.run(rig.stores.close())
+    rig.recorder.run(rig.stores.close())
+    assert rig.recorder.take() == ["close_log_consumer"]
+
+
+def test_an_application_without_global_tables_asks_nothing() -> None:
+    plan = bind(
+        topology_of(lambda b: b.stream("in", key=str, value=str).to("out")),
+        "app",
+        {"in": TopicDescription("id", 1)},
+    )
+    cluster = cluster_of({"in": 1, "out": 1})
+    stores, recorder = GlobalStores(plan, cluster, cluster.clock), StepRecorder()
+    recorder.run(stores.bootstrap(cluster.admin()))
+    recorder.run(stores.poll())
+    recorder.run(stores.close())
+    assert recorder.take() == []
+    assert stores.stores == {}
+
+
+def test_a_transaction_that_is_still_open_holds_nobody_up(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    producer = rig.cluster.transactional_producer("tx")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord("names", 0, b"a", b"later", 6)])
+    producer.flush()
+    rig.bootstrap()
+    assert rig.rows() == {"a": "Ada"}
+    producer.commit()
+    rig.poll()
+    assert rig.rows() == {"a": "later"}
+
+
+def test_a_bootstrap_ends_when_it_is_told_to(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.recorder.run(rig.stores.bootstrap(rig.cluster.admin(), lambda: True))
+    assert rig.rows() == {}
+    assert "global_poll" not in rig.recorder.take()
+
+
+# --- queries --------------------------------------------------------------------------------------
+
+
+def test_a_query_sees_whole_batches_however_many_come(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    assert rig.stores.queried(NUMBER, 0) is None, "nobody has published yet"
+    rig.poll()
+    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: rig.stores)
+    for number in range(200):
+        rig.name(f"k{number % 7}", str(number))
+        before = queried.get("a")
+        rig.poll()
+        assert queried.get(f"k{number % 7}").value == str(number)
+        assert before.value == "Ada"
+    assert len(list(queried.all())) == 8
+    task = rig.stores.queried(NUMBER, 0)
+    assert task is not None
+    assert not task.state.has_many_unapplied(65)
+
+
+def test_without_queries_no_views_are_made(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    rig.poll()
+    assert all(not task.state.view.rows for task in rig.stores._tasks.values())
+
+
+def test_before_the_start_a_query_is_an_error() -> None:
+    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: None)
+    with pytest.raises(StoreUnavailableError, match="has not started"):
+        queried.get("a")

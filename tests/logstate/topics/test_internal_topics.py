@@ -1,0 +1,219 @@
+"""Topics the application makes for itself: names, configurations, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from logstate import serdes
+from logstate.contracts.errors import TopicError
+from logstate.contracts.seams import NewTopic, TopicDescription, run_steps
+from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import (
+    changelog_config,
+    mismatches,
+    prepare,
+    repartition_config,
+    required_topics,
+)
+from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
+from tests.logstate.plans import by_word, plan_of
+from tests.logstate.task.task_bench import topology_of
+
+DAY_MS = 86_400_000
+
+
+def config_of(kind: StoreKind, **options: Any) -> dict[str, str]:
+    return changelog_config(StoreSpec("s", kind, serdes.string, serdes.string, **options))
+
+
+# --- configurations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "key_value",
+        "timestamped_key_value",
+        "suppress_buffer",
+        "join_buffer",
+        "outer_join",
+        "foreign_key_subscription",
+    ],
+)
+def test_a_changelog_is_compacted(kind: StoreKind) -> None:
+    assert config_of(kind) == {
+        "cleanup.policy": "compact",
+        "message.timestamp.type": "CreateTime",
+    }
+
+
+@pytest.mark.parametrize("kind", ["window", "timestamped_window", "session"])
+def test_the_broker_never_deletes_from_windowed_changelogs_by_time_but_lets_us(
+    kind: StoreKind,
+) -> None:
+    config = config_of(kind, retention_ms=1_000)
+    assert set(config["cleanup.policy"].split(",")) == {"compact", "delete"}
+    assert config["retention.ms"] == "-1"
+
+
+def test_versions_are_not_compacted_away_before_their_history_ends() -> None:
+    config = config_of("versioned", history_ms=60_000)
+    assert config["min.compaction.lag.ms"] == str(60_000 + DAY_MS)
+    assert config["cleanup.policy"] == "compact"
+
+
+def test_the_configuration_of_a_store_wins() -> None:
+    config = config_of("key_value", changelog_config={"segment.ms": "5", "cleanup.policy": "x"})
+    assert config["segment.ms"] == "5"
+    assert config["cleanup.policy"] == "x"
+
+
+def test_repartition_topics_keep_everything_until_it_is_purged() -> None:
+    config = repartition_config()
+    assert config["cleanup.policy"] == "delete"
+    assert config["retention.ms"] == "-1"
+    assert config["message.timestamp.type"] == "CreateTime"
+
+
+# --- what must exist ------------------------------------------------------------------------------
+
+
+def windowed(builder: StreamsBuilder) -> None:
+    grouped = builder.stream("in", key=str, value=str).group_by_key()
+    window = TumblingWindows(size=timedelta(seconds=1))
+    grouped.windowed_by(window).count(store="per-second")
+
+
+def test_every_internal_topic_is_required_with_its_count() -> None:
+    topics = {t.name: t for t in required_topics(plan_of(by_word, **{"in": 3}), 2, {})}
+    assert {name: topic.partitions for name, topic in topics.items()} == {
+        "app-cuts": 1,
+        "app-by-word-repartition": 3,
+        "app-counts-changelog": 3,
+    }
+    assert {topic.replication_factor for topic in topics.values()} == {2}
+    assert topics["app-cuts"].config["cleanup.policy"] == "compact"
+    assert topics["app-counts-changelog"].config["cleanup.policy"] == "compact"
+    assert topics["app-by-word-repartition"].config["cleanup.policy"] == "delete"
+
+
+def test_the_applications_own_settings_reach_every_internal_topic() -> None:
+    topics = required_topics(plan_of(by_word, **{"in": 3}), -1, {"segment.ms": "7"})
+    assert [t.config["segment.ms"] for t in topics] == ["7"] * 3
+
+
+def test_stores_that_are_not_logged_need_no_changelog() -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        grouped = builder.stream("in", key=str, value=str).group_by_key()
+        grouped.count(store=Materialized("counts", logged=False))
+
+    names = [t.name for t in required_topics(plan_of(declare, **{"in": 3}), -1, {})]
+    assert names == ["app-cuts"]
+
+
+# --- what exists already --------------------------------------------------------------------------
+
+
+def topic(name: str, partitions: int, policy: str) -> NewTopic:
+    return NewTopic(name, partitions, -1, {"cleanup.policy": policy})
+
+
+def problems(required: NewTopic, *, partitions: int, policy: str | None = None) -> list[str]:
+    existing = {required.name: TopicDescription("id", partitions)}
+    configs = {required.name: {"cleanup.policy": policy}} if policy is not None else {}
+    return mismatches([required], existing, configs)
+
+
+def test_topics_that_fit_or_do_not_exist_are_no_problem() -> None:
+    changelog = topic("app-s-changelog", 3, "compact")
+    assert problems(changelog, partitions=3, policy="compact") == []
+    assert problems(changelog, partitions=3, policy="compact,delete") == []
+    assert problems(changelog, partitions=3) == []
+    assert mismatches([changelog], {}, {}) == []
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_wrong_partition_count_is_a_problem_with_both_counts(policy: str) -> None:
+    (problem,) = problems(topic("app-x", 3, policy), partitions=5, policy=policy)
+    assert "'app-x' has 5 partitions and needs 3" in problem
+    assert "new application_id" in problem
+
+
+@pytest.mark.parametrize("wanted", ["compact", "compact,delete"])
+def test_a_changelog_that_is_not_compacted_would_lose_state(wanted: str) -> None:
+    (problem,) = problems(topic("app-x", 3, wanted), partitions=3, policy="delete")
+    assert "'app-x' has cleanup.policy='delete' and would lose state" in problem
+
+
+def test_a_repartition_topic_may_have_any_policy() -> None:
+    assert problems(topic("app-x", 3, "delete"), partitions=3, policy="compact") == []
+
+
+# --- creating -------------------------------------------------------------------------------------
+
+
+def prepared(cluster: FakeCluster, declare: Callable[[StreamsBuilder], object] = by_word) -> Any:
+    return run_steps(
+        prepare(
+            cluster.admin(),
+            topology_of(declare),
+            "app",
+            replication_factor=-1,
+            overrides={},
+        )
+    )
+
+
+def test_what_is_missing_is_created_and_all_topic_ids_are_known() -> None:
+    cluster = FakeCluster({"in": 3, "out": 7})
+    plan = prepared(cluster)
+    internal = {"app-cuts", "app-by-word-repartition", "app-counts-changelog"}
+    assert set(cluster.topics) == {"in", "out"} | internal
+    assert len(cluster.topics["app-counts-changelog"].logs) == 3
+    assert plan.topic_ids["in"] == cluster.topics["in"].topic_id
+    for name in internal:
+        assert plan.topic_ids[name] == cluster.topics[name].topic_id
+
+
+def test_a_second_start_creates_nothing_and_finds_the_same_plan() -> None:
+    cluster = FakeCluster({"in": 3, "out": 7})
+    first = prepared(cluster)
+    ids = {name: found.topic_id for name, found in cluster.topics.items()}
+    second = prepared(cluster)
+    assert second.partition_counts == first.partition_counts
+    assert second.topic_ids == first.topic_ids
+    assert {name: found.topic_id for name, found in cluster.topics.items()} == ids
+
+
+def test_the_counts_of_output_topics_are_known_where_they_exist() -> None:
+    assert prepared(FakeCluster({"in": 3, "out": 7})).partition_counts["out"] == 7
+    assert "out" not in prepared(FakeCluster({"in": 3})).partition_counts
+
+
+def test_nothing_is_created_where_a_source_is_missing() -> None:
+    cluster = FakeCluster({})
+    with pytest.raises(TopicError, match="source topic 'in' does not exist"):
+        prepared(cluster)
+    assert cluster.topics == {}
+
+
+def test_nothing_is_created_or_altered_where_something_does_not_fit() -> None:
+    cluster = FakeCluster({"in": 3, "app-by-word-repartition": 2})
+    cluster.create_topic("app-counts-changelog", 3, {"cleanup.policy": "delete"})
+    with pytest.raises(TopicError) as caught:
+        prepared(cluster)
+    assert "'app-by-word-repartition' has 2 partitions and needs 3" in str(caught.value)
+    assert "'app-counts-changelog' has cleanup.policy='delete'" in str(caught.value)
+    assert "app-cuts" not in cluster.topics
+
+
+def test_windowed_changelogs_allow_their_owner_to_delete() -> None:
+    cluster = FakeCluster({"in": 1})
+    prepared(cluster, windowed)
+    policy = cluster.topics["app-per-second-changelog"].config["cleanup.policy"]
+    assert set(policy.split(",")) == {"compact", "delete"}

@@ -1,0 +1,88 @@
+"""A crash at any record: what was committed and what is computed anew make the undisturbed run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstate.topology.graph.nodes import ProcessorNode
+from tests.topology.operators.one_operator import OneOperator
+from tests.topology.operators.stream_join_run import StreamJoin, spans
+
+NODES: dict[str, Callable[[], ProcessorNode]] = {
+    "inner": lambda: StreamJoin("inner", spans(4, 6, 3)),
+    "left": lambda: StreamJoin("left", spans(4, 6, 3)),
+    "outer": lambda: StreamJoin("outer", spans(4, 6, 3)),
+    "outer, throttled": lambda: StreamJoin("outer", spans(4, 6, 3), emit_interval_ms=25),
+    "outer, in memory": lambda: StreamJoin("outer", spans(4, 6, 3), in_memory=True),
+}
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.booleans(),
+        st.sampled_from(["x", "y", None]),
+        st.integers(0, 60),
+    ),
+    max_size=25,
+)
+Record = tuple[str, bool, "str | None", int]
+
+
+def process(run: OneOperator, record: Record) -> list[tuple[Any, ...]]:
+    key, side, value, time = record
+    run.clock.advance(10)
+    return run.pipe(key, (side, value), time)
+
+
+@pytest.mark.parametrize("name", NODES)
+@settings(deadline=None)
+@given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
+def test_a_crash_changes_nothing(
+    name: str, records: list[Record], commit_every: int, crash_at: int
+):
+    undisturbed = OneOperator(NODES[name](), wall_clock_ms=1_000)
+    expected = [process(undisturbed, record) for record in records]
+
+    run = OneOperator(NODES[name](), wall_clock_ms=1_000)
+    run.commit()
+    found: list[list[tuple[Any, ...]]] = []
+    has_crashed = False
+    while len(found) < len(records):
+        if len(found) == crash_at and not has_crashed:
+            has_crashed = True
+            run = run.successor(NODES[name]())
+            del found[run.offset + 1 :]
+            run.clock.jump_wall_clock(1_000 + 10 * len(found))
+            continue
+        found.append(process(run, records[len(found)]))
+        if len(found) % commit_every == 0:
+            run.commit()
+
+    assert found == expected
+    for store, rows in undisturbed.state.stores.items():
+        assert list(run.store(store).all()) == list(rows.all())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NODES)
+@settings(deadline=None)
+@given(records=RECORDS, failed=st.tuples(st.sampled_from("ab"), st.booleans(), st.integers(0, 60)))
+def test_a_record_that_is_rolled_back_changes_nothing(
+    name: str, records: list[Record], failed: tuple[str, bool, int]
+):
+    runs = [OneOperator(NODES[name]()) for _ in range(2)]
+    half = len(records) // 2
+    for run in runs:
+        for record in records[:half]:
+            process(run, record)
+    key, side, time = failed
+    runs[0].begin_journal()
+    runs[0].pipe(key, (side, "failed"), time)
+    runs[0].end_journal(rollback=True)
+
+    for record in records[half:]:
+        assert process(runs[0], record) == process(runs[1], record)
+    assert runs[0].commit() == runs[1].commit()

@@ -1,0 +1,76 @@
+"""A crash at any record: what was committed and what is computed anew make the undisturbed run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows
+from logstate.topology.graph.nodes import ProcessorNode
+from tests.topology.operators.one_operator import OneOperator
+from tests.topology.operators.test_session_aggregate import sessions
+from tests.topology.operators.test_sliding_aggregate import sliding
+from tests.topology.operators.test_suppress import suppress
+from tests.topology.operators.test_window_aggregate import ms, sums
+
+TEN_GRACE_FIVE = TumblingWindows(size=ms(10), grace=ms(5))
+BY_FOUR = HoppingWindows(size=ms(10), advance=ms(4), grace=ms(5))
+
+NODES: dict[str, Callable[[], ProcessorNode]] = {
+    "tumbling": lambda: sums(TEN_GRACE_FIVE),
+    "tumbling, on close": lambda: sums(TEN_GRACE_FIVE, emit="close"),
+    "tumbling, on close, throttled": lambda: sums(
+        TEN_GRACE_FIVE, emit="close", emit_interval_ms=25, retention=10_000
+    ),
+    "hopping, on close": lambda: sums(BY_FOUR, emit="close", retention=10_000),
+    "sliding": lambda: sliding(10, 5),
+    "sliding, on close": lambda: sliding(10, 5, emit="close"),
+    "sessions": lambda: sessions(5, 5, retention=10),
+    "sessions, on close": lambda: sessions(5, 5, emit="close"),
+    "suppress": lambda: suppress("time_limit", 10),
+}
+RECORDS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.integers(0, 90)), max_size=25
+)
+
+
+def process(run: OneOperator, record: tuple[str, int, int]) -> list[tuple[Any, ...]]:
+    key, value, time = record
+    run.clock.advance(10)
+    if "sup-store" in run.state.stores:
+        return run.update(key, value, None, time)
+    return run.pipe(key, value, time)
+
+
+@pytest.mark.parametrize("name", NODES)
+@settings(deadline=None)
+@given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
+def test_a_crash_changes_nothing(
+    name: str, records: list[tuple[str, int, int]], commit_every: int, crash_at: int
+):
+    undisturbed = OneOperator(NODES[name](), wall_clock_ms=1_000)
+    expected = [process(undisturbed, record) for record in records]
+
+    run = OneOperator(NODES[name](), wall_clock_ms=1_000)
+    run.commit()
+    found: list[list[tuple[Any, ...]]] = []
+    has_crashed = False
+    while len(found) < len(records):
+        if len(found) == crash_at and not has_crashed:
+            has_crashed = True
+            run = run.successor(NODES[name]())
+            del found[run.offset + 1 :]
+            run.clock.jump_wall_clock(1_000 + 10 * len(found))
+            continue
+        found.append(process(run, records[len(found)]))
+        if len(found) % commit_every == 0:
+            run.commit()
+
+    assert found == expected
+    for store, rows in undisturbed.state.stores.items():
+        if hasattr(rows, "all"):
+            assert list(run.store(store).all()) == list(rows.all())

@@ -1,0 +1,36 @@
+"""Serdes that users give or leave out: the given one, else the inherited one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logstate.contracts.errors import SerdeError, TopologyError
+from logstate.contracts.serde import Serde
+from logstate.serdes.built_in import serde_of
+from logstate.topology.declaring.declaration_site import declaration_site
+
+
+def optional_serde(spec: Any, inherited: Serde[Any] | None, what: str) -> Serde[Any] | None:
+    """The given serde, else the inherited one, which may be unknown."""
+    return inherited if spec is None else _checked(spec, what)
+
+
+def required_serde(spec: Any, inherited: Serde[Any] | None, what: str, option: str) -> Serde[Any]:
+    """The given serde, else the inherited one, else TopologyError."""
+    if spec is not None:
+        return _checked(spec, what)
+    if inherited is not None:
+        return inherited
+    raise TopologyError(
+        f"There is no serde for {what}: an operator above made new objects and did not say how they"
+        f" become bytes. Give {option} here or there: a type (str, int, bytes, dict, a"
+        " msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...)).",
+        declared_at=declaration_site(),
+    )
+
+
+def _checked(spec: Any, what: str) -> Serde[Any]:
+    try:
+        return serde_of(spec, what=what)
+    except SerdeError as error:
+        raise TopologyError(str(error), declared_at=declaration_site()) from error
