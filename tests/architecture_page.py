@@ -1,0 +1,100 @@
+"""What ARCHITECTURE.md takes from the source: the floor plan, the module map, the lines of links.
+
+    python -m tests.architecture_page    writes them anew
+
+Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` stand the rooms with the first sentence of their
+``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. A link
+such as ``[Committer.commit](logstate/commit/commit.py#L1)`` gets the line in which its text is
+defined: a class, a function, a method or a constant.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "ARCHITECTURE.md"
+#: folders by floor, what is above imports what is below
+FLOORS = ("logstate", "topology", "changelog")
+_LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)#L\d+\)")
+
+
+class UnknownName(LookupError):
+    """A link to a name that its file does not define."""
+
+
+def rendered(page: str) -> str:
+    """The page with what is generated as it has to be today."""
+    page = _between(page, "rooms", "\n".join(_floor_plan()))
+    page = _between(page, "modules", "\n".join(_module_map()))
+    return _LINK.sub(_with_line, page)
+
+
+def _between(page: str, mark: str, text: str) -> str:
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    before, _, rest = page.partition(start)
+    after = rest.partition(end)[2]
+    return f"{before}{start}\n{text}\n{end}{after}"
+
+
+def _rooms() -> Iterator[Path]:
+    for folder in FLOORS:
+        for room in sorted({ROOT / folder, *(p.parent for p in (ROOT / folder).rglob("*.py"))}):
+            if room.name != "__pycache__":
+                yield room
+
+
+def _floor_plan() -> Iterator[str]:
+    yield "| room | what it is for |"
+    yield "|---|---|"
+    for room in _rooms():
+        yield f"| `{room.relative_to(ROOT)}/` | {_first_line(room / '__init__.py')} |"
+
+
+def _module_map() -> Iterator[str]:
+    for room in _rooms():
+        modules = sorted(p for p in room.glob("*.py") if p.name != "__init__.py")
+        if modules:
+            yield f"\n**`{room.relative_to(ROOT)}/`**\n"
+        for module in modules:
+            path = module.relative_to(ROOT)
+            yield f"- [{module.stem}]({path}): {_first_line(module)}"
+
+
+def _first_line(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, f"{path} has no docstring"
+    first = docstring.split("\n\n")[0].replace("\n", " ")
+    return first.removeprefix(f"{path.parent.name.replace('_', ' ').capitalize()}: ")
+
+
+def _with_line(link: re.Match[str]) -> str:
+    name, path = link[1], link[2]
+    return re.sub(r"#L\d+", f"#L{line_of(name, ROOT / path)}", link[0])
+
+
+def line_of(name: str, path: Path) -> int:
+    """Where a module defines a class, function, method or constant."""
+    scope: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    found: ast.stmt | None = None
+    for part in name.split("."):
+        found = next((node for node in scope if part in _names(node)), None)
+        if found is None:
+            raise UnknownName(f"{path.relative_to(ROOT)} defines no {name}")
+        scope = getattr(found, "body", [])
+    assert found is not None
+    return found.lineno
+
+
+def _names(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return {node.name}
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

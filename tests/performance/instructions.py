@@ -1,0 +1,120 @@
+"""How many instructions a record costs: the same on a busy machine as on a quiet one.
+
+    python -m tests.performance.instructions W2 W4 --emit commit
+
+One task processes prepared records in a process under valgrind's cachegrind, which counts its
+instructions: processing, freezing and taking over the rows, in memory and without a client. What
+the start of the process costs falls out: two runs differ in nothing but the number of records. W6
+counts the replay of a changelog instead. Needs valgrind on the PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import TopicDescription
+from logstate.task.task import Task
+from logstate.topics.bound_plan import bind
+from tests.performance.events import Event, write_events
+from tests.performance.logstate_peer import topology
+from tests.performance.settings import PARTITIONS
+from tests.performance.stages import fetched, table_rows
+from tests.performance.workload import WORKLOADS
+
+_FEW, _MANY = 3_000, 9_000
+_BATCH = 1_000
+_KEYS = 500
+_APPLICATION = "instructions"
+_INPUT, _TABLE, _OUTPUT = "in", "users", "out"
+_COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+
+
+def work(code: str, emit: str, records: int) -> None:
+    """What is counted: ``records`` records through one task."""
+    program = WORKLOADS[code].program
+    names = {"workload": program, "inp": _INPUT, "out": _OUTPUT, "table": _TABLE}
+    made = topology(argparse.Namespace(**names, emit=emit))
+    topics = (_INPUT, _OUTPUT, _TABLE)
+    plan = bind(made, _APPLICATION, {t: TopicDescription(t, PARTITIONS) for t in topics})
+    task_id = TaskId(0, 0)
+    stores = plan.sub_topology(task_id).stores
+    task = Task(
+        task_id,
+        [plan.sub_topology(task_id)],
+        plan.input_partitions(task_id),
+        application_id=_APPLICATION,
+        clock=SystemClock(),
+        open_state=lambda context: open_task_state(stores, context, state_dir=None),
+        partition_counts=plan.partition_counts,
+    )
+    task.start_at(dict.fromkeys(task.partitions, 0))
+    events: list[Event] = []
+    write_events(_MANY, _KEYS, "", events.append)
+    if code == "W6":
+        rows = [(b"key-%06d" % n, b"v" * 100, n, None) for n in range(records)]
+        for first in range(0, records, _BATCH):
+            task.state.restore("state", rows[first : first + _BATCH], first + _BATCH)
+        task.state.apply()
+        return
+    stream = TopicPartition(_INPUT, 0)
+    if program == "join":
+        task.add_records(TopicPartition(_TABLE, 0), fetched(_TABLE, table_rows(_KEYS)))
+        task.at_end(stream, 0)
+        task.process(_KEYS)
+        task.at_end(TopicPartition(_TABLE, 0), _KEYS)
+    for first in range(0, records, _BATCH):
+        batch = events[first : first + _BATCH]
+        fields = [(event.key.encode(), event.value, event.timestamp) for event in batch]
+        task.add_records(stream, fetched(_INPUT, fields, first))
+        task.process(_BATCH)
+        if first % (3 * _BATCH) == 0:
+            task.committed(task.freeze(), {})
+            task.state.apply()
+
+
+def instructions(code: str, emit: str) -> float:
+    """Instructions per record."""
+    few, many = (_count(code, emit, records) for records in (_FEW, _MANY))
+    return (many - few) / (_MANY - _FEW)
+
+
+def _count(code: str, emit: str, records: int) -> int:
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    inside = [sys.executable, "-m", "tests.performance.instructions", code, "--emit", emit]
+    answer = subprocess.run(
+        [*command, *inside, "--inside", str(records)],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counted = _COUNTED.search(answer.stderr)
+    assert counted is not None, answer.stderr
+    return int(counted[1].replace(",", ""))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.performance.instructions")
+    parser.add_argument("workloads", nargs="+", choices=("W1", "W2", "W3", "W4", "W5", "W6"))
+    parser.add_argument("--emit", choices=("update", "commit"), default="update")
+    parser.add_argument("--inside", type=int, metavar="RECORDS", help="do the work, count nothing")
+    a = parser.parse_args()
+    for code in a.workloads:
+        if a.inside is not None:
+            work(code, a.emit, a.inside)
+        else:
+            print(f"{code} {a.emit}: {instructions(code, a.emit):,.0f} per record", flush=True)
+
+
+if __name__ == "__main__":
+    main()
