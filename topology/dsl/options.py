@@ -9,18 +9,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from logstate.topology.declaring.windows import Emit
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.graph.nodes import Partitioner
-
-
-class AggregateOptions(TypedDict, total=False):
-    """Options of an aggregation: the aggregate's serde, its store, when it sends, its name."""
-
-    value: Any
-    store: str | Materialized | None
-    emit: Emit
-    name: str | None
 
 
 class StreamJoinOptions(TypedDict, total=False):
