@@ -50,7 +50,7 @@ class AggregateOptions(TypedDict, total=False):
 
 
 class Fold(NamedTuple):
-    """How values become an aggregate."""
+    """How values become an aggregate. Several groups of a cogroup differ in their aggregator."""
 
     #: of the operator's generated name
     prefix: str
@@ -136,20 +136,16 @@ class StreamAggregation:
     """An aggregation of a stream: makes its node (of a cogroup one per group) over one store."""
 
     windows: AnyWindows | None
-    #: None means reduce
-    initializer: Callable[[], Any] | None
-    #: of sessions
-    merger: Aggregator | None
     store: StoreSpec
     emit: Emit
     emit_interval_ms: int
 
-    def node(self, name: str, aggregator: Aggregator) -> TableNode:
+    def node(self, name: str, fold: Fold) -> TableNode:
         """The operator for these windows."""
         options: dict[str, Any] = {
             "store": self.store,
-            "initializer": self.initializer,
-            "aggregator": aggregator,
+            "initializer": fold.initializer,
+            "aggregator": fold.aggregator,
             "emit": self.emit,
             "declared_at": declaration_site(),
         }
@@ -158,8 +154,8 @@ class StreamAggregation:
             return AggregateNode(name, **options)
         options["emit_interval_ms"] = self.emit_interval_ms
         if isinstance(windows, SessionWindows):
-            assert self.merger is not None
-            return SessionAggregateNode(name, windows=windows, merger=self.merger, **options)
+            assert fold.merger is not None
+            return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)
         if isinstance(windows, SlidingWindows):
             return SlidingAggregateNode(name, windows=windows, **options)
         return WindowAggregateNode(name, windows=windows, **options)

@@ -10,11 +10,11 @@ from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_windows
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.declaring.windows import Emit
+from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
 from logstate.topology.dsl.aggregations import AggregateOptions
 from logstate.topology.dsl.flow import K, V
 from logstate.topology.dsl.grouped_flow import GroupedFlow, Groups, cogrouped
-from logstate.topology.dsl.materialized import AnyWindows, Materialized
+from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.dsl.windowed_cogrouped_stream import WindowedCogroupedKStream
 
@@ -67,7 +67,7 @@ class CogroupedKStream(Generic[K, A]):
         Semantics: as :meth:`KGroupedStream.cogroup`.
 
         Args:
-            grouped: another grouped stream with keys of the same type.
+            grouped: another ``KGroupedStream`` with keys of the same type.
             aggregator: for its values: ``aggregator(aggregate, value)`` or ``aggregator(key, value,
                 aggregate)``.
 
@@ -138,7 +138,9 @@ class CogroupedKStream(Generic[K, A]):
         options = AggregateOptions(value=value, store=store, emit=emit, name=name)
         return cogrouped(self.groups, None, start, None, **options)
 
-    def windowed_by(self, windows: AnyWindows) -> WindowedCogroupedKStream[K, A]:
+    def windowed_by(
+        self, windows: Windows | SlidingWindows | SessionWindows
+    ) -> WindowedCogroupedKStream[K, A]:
         """Aggregate per key and window instead of per key.
 
         >>> from datetime import timedelta

@@ -55,6 +55,14 @@ class GroupedFlow(Flow[K, V]):
         self.builder.graph.add(self.logical, known)
         return known, frozenset({known.name})
 
+    def _aggregation(
+        self, what: str, windows: AnyWindows | None, options: AggregateOptions
+    ) -> StreamAggregation:
+        builder = self.builder
+        store = aggregate_store(what, windows, self.key, builder.defaults, options)
+        emit = options.get("emit", "update")
+        return StreamAggregation(windows, store, emit, builder.window_emit_interval_ms)
+
 
 #: the groups of a cogroup, each with the aggregator for its values
 Groups: TypeAlias = tuple[tuple[GroupedFlow[Any, Any], Aggregator], ...]
@@ -70,9 +78,9 @@ def aggregated(
     what = "An aggregation" if windows is None else "A windowed aggregation"
     if isinstance(windows, SessionWindows):
         what = "A session aggregation"
-    aggregation = _aggregation(what, grouped, windows, fold.initializer, fold.merger, options)
+    aggregation = grouped._aggregation(what, windows, options)
     graph = grouped.builder.graph
-    node = aggregation.node(graph.names.named(options.get("name"), fold.prefix), fold.aggregator)
+    node = aggregation.node(graph.names.named(options.get("name"), fold.prefix), fold)
     parent, sources = grouped._input_of(aggregation.store)
     logical = aggregation.logical_node(node)
     graph.add(parent, logical)
@@ -90,22 +98,17 @@ def cogrouped(
     """Repartitions first, then one aggregation node per group, then the node that unites them."""
     first = groups[0][0]
     what = "A cogroup aggregation" if windows is None else "A windowed cogroup aggregation"
-    aggregation = _aggregation(what, first, windows, initializer, merger, options)
+    aggregation = first._aggregation(what, windows, options)
     store, graph, name = aggregation.store, first.builder.graph, options.get("name")
-    inputs: list[LogicalNode] = []
-    sources: frozenset[str] = frozenset()
-    for grouped, _ in groups:
-        parent, names = grouped._input_of(store)
-        inputs.append(parent)
-        sources |= names
+    inputs = [grouped._input_of(store) for grouped, _ in groups]
+    sources = frozenset[str]().union(*(names for _, names in inputs))
     graph.copartition(sources)
+    prefix = "COGROUPKSTREAM-AGGREGATE-"
     nodes: list[TableNode] = []
     logicals: list[LogicalNode] = []
-    for number, ((_, aggregator), parent) in enumerate(zip(groups, inputs, strict=True)):
-        node_name = graph.names.suffixed(
-            name, f"-cogroup-agg-{number}", "COGROUPKSTREAM-AGGREGATE-"
-        )
-        node = aggregation.node(node_name, aggregator)
+    for number, ((_, aggregator), (parent, _)) in enumerate(zip(groups, inputs, strict=True)):
+        node_name = graph.names.suffixed(name, f"-cogroup-agg-{number}", prefix)
+        node = aggregation.node(node_name, Fold(prefix, initializer, aggregator, merger))
         node.group_number = number
         logical = aggregation.logical_node(node)
         graph.add(parent, logical)
@@ -119,19 +122,3 @@ def cogrouped(
     graph.add(logicals, merged)
     key, value = aggregation.result_key(), store.value
     return KTable(first.builder, merge_name, merged, sources, key, value, merge)
-
-
-def _aggregation(
-    what: str,
-    grouped: GroupedFlow[Any, Any],
-    windows: AnyWindows | None,
-    initializer: Callable[[], Any] | None,
-    merger: Aggregator | None,
-    options: AggregateOptions,
-) -> StreamAggregation:
-    builder = grouped.builder
-    store = aggregate_store(what, windows, grouped.key, builder.defaults, options)
-    emit = options.get("emit", "update")
-    return StreamAggregation(
-        windows, initializer, merger, store, emit, builder.window_emit_interval_ms
-    )

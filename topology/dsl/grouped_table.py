@@ -227,13 +227,13 @@ class KGroupedTable(Flow[K, V]):
     def _aggregated(
         self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
     ) -> KTable[Any, Any]:
+        what = "An aggregation of a grouped table"
+        spec = aggregate_store(what, None, self.key, self.builder.defaults, options)
         name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
         source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = graph.names.named(name, fold.prefix)
-        what = "An aggregation of a grouped table"
-        spec = aggregate_store(what, None, self.key, self.builder.defaults, options)
         topic = check_name((self.topic_name or spec.name) + SUFFIX, "a repartition topic")
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:

@@ -1,4 +1,4 @@
-"""Keyword options that several methods of the DSL share, as types.
+"""Keyword options that several joins of the DSL share, as types.
 
 They exist so that overloads, which tell callbacks apart by their number of parameters, stay short.
 """

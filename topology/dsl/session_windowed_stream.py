@@ -24,10 +24,16 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
     """A grouped stream cut into sessions of activity.
 
     >>> from datetime import timedelta
-    >>> from logstate import SessionWindows, StreamsBuilder
-    >>> clicks = StreamsBuilder().stream("clicks", value=str).group_by_key()
-    >>> clicks.windowed_by(SessionWindows(gap=timedelta(minutes=30))).windows
-    SessionWindows(gap_ms=1800000, grace_ms=0)
+    >>> from logstate import SessionWindows, StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> visits = SessionWindows(gap=timedelta(milliseconds=5), grace=timedelta(milliseconds=10))
+    >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(visits)
+    >>> counts = clicks.count(store="n").to_stream(lambda w, n: f"{w.start_ms}-{w.end_ms}")
+    >>> counts.to("n", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 10), ("ada", "c", 16), ("ada", "b", 14)])
+    ...     driver.read("n", value=int)
+    [('10-10', 1), ('16-16', 1), ('10-10', None), ('16-16', None), ('10-16', 3)]
 
     Made by ``windowed_by(SessionWindows(...))``. The keys of results are ``Windowed(key, start_ms,
     end_ms)``, both times inclusive: the first and the last record. A session that grows or merges

@@ -68,7 +68,7 @@ class CountAndReduce(ABC, Generic[R, V]):
                 and commit, in the order of the last writes.
             Repartition: if the group needs it.
             Store: named ``store``: timestamped key-value (versioned with
-                ``Materialized(history=)``), timestamped window or session store.
+                ``Materialized(history=)``), timestamped window, or session store.
             Timestamp: the largest of the key's records so far, in the window; a session's end.
             Quirk: towards a downstream ``group_by`` the row before the first record is 0, not
                 absent, so a subtractor sees it: Kafka Streams forwards the initializer's value as

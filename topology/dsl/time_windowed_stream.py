@@ -17,10 +17,16 @@ class TimeWindowedKStream(StreamAggregations[K, Windowed[K], V]):
     """A grouped stream cut into tumbling, hopping, sliding, unlimited or custom windows.
 
     >>> from datetime import timedelta
-    >>> from logstate import StreamsBuilder, TumblingWindows
-    >>> clicks = StreamsBuilder().stream("clicks", value=str).group_by_key()
-    >>> clicks.windowed_by(TumblingWindows(size=timedelta(minutes=1))).windows
-    TumblingWindows(size_ms=60000, grace_ms=0)
+    >>> from logstate import StreamsBuilder, TopologyTestDriver, TumblingWindows
+    >>> builder = StreamsBuilder()
+    >>> ten = TumblingWindows(size=timedelta(milliseconds=10), grace=timedelta(milliseconds=5))
+    >>> clicks = builder.stream("clicks", value=str).group_by_key().windowed_by(ten)
+    >>> counts = clicks.count(store="clicks")
+    >>> counts.to_stream(lambda w, n: f"{w.key}@{w.start_ms}").to("n", key=str)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe_all("clicks", [("ada", "a", 3), ("ada", "b", 15), ("ada", "c", 9)])
+    ...     driver.read("n", value=int), driver.dropped_total
+    ([('ada@0', 1), ('ada@10', 1)], 1)
 
     Made by ``KGroupedStream.windowed_by``. The keys of results are ``Windowed(key, start_ms,
     end_ms)``.
