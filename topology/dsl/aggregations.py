@@ -1,16 +1,64 @@
-"""What aggregations have in common: the store they need, serdes, and their simplest callbacks."""
+"""What aggregations have in common: how they fold, the store they need, their nodes and keys.
+
+One declaration serves all: of streams and tables, without windows, with windows or with sessions,
+of one group or of several.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.built_in import SessionWindowedSerde, WindowedSerde
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.argument_checks import check_emit
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
-from logstate.topology.dsl.materialized import Materialized, materialized
+from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows
+from logstate.topology.dsl.materialized import (
+    AnyWindows,
+    Materialized,
+    StoreDefaults,
+    key_value_spec,
+    materialized,
+    window_size_ms,
+    windowed_spec,
+)
+from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.aggregates.aggregate import AggregateNode
+from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
+from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
+from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
+
+#: (key, value, aggregate) -> aggregate; a merger of sessions is (key, a, b) -> aggregate
+Aggregator: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+class AggregateOptions(TypedDict, total=False):
+    """Options of an aggregation: the aggregate's serde, its store, when it sends, its name."""
+
+    value: Any
+    store: str | Materialized | None
+    emit: Emit
+    name: str | None
+
+
+class Fold(NamedTuple):
+    """How values become an aggregate. Several groups of a cogroup differ in their aggregator."""
+
+    #: of the operator's generated name
+    prefix: str
+    #: None means reduce: the first value is the aggregate
+    initializer: Callable[[], Any] | None
+    aggregator: Aggregator
+    #: for sessions
+    merger: Aggregator | None = None
 
 
 def count_one(_key: Any, _value: Any, aggregate: int) -> int:
@@ -24,14 +72,23 @@ def _count_one_more(aggregate: int, _value: Any) -> int:
 
 count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.declaring.callbacks
 
+COUNT = Fold("KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b)
 
-def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+
+def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
     """A reducer as an aggregator that starts with nothing."""
 
     def reduce(_key: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else reducer(aggregate, value)
 
     return reduce
+
+
+def reduction(reducer: Callable[..., Any]) -> Fold:
+    """How reduce() folds a stream."""
+    function = as_aggregator(callbacks.reducer(reducer))
+    # Merging folds found sessions into a fresh aggregate, so the left one may be None.
+    return Fold("KSTREAM-REDUCE-", None, function, lambda key, a, b: function(key, b, a))
 
 
 def required_store(store: str | Materialized | None, what: str) -> Materialized:
@@ -52,3 +109,70 @@ def value_serde(options: Materialized, value: Any) -> Serde[Any]:
     """The aggregate's serde: from the store's options, else from the call."""
     use = f"the value of store {options.name!r}"
     return required_serde(value if options.value is None else options.value, None, use, "value=")
+
+
+def aggregate_store(
+    what: str,
+    windows: AnyWindows | None,
+    grouped_key: Serde[Any] | None,
+    defaults: StoreDefaults,
+    options: AggregateOptions,
+) -> StoreSpec:
+    """The store that an aggregation asks for, once its options are checked."""
+    store = required_store(options.get("store"), what)
+    emit = options.get("emit", "update")
+    check_emit(emit, windows)
+    key = required_serde(store.key, grouped_key, f"the key of store {store.name!r}", "key=")
+    value = value_serde(store, options.get("value"))
+    if windows is None:
+        return key_value_spec(store, key, value, defaults)
+    return windowed_spec(
+        store, key, value, defaults, windows=windows, keep_at_retention=emit == "close"
+    )
+
+
+@dataclass(frozen=True)
+class StreamAggregation:
+    """An aggregation of a stream: makes its node (of a cogroup one per group) over one store."""
+
+    windows: AnyWindows | None
+    store: StoreSpec
+    emit: Emit
+    emit_interval_ms: int
+
+    def node(self, name: str, fold: Fold) -> TableNode:
+        """The operator for these windows."""
+        options: dict[str, Any] = {
+            "store": self.store,
+            "initializer": fold.initializer,
+            "aggregator": fold.aggregator,
+            "emit": self.emit,
+            "declared_at": declaration_site(),
+        }
+        windows = self.windows
+        if windows is None:
+            return AggregateNode(name, **options)
+        options["emit_interval_ms"] = self.emit_interval_ms
+        if isinstance(windows, SessionWindows):
+            assert fold.merger is not None
+            return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)
+        if isinstance(windows, SlidingWindows):
+            return SlidingAggregateNode(name, windows=windows, **options)
+        return WindowAggregateNode(name, windows=windows, **options)
+
+    def logical_node(self, node: TableNode) -> ProcessorLogicalNode:
+        """The place of a node in the graph."""
+        logical = ProcessorLogicalNode(node, output_versioned=self.store.kind == "versioned")
+        if self.windows is not None:
+            logical.window_grace_ms = self.windows.grace_ms
+        if isinstance(self.windows, SessionWindows):
+            logical.window_grace_ms = self.windows.grace_ms + self.windows.gap_ms
+        return logical
+
+    def result_key(self) -> Serde[Any]:
+        """The serde of the table's keys."""
+        if self.windows is None:
+            return self.store.key
+        if isinstance(self.windows, SessionWindows):
+            return SessionWindowedSerde(self.store.key)
+        return WindowedSerde(self.store.key, window_size_ms(self.windows))

@@ -7,23 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from logstate.contracts.errors import TopologyError
-from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_emit, check_kind, check_windows
+from logstate.topology.declaring.argument_checks import check_kind, check_windows
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
-from logstate.topology.dsl.aggregations import required_store, value_serde
-from logstate.topology.dsl.cogroup_shape import Aggregator, Groups, build_cogroup
-from logstate.topology.dsl.flow import K
-from logstate.topology.dsl.grouped_stream import KGroupedStream
-from logstate.topology.dsl.materialized import Materialized, key_value_spec
+from logstate.topology.dsl.aggregations import AggregateOptions
+from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.grouped_flow import GroupedFlow, Groups, cogrouped
+from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.dsl.windowed_cogrouped_stream import WindowedCogroupedKStream
-from logstate.topology.graph.nodes import TableNode
-from logstate.topology.operators.aggregates.aggregate import AggregateNode
 
 A = TypeVar("A")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +40,14 @@ class CogroupedKStream(Generic[K, A]):
 
     @overload
     def cogroup(
-        self, grouped: KGroupedStream[K, V], aggregator: Callable[[A, V], A | None]
+        self, grouped: GroupedFlow[K, V], aggregator: Callable[[A, V], A | None]
     ) -> CogroupedKStream[K, A]: ...
     @overload
     def cogroup(
-        self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A | None]
+        self, grouped: GroupedFlow[K, V], aggregator: Callable[[K, V, A], A | None]
     ) -> CogroupedKStream[K, A]: ...
     def cogroup(
-        self, grouped: KGroupedStream[K, Any], aggregator: Callable[..., Any]
+        self, grouped: GroupedFlow[K, Any], aggregator: Callable[..., Any]
     ) -> CogroupedKStream[K, A]:
         """Add one more group, with the aggregator for its values.
 
@@ -69,17 +64,10 @@ class CogroupedKStream(Generic[K, A]):
         ...     driver.read("last", value=list)
         [('ada', ['tea', 0]), ('ada', ['tea', 250])]
 
-        Semantics:
-            Null key: the aggregation drops and counts it.
-            Null value: the aggregation decides.
-            Late records: the aggregation decides.
-            Order: that in which records come.
-            Repartition: of the group, if it needs it. All groups must be co-partitioned.
-            Store: none here; the aggregation has one, which all groups share.
-            Timestamp: see the aggregation.
+        Semantics: as :meth:`KGroupedStream.cogroup`.
 
         Args:
-            grouped: another grouped stream with keys of the same type.
+            grouped: another ``KGroupedStream`` with keys of the same type.
             aggregator: for its values: ``aggregator(aggregate, value)`` or ``aggregator(key, value,
                 aggregate)``.
 
@@ -93,7 +81,7 @@ class CogroupedKStream(Generic[K, A]):
         Source: Kafka Streams' ``CogroupedKStream.cogroup`` (KIP-150).
         """
         function = callbacks.aggregator(aggregator)
-        check_kind(grouped, KGroupedStream, "cogroup", "a KGroupedStream", "Group it first.")
+        check_kind(grouped, GroupedFlow, "cogroup", "a KGroupedStream", "Group it first.")
         self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
             raise TopologyError(
@@ -126,16 +114,10 @@ class CogroupedKStream(Generic[K, A]):
         ...     driver.read_with_timestamps("stock", value=int)
         [('tea', 10, 7), ('tea', 7, 7)]
 
-        Semantics:
-            Null key: dropped and counted.
-            Null value: dropped and counted.
-            Late records: aggregated as they come; without windows there is no late.
-            Order: one update per record, in their order.
+        Semantics: as :meth:`KGroupedStream.aggregate`, but
             Repartition: of each group that needs it.
-            Store: one timestamped key-value store, named ``store``, for all groups.
+            Store: one for all groups.
             Timestamp: the largest of the key's records so far, of all groups.
-            Quirk: as with :meth:`KGroupedStream.aggregate`, the initializer's value is the old
-                value before the first record.
 
         Args:
             initializer: ``initializer()`` makes the aggregate of a new key.
@@ -152,27 +134,9 @@ class CogroupedKStream(Generic[K, A]):
 
         Source: Kafka Streams' ``CogroupedKStream.aggregate`` (KIP-150).
         """
-        check_emit(emit, None)
-        first = self.groups[0][0]
-        options = required_store(store, "A cogroup aggregation")
-        key = first._key_serde(options.key, f"store {options.name!r}")
-        spec = key_value_spec(options, key, value_serde(options, value), first.builder.defaults)
         start = callbacks.initializer(initializer)
-
-        def make(node_name: str, spec: StoreSpec, aggregator: Aggregator) -> TableNode:
-            return AggregateNode(
-                node_name,
-                store=spec,
-                initializer=start,
-                aggregator=aggregator,
-                emit=emit,
-                declared_at=declaration_site(),
-            )
-
-        is_versioned = spec.kind == "versioned"
-        return build_cogroup(
-            self.groups, spec, make, name=name, key=key, output_versioned=is_versioned
-        )
+        options = AggregateOptions(value=value, store=store, emit=emit, name=name)
+        return cogrouped(self.groups, None, start, None, **options)
 
     def windowed_by(
         self, windows: Windows | SlidingWindows | SessionWindows
@@ -194,19 +158,12 @@ class CogroupedKStream(Generic[K, A]):
         ...     driver.read("votes", value=int)
         [('tea', 1), ('tea', -1)]
 
-        Semantics:
-            Null key: the aggregation drops and counts it.
-            Null value: reaches the aggregators of all windows but sliding ones, which drop and
-                count it.
-            Late records: the aggregation decides.
-            Order: that in which records come.
+        Semantics: as :meth:`KGroupedStream.windowed_by`, but
             Repartition: of each group that needs it.
             Store: none here; the aggregation has one, which all groups share.
-            Timestamp: see the aggregation.
 
         Args:
-            windows: tumbling, hopping, sliding, session, unlimited, or a subclass of
-                :class:`Windows`.
+            windows: as for :meth:`KGroupedStream.windowed_by`.
 
         Returns:
             The windowed cogrouped stream: aggregate it.

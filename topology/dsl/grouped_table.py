@@ -1,8 +1,4 @@
-"""KGroupedTable: table rows grouped by another key, to be aggregated with a subtractor.
-
-Every change of a row takes its old value out of one aggregate and puts the new one into one. The
-changes go through the repartition topic ``<group name>-repartition``.
-"""
+"""KGroupedTable: table rows grouped by another key, to be aggregated with a subtractor."""
 
 from __future__ import annotations
 
@@ -12,26 +8,25 @@ from typing import Any, TypeVar, Unpack, overload
 
 from logstate.serdes.built_in import int64
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_emit
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.dsl.aggregations import (
+    AggregateOptions,
+    Aggregator,
+    Fold,
+    aggregate_store,
     as_aggregator,
     count_one,
-    required_store,
-    value_serde,
 )
 from logstate.topology.dsl.flow import Flow, K, V
-from logstate.topology.dsl.materialized import Materialized, key_value_spec
-from logstate.topology.dsl.options import AggregateOptions
+from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
 from logstate.topology.plan.repartition import SUFFIX, GroupedTableRepartitionLogicalNode
 
 A = TypeVar("A")
-Aggregator = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,15 +90,9 @@ class KGroupedTable(Flow[K, V]):
 
         Source: Kafka Streams' ``KGroupedTable.count``.
         """
-        return self._aggregate(
-            "KTABLE-AGGREGATE-",
-            lambda: 0,
-            count_one,
-            lambda _key, _value, aggregate: aggregate - 1,
-            store=store,
-            value=int64,
-            emit=emit,
-            name=name,
+        fold = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one)
+        return self._aggregated(
+            fold, lambda _key, _value, n: n - 1, value=int64, store=store, emit=emit, name=name
         )
 
     def reduce(
@@ -128,15 +117,9 @@ class KGroupedTable(Flow[K, V]):
         ...     driver.read("total", value=int)
         [('A', 5), ('A', 7), ('A', 6)]
 
-        Semantics:
-            Null key: no row has one.
-            Null value: a row that is deleted is subtracted.
-            Late records: applied as they come; a versioned table sends none that is not the latest.
+        Semantics: as :meth:`count`, but
             Order: for one change the subtractor first, then the adder; both in one update if the
                 row stays in its group (KIP-904).
-            Repartition: always.
-            Store: timestamped key-value, named ``store``.
-            Timestamp: the largest of the group's changes so far.
             Quirk: the group's first row is its aggregate without a call; the subtractor is not
                 called for a group that has none.
 
@@ -152,23 +135,14 @@ class KGroupedTable(Flow[K, V]):
             The table of combined values.
 
         Raises:
-            TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is
-                not known.
+            TopologyError: as for :meth:`count`; another shape of a callback.
 
         Source: Kafka Streams' ``KGroupedTable.reduce``; one record for both values: KIP-904.
         """
-        add = callbacks.reducer(adder, "adder")
-        subtract = callbacks.reducer(subtractor, "subtractor")
-        return self._aggregate(
-            "KTABLE-REDUCE-",
-            None,
-            as_aggregator(add),
-            as_aggregator(subtract),
-            store=store,
-            value=self.value,
-            emit=emit,
-            name=name,
-        )
+        add = as_aggregator(callbacks.reducer(adder, "adder"))
+        subtract = as_aggregator(callbacks.reducer(subtractor, "subtractor"))
+        fold = Fold("KTABLE-REDUCE-", None, add)
+        return self._aggregated(fold, subtract, value=self.value, store=store, emit=emit, name=name)
 
     @overload
     def aggregate(
@@ -224,15 +198,7 @@ class KGroupedTable(Flow[K, V]):
         ...     driver.read("who", value=list)
         [('Ulm', ['ada']), ('Ulm', ['ada', 'bob']), ('Ulm', ['bob'])]
 
-        Semantics:
-            Null key: no row has one.
-            Null value: a row that is deleted is subtracted.
-            Late records: applied as they come; a versioned table sends none that is not the latest.
-            Order: for one change the subtractor first, then the adder; both in one update if the
-                row stays in its group (KIP-904).
-            Repartition: always.
-            Store: timestamped key-value, named ``store``.
-            Timestamp: the largest of the group's changes so far.
+        Semantics: as :meth:`reduce`, but
             Quirk: the subtractor is not called for a group that has no aggregate.
 
         Args:
@@ -249,47 +215,26 @@ class KGroupedTable(Flow[K, V]):
             The table of aggregates.
 
         Raises:
-            TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is
-                not known.
+            TopologyError: as for :meth:`count`; another shape of a callback.
 
         Source: Kafka Streams' ``KGroupedTable.aggregate``; one record for both values: KIP-904.
         """
-        return self._aggregate(
-            "KTABLE-AGGREGATE-",
-            callbacks.initializer(initializer),
-            callbacks.aggregator(adder, "adder"),
-            callbacks.aggregator(subtractor, "subtractor"),
-            store=store,
-            value=value,
-            emit=emit,
-            name=name,
-        )
+        start = callbacks.initializer(initializer)
+        fold = Fold("KTABLE-AGGREGATE-", start, callbacks.aggregator(adder, "adder"))
+        subtract = callbacks.aggregator(subtractor, "subtractor")
+        return self._aggregated(fold, subtract, value=value, store=store, emit=emit, name=name)
 
-    def _aggregate(
-        self,
-        prefix: str,
-        initializer: Callable[[], Any] | None,
-        adder: Aggregator,
-        subtractor: Aggregator,
-        *,
-        store: str | Materialized | None,
-        value: Any,
-        emit: Emit,
-        name: str | None,
+    def _aggregated(
+        self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
     ) -> KTable[Any, Any]:
-        options = required_store(store, "An aggregation of a grouped table")
-        check_emit(emit, None)
+        what = "An aggregation of a grouped table"
+        spec = aggregate_store(what, None, self.key, self.builder.defaults, options)
+        name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
         source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
-        node_name = graph.names.named(name, prefix)
-        spec = key_value_spec(
-            options,
-            self._key_serde(options.key, f"store {options.name!r}"),
-            value_serde(options, value),
-            self.builder.defaults,
-        )
-        topic = check_name((self.topic_name or options.name) + SUFFIX, "a repartition topic")
+        node_name = graph.names.named(name, fold.prefix)
+        topic = check_name((self.topic_name or spec.name) + SUFFIX, "a repartition topic")
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:
             use = f"repartition topic {topic!r}"
@@ -307,20 +252,13 @@ class KGroupedTable(Flow[K, V]):
         node = TableAggregateNode(
             node_name,
             store=spec,
-            initializer=initializer,
-            adder=adder,
+            initializer=fold.initializer,
+            adder=fold.aggregator,
             subtractor=subtractor,
-            emit=emit,
+            emit=options.get("emit", "update"),
             declared_at=declaration_site(),
         )
         logical = ProcessorLogicalNode(node, output_versioned=spec.kind == "versioned")
         graph.add(repartition, logical)
-        return KTable(
-            self.builder,
-            node_name,
-            logical,
-            frozenset({repartition.name}),
-            spec.key,
-            spec.value,
-            node,
-        )
+        sources = frozenset({repartition.name})
+        return KTable(self.builder, node_name, logical, sources, spec.key, spec.value, node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
@@ -18,6 +18,9 @@ from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.topology.declaring.argument_checks import duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
+from logstate.topology.declaring.windows import SessionWindows, SlidingWindows, Windows
+
+AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
 
 
 @dataclass(frozen=True)
@@ -105,43 +108,39 @@ def key_value_spec(
             " only. Leave out one of history= and in_memory=.",
             declared_at=declaration_site(),
         )
-    history_ms = (
-        None
-        if store.history is None
-        else duration_ms(store.history, f"history of store {store.name!r}")
-    )
-    return _spec(
-        store, "timestamped_key_value" if history_ms is None else "versioned", key, value, defaults,
-        history_ms=history_ms,
-    )  # fmt: skip
+    if store.history is None:
+        return _spec(store, "timestamped_key_value", key, value, defaults)
+    history_ms = duration_ms(store.history, f"history of store {store.name!r}")
+    return _spec(store, "versioned", key, value, defaults, history_ms=history_ms)
 
 
-def window_spec(
+def windowed_spec(
     store: Materialized,
     key: Serde[Any],
     value: Serde[Any],
     defaults: StoreDefaults,
     *,
-    size_ms: int,
-    needed_ms: int,
+    windows: AnyWindows,
     keep_at_retention: bool,
 ) -> StoreSpec:
-    """The store of a time-windowed table. ``needed_ms``: the least retention that is correct."""
+    """The store of a windowed table; it keeps windows at least while they are open."""
+    if isinstance(windows, SessionWindows):
+        retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)
+        return _spec(store, "session", key, value, defaults, retention_ms=retention_ms)
+    size_ms = window_size_ms(windows)
+    # A sliding record's right windows reach back twice the difference.
+    reach_ms = 2 * size_ms if isinstance(windows, SlidingWindows) else size_ms
     return _spec(
         store, "timestamped_window", key, value, defaults,
         window_size_ms=size_ms,
-        retention_ms=_retention_ms(store, needed_ms),
+        retention_ms=_retention_ms(store, reach_ms + windows.grace_ms),
         keep_at_retention=keep_at_retention,
     )  # fmt: skip
 
 
-def session_spec(
-    store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults, *,
-    needed_ms: int,
-) -> StoreSpec:  # fmt: skip
-    """The store of a session-windowed table."""
-    retention_ms = _retention_ms(store, needed_ms)
-    return _spec(store, "session", key, value, defaults, retention_ms=retention_ms)
+def window_size_ms(windows: Windows | SlidingWindows) -> int:
+    """From a window's start to its end."""
+    return windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
 
 
 def _retention_ms(store: Materialized, needed_ms: int) -> int:

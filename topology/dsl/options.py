@@ -1,4 +1,4 @@
-"""Keyword options that several methods of the DSL share, as types.
+"""Keyword options that several joins of the DSL share, as types.
 
 They exist so that overloads, which tell callbacks apart by their number of parameters, stay short.
 """
@@ -9,18 +9,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from logstate.topology.declaring.windows import Emit
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.graph.nodes import Partitioner
-
-
-class AggregateOptions(TypedDict, total=False):
-    """Options of an aggregation: the aggregate's serde, its store, when it sends, its name."""
-
-    value: Any
-    store: str | Materialized | None
-    emit: Emit
-    name: str | None
 
 
 class StreamJoinOptions(TypedDict, total=False):

@@ -7,27 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from logstate.contracts.errors import TopologyError
-from logstate.contracts.serde import Serde
-from logstate.contracts.stores import StoreSpec
-from logstate.serdes.built_in import SessionWindowedSerde
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_emit
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
-from logstate.topology.dsl.aggregations import required_store
-from logstate.topology.dsl.cogroup_shape import Aggregator, Groups, build_cogroup
+from logstate.topology.declaring.windows import Emit, SessionWindows
+from logstate.topology.dsl.aggregations import AggregateOptions
 from logstate.topology.dsl.flow import K
-from logstate.topology.dsl.grouped_stream import KGroupedStream
-from logstate.topology.dsl.materialized import Materialized
-from logstate.topology.dsl.session_windowed_stream import session_store_spec
+from logstate.topology.dsl.grouped_flow import Groups, cogrouped
+from logstate.topology.dsl.materialized import AnyWindows, Materialized
 from logstate.topology.dsl.table import KTable
-from logstate.topology.dsl.time_windowed_stream import (
-    time_window_node,
-    time_window_store,
-    windowed_key,
-)
-from logstate.topology.graph.nodes import TableNode
-from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 
 A = TypeVar("A")
 
@@ -51,7 +38,7 @@ class WindowedCogroupedKStream(Generic[K, A]):
     """
 
     groups: Groups
-    windows: Windows | SlidingWindows | SessionWindows
+    windows: AnyWindows
 
     def aggregate(
         self,
@@ -80,16 +67,13 @@ class WindowedCogroupedKStream(Generic[K, A]):
         ...     driver.read("scores", value=int)
         [('1-1', 1), ('1-1', None), ('1-9', 11)]
 
-        Semantics:
-            Null key: dropped and counted.
+        Semantics: as :meth:`CogroupedKStream.aggregate`, but
             Null value: reaches the aggregators; sliding windows drop and count it.
             Late records: each group judges by its OWN stream time, so one that lags is not made
                 late by another. With ``emit="close"``, which Kafka Streams does not have here, all
                 groups share one stream time: what one of them has finished no other may change.
             Order: as for one group, see :class:`TimeWindowedKStream` and
                 :class:`SessionWindowedKStream`.
-            Repartition: of each group that needs it.
-            Store: one window or session store, named ``store``, for all groups.
             Timestamp: as for one group: the largest of the window's records, of a session its end.
 
         Args:
@@ -109,73 +93,20 @@ class WindowedCogroupedKStream(Generic[K, A]):
 
         Source: Kafka Streams' windowed ``CogroupedKStream`` (KIP-150).
         """
-        check_emit(emit, self.windows)
-        first = self.groups[0][0]
-        options = required_store(store, "A windowed cogroup aggregation")
-        key = first._key_serde(options.key, f"store {options.name!r}")
-        start = callbacks.initializer(initializer)
-        if isinstance(self.windows, SessionWindows):
-            return self._sessions(first, options, key, start, merger, value, emit, name)
-        if merger is not None:
+        is_session = isinstance(self.windows, SessionWindows)
+        if merger is not None and not is_session:
             raise TopologyError(
                 f"merger is for session windows, found {self.windows!r}: other windows never merge."
                 " Leave it out.",
                 declared_at=declaration_site(),
             )
-        windows = self.windows
-        spec = time_window_store(first, windows, options, key, value, emit)
-
-        def make(node_name: str, spec: StoreSpec, aggregator: Aggregator) -> TableNode:
-            return time_window_node(node_name, first, windows, spec, start, aggregator, emit)
-
-        return build_cogroup(
-            self.groups,
-            spec,
-            make,
-            name=name,
-            key=windowed_key(windows, key),
-            grace_ms=windows.grace_ms,
-        )
-
-    def _sessions(
-        self,
-        first: KGroupedStream[Any, Any],
-        options: Materialized,
-        key: Serde[Any],
-        initializer: Callable[[], Any],
-        merger: Callable[..., Any] | None,
-        value: Any,
-        emit: Emit,
-        name: str | None,
-    ) -> KTable[Any, Any]:
-        windows = self.windows
-        assert isinstance(windows, SessionWindows)
-        if merger is None:
+        if merger is None and is_session:
             raise TopologyError(
                 "A session aggregation needs a merger: sessions can grow together, and only you"
                 " know how their aggregates unite. Give merger(a, b) after the initializer.",
                 declared_at=declaration_site(),
             )
-        merge = callbacks.merger(merger)
-
-        def make(node_name: str, spec: StoreSpec, aggregator: Aggregator) -> TableNode:
-            return SessionAggregateNode(
-                node_name,
-                store=spec,
-                windows=windows,
-                initializer=initializer,
-                aggregator=aggregator,
-                merger=merge,
-                emit=emit,
-                emit_interval_ms=first.builder.window_emit_interval_ms,
-                declared_at=declaration_site(),
-            )
-
-        return build_cogroup(
-            self.groups,
-            session_store_spec(first, windows, options, key, value),
-            make,
-            name=name,
-            key=SessionWindowedSerde(key),
-            grace_ms=windows.grace_ms + windows.gap_ms,
-        )
+        start = callbacks.initializer(initializer)
+        merge = None if merger is None else callbacks.merger(merger)
+        options = AggregateOptions(value=value, store=store, emit=emit, name=name)
+        return cogrouped(self.groups, self.windows, start, merge, **options)
