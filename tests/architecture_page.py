@@ -68,7 +68,8 @@ def _first_line(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring, f"{path} has no docstring"
     first = docstring.split("\n\n")[0].replace("\n", " ")
-    return first.removeprefix(f"{path.parent.name.replace('_', ' ').capitalize()}: ")
+    first = first.removeprefix(f"{path.parent.name.replace('_', ' ').capitalize()}: ")
+    return first[0].upper() + first[1:]
 
 
 def _with_line(link: re.Match[str]) -> str:
