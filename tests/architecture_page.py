@@ -3,8 +3,8 @@
     python -m tests.architecture_page    writes them anew
 
 Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` stand the rooms with the first sentence of their
-``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. A link
-such as ``[Committer.commit](logstate/commit/commit.py#L1)`` gets the line in which its text is
+``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. A
+link such as ``[Committer.commit](logstate/commit/commit.py#L1)`` gets the line in which its text is
 defined: a class, a function, a method or a constant.
 """
 

@@ -34,5 +34,7 @@ def test_every_link_leads_to_a_file_or_a_heading() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    named = set(re.findall(r"`((?:logstate|topology|changelog|tests|docs|examples)/[\w/.]+)`", TEXT))
+    named = set(
+        re.findall(r"`((?:logstate|topology|changelog|tests|docs|examples)/[\w/.]+)`", TEXT)
+    )
     assert not {name for name in named if not (ROOT / name).exists()}

@@ -75,10 +75,15 @@ EMPTY_ROOMS = {"topology/operators"}
 
 MODULES_MAX = 25
 ARROWS_MAX = 60
-FULL_ROOMS: dict[str, int] = {"topology/dsl": 34}
+
+# Handles whose methods return one another: the type of the result has to be imported by both. These
+# arrows run back; without them no module is in a circle.
+_DSL = "logstate.topology.dsl."
+BACK = {(f"{_DSL}table", f"{_DSL}stream"), (f"{_DSL}branched", f"{_DSL}stream")}
+BACK |= {(f"{_DSL}table", f"{_DSL}grouped_table")}
 
 # Circles of modules that are left, as many modules as each may have.
-CIRCLES = [28, 7, 5, 2]
+CIRCLES = [7, 5, 2]
 
 
 def room_of(module: str) -> str:
@@ -145,7 +150,8 @@ def test_no_arrow_between_rooms_runs_back() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    found = circles(SOURCES, arrows())
+    assert set(arrows()) >= BACK, "an arrow that is gone needs no exception"
+    found = circles(SOURCES, (arrow for arrow in arrows() if arrow not in BACK))
     assert [len(circle) for circle in found] <= CIRCLES, found
 
 
@@ -163,11 +169,7 @@ def test_every_room_is_in_the_table_and_holds_few_modules() -> None:
         if path.name != "__init__.py":
             sizes[room_of(module)] = sizes.get(room_of(module), 0) + 1
     assert set(sizes) <= set(ROOMS)
-    assert not [
-        f"{room}: {size} modules"
-        for room, size in sizes.items()
-        if size > FULL_ROOMS.get(room, MODULES_MAX)
-    ]
+    assert not [f"{room}: {size} modules" for room, size in sizes.items() if size > MODULES_MAX]
 
 
 @pytest.mark.parametrize("room", sorted({*ROOMS, *EMPTY_ROOMS} - {"logstate", "topology"}))

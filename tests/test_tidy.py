@@ -20,7 +20,13 @@ LINE_COLUMNS = 100
 
 # Files and functions over the limit today, with the size they must not exceed. An entry whose file
 # has come below the limit has to be removed: the test says so.
-LONG_FILES: dict[str, int] = {"logstate/task/task.py": 406, "logstate/testing/driver.py": 407}
+LONG_FILES: dict[str, int] = {
+    # One class, one noun, most of it the documentation of its methods: a mixin is no noun.
+    "topology/dsl/stream.py": 1550,
+    "topology/dsl/table.py": 860,
+    "logstate/task/task.py": 406,
+    "logstate/testing/driver.py": 407,
+}
 LONG_FUNCTIONS: dict[str, int] = {
     # The hot loop: a call per record costs more than the operators it calls.
     "logstate/task/batch_loop.py:run_queue": 76,

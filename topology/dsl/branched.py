@@ -9,7 +9,7 @@ from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.flow import K, StreamFlow, V
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.streams.branch import BranchNode
 from logstate.topology.operators.streams.pass_through import PassThroughNode
@@ -33,8 +33,8 @@ class BranchedKStream(Generic[K, V]):
     Source: Kafka Streams' ``BranchedKStream`` (KIP-418).
     """
 
-    def __init__(self, stream: Flow[K, V], name: str | None) -> None:
-        self._stream: Any = stream
+    def __init__(self, stream: StreamFlow[K, V], name: str | None) -> None:
+        self._stream = stream
         self._graph = stream.builder.graph
         self._name = self._graph.names.named(name, "KSTREAM-BRANCH-")
         self._node = BranchNode(self._name, declared_at=declaration_site())

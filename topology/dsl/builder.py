@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring.argument_checks import duration_ms
@@ -12,7 +11,7 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.dsl.added_stores import AddedStores
 from logstate.topology.dsl.input_topics import InputTopics
 from logstate.topology.dsl.materialized import StoreDefaults
-from logstate.topology.graph.logical import LogicalGraph, LogicalNode
+from logstate.topology.graph.logical import LogicalGraph
 from logstate.topology.plan.optimization import optimize, rules_of
 from logstate.topology.plan.plan import Topology, make_topology
 
@@ -65,8 +64,7 @@ class StreamsBuilder(InputTopics, AddedStores):
         self.outer_join_emit_interval_ms = duration_ms(
             outer_join_emit_interval, "outer_join_emit_interval"
         )
-        #: repartition topics that several aggregations of one named group share
-        self.group_topics: dict[tuple[Any, str], LogicalNode] = {}
+        self.group_topics = {}
         self._built: Topology | None = None
 
     def build(self, optimization: str | Iterable[str] = "none") -> Topology:

@@ -50,7 +50,7 @@ from logstate.serdes.foreign_key_serdes import (
     SubscriptionResponseSerde,
     SubscriptionSerde,
 )
-from logstate.topology.dsl.table import KTable
+from logstate.topology.dsl.flow import TableFlow
 from logstate.topology.graph.logical import (
     LogicalNode,
     ProcessorLogicalNode,
@@ -74,8 +74,8 @@ _RESOLVER = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-"
 
 
 def foreign_key_join(
-    left: KTable[Any, Any],
-    right: KTable[Any, Any],
+    left: TableFlow[Any, Any],
+    right: TableFlow[Any, Any],
     *,
     foreign_key: Callable[[Any, Any], Any],
     joiner: Callable[[Any, Any, Any], Any],
@@ -85,7 +85,7 @@ def foreign_key_join(
     partitioner: Partitioner | None = None,
     other_partitioner: Partitioner | None = None,
     declared_at: str | None = None,
-) -> KTable[Any, Any]:
+) -> Any:
     """The joined table. ``foreign_key(key, value)`` of a left row; ``joiner(key, left, right)``.
 
     ``other_partitioner`` places subscriptions like the right table, ``partitioner`` responses like
@@ -107,8 +107,8 @@ class _ForeignKeyShape:
 
     def __init__(
         self,
-        left: KTable[Any, Any],
-        right: KTable[Any, Any],
+        left: TableFlow[Any, Any],
+        right: TableFlow[Any, Any],
         name: str,
         *,
         is_left: bool,
@@ -208,7 +208,7 @@ class _ForeignKeyShape:
         responses: SourceLogicalNode,
         joiner: Callable[[Any, Any, Any], Any],
         store: StoreSpec | None,
-    ) -> KTable[Any, Any]:
+    ) -> Any:
         """The left side again: the joined table."""
         resolve = SubscriptionResolveNode(
             self._suffixed("-subscription-response-resolver", _RESOLVER),
@@ -228,14 +228,12 @@ class _ForeignKeyShape:
         is_versioned = store is not None and store.kind == "versioned"
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)
-        return KTable(
-            self.left.builder,
-            node.name,
-            logical,
-            self.left.source_names | {responses.name},
-            self.primary_key,
-            None if store is None else store.value,
+        return self.left._derive(
             node,
+            logical,
+            source_names=self.left.source_names | {responses.name},
+            key=self.primary_key,
+            value=None if store is None else store.value,
         )
 
     def _suffixed(self, suffix: str, prefix: str) -> str:

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO, TypeVar, Unpack, overload
 
+from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.argument_checks import (
+    check_count,
+    check_join_windows,
+    check_kind,
+    check_options,
+)
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.flow import K, V
-from logstate.topology.dsl.mapping import MappingOperators
+from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.dsl.branched import BranchedKStream
+from logstate.topology.dsl.flow import K, StreamFlow, V
+from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.grouped_stream import KGroupedStream
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
-from logstate.topology.dsl.routing import RoutingOperators
-from logstate.topology.dsl.side_effects import SideEffectOperators
-from logstate.topology.dsl.stream_groups import GroupOperators
-from logstate.topology.dsl.stream_joins import JoinOperators
-from logstate.topology.dsl.stream_process import ProcessOperators
+from logstate.topology.dsl.options import StreamJoinOptions, StreamTableJoinOptions
+from logstate.topology.dsl.stream_stream_join import StreamStreamJoin
+from logstate.topology.dsl.stream_table_join import join_global_table, join_table
+from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode, SinkLogicalNode
-from logstate.topology.graph.nodes import Partitioner, SinkNode, TopicChooser, TopicRef
+from logstate.topology.graph.nodes import (
+    Partitioner,
+    ProcessorNode,
+    SinkNode,
+    TopicChooser,
+    TopicRef,
+)
+from logstate.topology.operators.streams.filter import FilterNode
+from logstate.topology.operators.streams.flat_map import FlatMapNode
+from logstate.topology.operators.streams.flat_map_values import FlatMapValuesNode
+from logstate.topology.operators.streams.map import MapNode
+from logstate.topology.operators.streams.map_values import MapValuesNode
+from logstate.topology.operators.streams.pass_through import PassThroughNode
+from logstate.topology.operators.streams.peek import PeekNode
+from logstate.topology.operators.streams.print import PrintNode
+from logstate.topology.operators.streams.process import Connections, ProcessNode
+from logstate.topology.operators.streams.select_key import SelectKeyNode
 from logstate.topology.operators.tables.table_source import TableSourceNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
+from logstate.topology.processor.processor import Processor
+from logstate.topology.processor.processor_stores import Stores
 
-if TYPE_CHECKING:
-    from logstate.topology.dsl.table import KTable
-    from logstate.topology.graph.logical import LogicalNode
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+R = TypeVar("R")
+Joiner = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KStream(
-    RoutingOperators[K, V],
-    MappingOperators[K, V],
-    SideEffectOperators[K, V],
-    GroupOperators[K, V],
-    ProcessOperators[K, V],
-    JoinOperators[K, V],
-):
+class KStream(StreamFlow[K, V]):
     """A stream at one point of the graph; every operator makes a new one.
 
     >>> from logstate import StreamsBuilder
@@ -52,7 +73,1240 @@ class KStream(
     Source: Kafka Streams' ``KStream``.
     """
 
-    needs_repartition: bool
+    @overload
+    def filter(
+        self, predicate: Callable[[V], object], *, name: str | None = None
+    ) -> KStream[K, V]: ...
+    @overload
+    def filter(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]: ...
+    def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records that the predicate accepts.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders", value=int).filter(lambda cents: cents >= 100).to("large")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
+        ...     driver.read("large", value=int)
+        [('bob', 250)]
+
+        Semantics:
+            Null key: given to the predicate as None.
+            Null value: given to the predicate as None.
+            Late records: like all others. What is filtered out does not advance the clocks of
+                windows, suppress and joins below: each has its own stream time, made of the records
+                that reach it.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of accepted records.
+
+        Raises:
+            TopologyError: the predicate has another shape.
+
+        Source: Kafka Streams' ``KStream.filter``.
+        """
+        return self._filter(predicate, name, keeps=True)
+
+    @overload
+    def filter_not(
+        self, predicate: Callable[[V], object], *, name: str | None = None
+    ) -> KStream[K, V]: ...
+    @overload
+    def filter_not(
+        self, predicate: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]: ...
+    def filter_not(
+        self, predicate: Callable[..., object], *, name: str | None = None
+    ) -> KStream[K, V]:
+        """Drop the records that the predicate accepts.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).filter_not(lambda page: page == "ping").to("pages")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("bob", "ping", 1)])
+        ...     driver.read("pages", value=str)
+        [('ada', 'home')]
+
+        Semantics:
+            Null key: given to the predicate as None.
+            Null value: given to the predicate as None.
+            Late records: like all others; see :meth:`filter` for clocks below.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of the other records.
+
+        Raises:
+            TopologyError: the predicate has another shape.
+
+        Source: Kafka Streams' ``KStream.filterNot``.
+        """
+        return self._filter(predicate, name, keeps=False)
+
+    def merge(self, *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
+        """One stream of the records of this and all others.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> web = builder.stream("web", value=str)
+        >>> web.merge(builder.stream("app", value=str)).to("all", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("web", "ada", "home")
+        ...     driver.pipe("app", "bob", "cart")
+        ...     driver.read("all", value=str)
+        [('ada', 'home'), ('bob', 'cart')]
+
+        Semantics:
+            Null key: passed on.
+            Null value: passed on.
+            Late records: like all others.
+            Order: kept within each input, none between them: a task takes the record with the
+                smallest timestamp among those it has, which is best effort.
+            Repartition: none here; below, if one of the inputs would have needed it.
+            Store: none.
+            Timestamp: the record's, and its headers.
+            Quirk: topics that are merged belong to one sub-topology, whose tasks are as many as the
+                topic with most partitions has: partition 3 of all of them is one task's.
+
+        Args:
+            others: streams of the same builder, with keys and values of the same types.
+            name: the operator's name; generated if not given. With several others, all but the last
+                merge get a number behind it.
+
+        Returns:
+            The merged stream. Its serdes are known only where all inputs have the same one.
+
+        Raises:
+            TopologyError: a stream comes from another builder.
+
+        Source: Kafka Streams' ``KStream.merge`` (KIP-202).
+        """
+        merged: Any = self
+        for position, other in enumerate(others):
+            suffix = "" if position == len(others) - 1 else f"-{position}"
+            merged = merged._merge_one(other, None if name is None else name + suffix)
+        return merged  # type: ignore[no-any-return]
+
+    def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
+        """Route every record to the first branch whose predicate accepts it.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> split = builder.stream("orders", value=int).split(name="by-size-")
+        >>> split = split.branch(lambda cents: cents > 99, name="large")
+        >>> branches = split.default_branch(name="small")
+        >>> branches["by-size-small"].to("small")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
+        ...     driver.read("small", value=int)
+        [('ada', 50)]
+
+        Semantics:
+            Null key: given to the predicates as None.
+            Null value: given to the predicates as None.
+            Late records: like all others.
+            Order: kept within a branch.
+            Repartition: none, here or below.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            name: the operator's name and prefix of its branches' names; generated if not given.
+
+        Returns:
+            The split, to which branches are added; see :class:`BranchedKStream`.
+
+        Raises:
+            TopologyError: the name cannot be part of a topic's name.
+
+        Source: Kafka Streams' ``KStream.split`` (KIP-418).
+        """
+        return BranchedKStream(self, name)
+
+    def _filter(
+        self, predicate: Callable[..., object], name: str | None, *, keeps: bool
+    ) -> KStream[K, V]:
+        node_name = self.builder.graph.names.named(name, "KSTREAM-FILTER-")
+        function = callbacks.predicate(predicate)
+        site = declaration_site()
+        node = FilterNode(node_name, predicate=function, keeps=keeps, declared_at=site)
+        return self._below(node, keeps_key=True, keeps_value=True)
+
+    def _merge_one(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
+        check_kind(other, KStream, "merge", "KStreams", "Make a table one by to_stream().")
+        self._check_same_builder(other, "merge")
+        node_name = self.builder.graph.names.named(name, "KSTREAM-MERGE-")
+        node = PassThroughNode(node_name, declared_at=declaration_site())
+        logical = ProcessorLogicalNode(node, merge=True)
+        self.builder.graph.add([self.logical, other.logical], logical)
+        merged: KStream[K, V] = self._derive(
+            node_name,
+            logical,
+            key=self.key if self.key is other.key else None,
+            value=self.value if self.value is other.value else None,
+            source_names=self.source_names | other.source_names,
+            needs_repartition=self.needs_repartition or other.needs_repartition,
+        )
+        return merged
+
+    @overload
+    def map(
+        self,
+        mapper: Callable[[V], tuple[K2, V2]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def map(
+        self,
+        mapper: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]: ...
+    def map(
+        self,
+        mapper: Callable[..., tuple[Any, Any]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]:
+        """Replace every record by the ``(key, value)`` pair that the mapper returns.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str)
+        >>> clicks.map(lambda user, page: (page, user), key=str, value=str).to("visitors")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ...     driver.read("visitors", value=str)
+        [('home', 'ada')]
+
+        Semantics:
+            Null key: given to the mapper as None.
+            Null value: given to the mapper as None.
+            Late records: mapped like all others.
+            Order: kept.
+            Repartition: none here; a grouping or join below goes through a repartition topic first,
+                whether keys really change or not, because nobody can know. Use :meth:`map_values`
+                where they do not.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two.
+            key: serde of the new keys, where a topic or store below needs it.
+            value: serde of the new values, likewise.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of mapped records.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is none.
+
+        Source: Kafka Streams' ``KStream.map``.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-MAP-")
+        function = callbacks.mapper(mapper)
+        node = MapNode(node_name, mapper=function, declared_at=declaration_site())
+        return self._below(node, key_changing=True, key=key, value=value)
+
+    @overload
+    def map_values(
+        self, mapper: Callable[[V], V2], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], V2], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    def map_values(
+        self, mapper: Callable[..., Any], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Replace every value by what the mapper returns; keys stay.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str).map_values(len, value=int).to("lengths")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("in", "ada", "home")
+        ...     driver.read("lengths", value=int)
+        [('ada', 4)]
+
+        Semantics:
+            Null key: given to the mapper as None.
+            Null value: given to the mapper as None; a mapper that returns None makes a null value,
+                which a topic takes as a tombstone.
+            Late records: mapped like all others.
+            Order: kept.
+            Repartition: none, here or below: the key is the same, so is the partition.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``. It must not change the key in
+                place.
+            value: serde of the new values, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of mapped records.
+
+        Raises:
+            TopologyError: the mapper has another shape, or ``value`` is no serde.
+
+        Source: Kafka Streams' ``KStream.mapValues``; with the key: KIP-149.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-MAPVALUES-")
+        function = callbacks.mapper(mapper)
+        node = MapValuesNode(node_name, mapper=function, declared_at=declaration_site())
+        return self._below(node, value_changing=True, value=value)
+
+    @overload
+    def flat_map(
+        self,
+        mapper: Callable[[V], Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def flat_map(
+        self,
+        mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]: ...
+    def flat_map(
+        self,
+        mapper: Callable[..., Iterable[tuple[Any, Any]]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]:
+        """Replace every record by any number of ``(key, value)`` pairs.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> carts = builder.stream("carts", value=list)
+        >>> carts.flat_map(lambda u, items: [(i, u) for i in items], key=str, value=str).to("items")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("carts", [("ada", ["tea", "milk"], 0), ("bob", [], 1)])
+        ...     driver.read("items", value=str)
+        [('tea', 'ada'), ('milk', 'ada')]
+
+        Semantics:
+            Null key: given to the mapper as None.
+            Null value: given to the mapper as None.
+            Late records: mapped like all others.
+            Order: that of the iterable; each pair goes all the way down before the next one is
+                asked for.
+            Repartition: none here; a grouping or join below goes through a repartition topic first.
+            Store: none.
+            Timestamp: the record's for all pairs, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable of tuples of
+                two, or is a generator. For no result it returns an empty one, not None.
+            key: serde of the new keys, where a topic or store below needs it.
+            value: serde of the new values, likewise.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of all pairs.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is none.
+
+        Source: Kafka Streams' ``KStream.flatMap``.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-FLATMAP-")
+        function = callbacks.mapper(mapper)
+        node = FlatMapNode(node_name, mapper=function, declared_at=declaration_site())
+        return self._below(node, key_changing=True, key=key, value=value)
+
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[V], Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[K, V], Iterable[V2]], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    def flat_map_values(
+        self, mapper: Callable[..., Iterable[Any]], *, value: Any = None, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Replace every value by any number of values under the same key.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("lines", value=str).flat_map_values(str.split, value=str).to("words")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("lines", "ada", "to be")
+        ...     driver.read("words", value=str)
+        [('ada', 'to'), ('ada', 'be')]
+
+        Semantics:
+            Null key: given to the mapper as None.
+            Null value: given to the mapper as None.
+            Late records: mapped like all others.
+            Order: that of the iterable; each value goes all the way down before the next one is
+                asked for.
+            Repartition: none, here or below: the key is the same.
+            Store: none.
+            Timestamp: the record's for all values, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable, or is a
+                generator. For no result it returns an empty one, not None.
+            value: serde of the new values, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of all values.
+
+        Raises:
+            TopologyError: the mapper has another shape, or ``value`` is no serde.
+
+        Source: Kafka Streams' ``KStream.flatMapValues``; with the key: KIP-149.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-FLATMAPVALUES-")
+        function = callbacks.mapper(mapper)
+        node = FlatMapValuesNode(node_name, mapper=function, declared_at=declaration_site())
+        return self._below(node, value_changing=True, value=value)
+
+    @overload
+    def select_key(
+        self, mapper: Callable[[V], K2], *, key: Any = None, name: str | None = None
+    ) -> KStream[K2, V]: ...
+    @overload
+    def select_key(
+        self, mapper: Callable[[K, V], K2], *, key: Any = None, name: str | None = None
+    ) -> KStream[K2, V]: ...
+    def select_key(
+        self, mapper: Callable[..., Any], *, key: Any = None, name: str | None = None
+    ) -> KStream[Any, V]:
+        """Give every record the key that the mapper returns.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=dict)
+        >>> orders.select_key(lambda order: order["city"], key=str).to("by-city")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("orders", "o-1", {"city": "Oslo"})
+        ...     driver.read("by-city", value=dict)
+        [('Oslo', {'city': 'Oslo'})]
+
+        Semantics:
+            Null key: given to the mapper as None; a new key of None is dropped by the next
+                repartition.
+            Null value: given to the mapper as None.
+            Late records: like all others.
+            Order: kept. Behind a repartition topic, records from several partitions meet in no
+                fixed order.
+            Repartition: none here; a grouping or join below goes through a repartition topic first.
+            Store: none.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
+            key: serde of the new keys, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream under its new keys.
+
+        Raises:
+            TopologyError: the mapper has another shape, or ``key`` is no serde.
+
+        Source: Kafka Streams' ``KStream.selectKey``.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
+        function = callbacks.mapper(mapper)
+        node = SelectKeyNode(node_name, mapper=function, declared_at=declaration_site())
+        return self._below(node, key_changing=True, key=key, keeps_value=True)
+
+    @overload
+    def peek(self, action: Callable[[V], object], *, name: str | None = None) -> KStream[K, V]: ...
+    @overload
+    def peek(
+        self, action: Callable[[K, V], object], *, name: str | None = None
+    ) -> KStream[K, V]: ...
+    def peek(self, action: Callable[..., object], *, name: str | None = None) -> KStream[K, V]:
+        """Call the action for every record, then pass the record on.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> seen = []
+        >>> builder.stream("clicks", value=str).peek(seen.append).to("same")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ...     seen, driver.read("same", value=str)
+        (['home'], [('ada', 'home')])
+
+        Semantics:
+            Null key: given to the action as None.
+            Null value: given to the action as None.
+            Late records: like all others.
+            Order: kept; the action is over before the record goes on.
+            Repartition: none, here or below.
+            Store: none.
+            Timestamp: the record's, and its headers.
+            Quirk: the action happens at least once, under exactly-once too: a record that is
+                processed again after a crash has its side effect again, because nothing can take
+                one back.
+
+        Args:
+            action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
+                change the value in place: operators beside this one see the same object.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The same stream, one step further down.
+
+        Raises:
+            TopologyError: the action has another shape.
+
+        Source: Kafka Streams' ``KStream.peek``.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-PEEK-")
+        function = callbacks.action(action)
+        node = PeekNode(node_name, action=function, declared_at=declaration_site())
+        return self._below(node, keeps_key=True, keeps_value=True)
+
+    @overload
+    def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...
+    @overload
+    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None: ...
+    def foreach(self, action: Callable[..., object], *, name: str | None = None) -> None:
+        """Call the action for every record; the stream ends here.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).foreach(lambda user, page: print(user, page))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        ada home
+
+        Semantics:
+            Null key: given to the action as None.
+            Null value: given to the action as None.
+            Late records: like all others.
+            Order: that of the stream.
+            Repartition: none.
+            Store: none.
+            Timestamp: nothing is forwarded.
+            Quirk: the action happens at least once, under exactly-once too, as with :meth:`peek`.
+                What has to happen exactly once must be a record on a topic.
+
+        Args:
+            action: ``action(value)`` or ``action(key, value)``; its result is not used.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            Nothing: there is no stream below.
+
+        Raises:
+            TopologyError: the action has another shape.
+
+        Source: Kafka Streams' ``KStream.foreach``.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-FOREACH-")
+        function = callbacks.action(action)
+        self._below(PeekNode(node_name, action=function, declared_at=declaration_site()))
+
+    def print(
+        self,
+        *,
+        label: str | None = None,
+        file: TextIO | None = None,
+        mapper: Callable[..., str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write a line per record, ``[label]: key, value``; the stream ends here.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).print(label="clicks")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home")
+        [clicks]: ada, home
+
+        Semantics:
+            Null key: printed as None.
+            Null value: printed as None.
+            Late records: like all others.
+            Order: that of the stream.
+            Repartition: none.
+            Store: none.
+            Timestamp: nothing is forwarded.
+            Quirk: lines are written at least once, as with :meth:`peek`; they are not flushed.
+
+        Args:
+            label: text in the brackets; the stream's name if not given.
+            file: an open text file; standard output of the moment if not given.
+            mapper: ``mapper(value)`` or ``mapper(key, value)`` makes the text after the label.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            Nothing: there is no stream below. To print in between use :meth:`peek`.
+
+        Raises:
+            TopologyError: the mapper has another shape.
+
+        Source: Kafka Streams' ``KStream.print(Printed)`` (KIP-160).
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-PRINTER-")
+        node = PrintNode(
+            node_name,
+            label=self.name if label is None else label,
+            file=file,
+            mapper=None if mapper is None else callbacks.mapper(mapper),
+            declared_at=declaration_site(),
+        )
+        self._below(node)
+
+    @overload
+    def group_by(
+        self,
+        mapper: Callable[[V], K2],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedStream[K2, V]: ...
+    @overload
+    def group_by(
+        self,
+        mapper: Callable[[K, V], K2],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedStream[K2, V]: ...
+    def group_by(
+        self,
+        mapper: Callable[..., Any],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedStream[Any, V]:
+        """Group the records by a new key, to aggregate them.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=dict)
+        >>> by_city = orders.group_by(lambda order: order["city"], name="by-city", key=str)
+        >>> by_city.count(store="orders-per-city").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("orders", "o-1", {"city": "Oslo"})
+        ...     driver.pipe("orders", "o-2", {"city": "Oslo"})
+        ...     driver.read("counts", value=int)
+        [('Oslo', 1), ('Oslo', 2)]
+
+        Semantics:
+            Null key: given to the mapper as None; a new key of None is dropped before the topic and
+                not counted.
+            Null value: given to the mapper as None and passed on; the aggregation decides.
+            Late records: the aggregation decides.
+            Order: records of one new key that come from several partitions meet in no fixed order.
+            Repartition: always, through ``<application id>-<name>-repartition``; named after the
+                aggregation's store if ``name`` is not given. Several aggregations of one named
+                group share one topic.
+            Store: none here; the aggregation has one.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
+            name: names the operator and the repartition topic.
+            key: serde of the new keys.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is none; the aggregation raises
+                it for serdes that are missing.
+
+        Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
+        """
+        node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
+        function = callbacks.mapper(mapper)
+        node = SelectKeyNode(node_name, mapper=function, declared_at=declaration_site())
+        logical = ProcessorLogicalNode(node, key_changing=True)
+        self.builder.graph.add(self.logical, logical)
+        return KGroupedStream(
+            self.builder,
+            node_name,
+            logical,
+            self.source_names,
+            optional_serde(key, None, f"the key of group {node_name!r}"),
+            optional_serde(value, self.value, f"the value of group {node_name!r}"),
+            needs_repartition=True,
+            topic_name=name,
+        )
+
+    def group_by_key(
+        self, *, name: str | None = None, key: Any = None, value: Any = None
+    ) -> KGroupedStream[K, V]:
+        """Group the records by the key they have, to aggregate them.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str).group_by_key()
+        >>> clicks.count(store="clicks-per-user").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("ada", "cart", 1)])
+        ...     driver.read("counts", value=int)
+        [('ada', 1), ('ada', 2)]
+
+        Semantics:
+            Null key: passed on; the aggregation drops it. Dropped, not counted, where there is a
+                repartition topic.
+            Null value: passed on; the aggregation decides.
+            Late records: the aggregation decides.
+            Order: kept.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the aggregation's store if ``name`` is not
+                given.
+            Store: none here; the aggregation has one.
+            Timestamp: the record's, and its headers.
+
+        Args:
+            name: names the repartition topic, if there is one.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Raises:
+            TopologyError: a serde is none; the aggregation raises it for serdes that are missing.
+
+        Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
+        """
+        return KGroupedStream(
+            self.builder,
+            self.name,
+            self.logical,
+            self.source_names,
+            optional_serde(key, self.key, f"the key of group {name or self.name!r}"),
+            optional_serde(value, self.value, f"the value of group {name or self.name!r}"),
+            needs_repartition=self.needs_repartition,
+            topic_name=None if name is None else check_name(name, "a group"),
+        )
+
+    def process(
+        self,
+        supplier: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        stores: Stores = (),
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
+        """Run a processor of your own; what it forwards is the result.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, key_value_store
+        >>> class Changes(Processor):
+        ...     def process(self, record):
+        ...         store = self.context.store("last")
+        ...         if store.get(record.key) != record.value:
+        ...             store.put(record.key, record.value)
+        ...             self.context.forward(record)
+        >>> builder = StreamsBuilder().add_store(key_value_store("last", str, int))
+        >>> rooms = builder.stream("rooms", value=int)
+        >>> rooms.process(Changes, stores="last", key=str, value=int, name="changes").to("changes")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("rooms", [("hall", 20, 0), ("hall", 20, 1), ("hall", 21, 2)])
+        ...     driver.read("changes", value=int)
+        [('hall', 20), ('hall', 21)]
+
+        Semantics:
+            Null key: given to the processor.
+            Null value: given to the processor.
+            Late records: given to the processor; ``context.current_stream_time_ms()`` tells how
+                late.
+            Order: what is forwarded goes all the way down before ``forward`` returns.
+            Repartition: none here; a grouping or join below goes through a repartition topic first,
+                because keys may have changed. :meth:`process_values` avoids it.
+            Store: those in ``stores``. Operators that share a store run in the same task.
+            Timestamp: that of the forwarded record, which may be any from 0 on, and its headers.
+
+        Args:
+            supplier: makes one processor per task: the class, or a function without parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            key: serde of the results' keys, where a topic or store below needs it.
+            value: serde of the results' values, likewise.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of what is forwarded.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
+                does not exist.
+
+        Source: Kafka Streams' ``KStream.process`` (KIP-820).
+        """
+        return self._process(supplier, stores, name, key=key, value=value, keeps_key=False)
+
+    def process_values(
+        self,
+        supplier: Callable[[], Processor[K, V, K, V2]],
+        *,
+        stores: Stores = (),
+        value: Any = None,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Run a processor of your own that keeps keys.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Stamp(Processor):
+        ...     def process(self, record):
+        ...         self.context.forward(record._replace(value=f"{record.value}+{record.key}"))
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("clicks", value=str).process_values(Stamp, value=str).to("stamped")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("clicks", "ada", "home", timestamp=5)
+        ...     driver.read("stamped", value=str)
+        [('ada', 'home+ada')]
+
+        Semantics:
+            Null key: given to the processor.
+            Null value: given to the processor.
+            Late records: given to the processor.
+            Order: what is forwarded goes all the way down before ``forward`` returns.
+            Repartition: none, here or below: forwarding another key than the record's raises
+                ValueError. Only a scheduled callback, which has no record, may forward any key, and
+                has to stay within those of its partition.
+            Store: those in ``stores``. Operators that share a store run in the same task.
+            Timestamp: that of the forwarded record, which may be any from 0 on, and its headers.
+
+        Args:
+            supplier: makes one processor per task: the class, or a function without parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            value: serde of the results' values, where a topic or store below needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The stream of what is forwarded.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
+                does not exist.
+
+        Source: Kafka Streams' ``KStream.processValues`` (KIP-820).
+        """
+        return self._process(supplier, stores, name, key=None, value=value, keeps_key=True)
+
+    def _process(
+        self,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: Stores,
+        name: str | None,
+        *,
+        key: Any,
+        value: Any,
+        keeps_key: bool,
+    ) -> KStream[Any, Any]:
+        prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
+        # The one kind of operator that burns no number when it is named.
+        graph = self.builder.graph
+        node_name = graph.new_name(prefix) if name is None else check_name(name, "an operator")
+        node = ProcessNode(
+            node_name,
+            supplier=callbacks.supplier(supplier),
+            connections=Connections(stores),
+            keeps_key=keeps_key,
+            schedule_name=name or graph.names.of_supplier(supplier),
+            declared_at=declaration_site(),
+        )
+        logical = ProcessorLogicalNode(node)
+        graph.add(self.logical, logical)
+        inherited = self.key if keeps_key else None
+        processed: KStream[Any, Any] = self._derive(
+            node_name,
+            logical,
+            key=optional_serde(key, inherited, f"the key of {node_name!r}"),
+            value=optional_serde(value, None, f"the value of {node_name!r}"),
+            source_names=self.source_names,
+            needs_repartition=self.needs_repartition or not keeps_key,
+        )
+        return processed
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[V, V2], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[K, V, V2], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
+        """Inner join: a result for every match. What a match is depends on the other side.
+
+        With a stream, records match that are near enough in time; both sides trigger:
+
+        >>> from datetime import timedelta
+        >>> from logstate import JoinWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=str)
+        >>> paid = builder.stream("payments", value=str)
+        >>> near = JoinWindows.symmetric(timedelta(milliseconds=5))
+        >>> both = orders.join(paid, lambda o, p: f"{o}+{p}", windows=near, name="paid")
+        >>> both.to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("orders", "ada", "tea", timestamp=10)
+        ...     driver.pipe("payments", "ada", "card", timestamp=15)
+        ...     driver.pipe("payments", "ada", "cash", timestamp=16)
+        ...     driver.read_with_timestamps("out", value=str)
+        [('ada', 'tea+card', 15)]
+
+        With a table, a record meets the row of its key; only the stream triggers. With a global
+        table it meets the row under ``key_mapper(value)`` or ``key_mapper(key, value)``:
+
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str, store="users")
+        >>> cities = builder.global_table("cities", value=str, store="cities")
+        >>> clicks = builder.stream("clicks", value=str)
+        >>> located = clicks.join(users, lambda page, zip_code: f"{zip_code}:{page}")
+        >>> city = located.join(cities, lambda _, city: city, key_mapper=lambda hit: hit[:4])
+        >>> city.to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("cities", "0150", "Oslo")
+        ...     driver.pipe("users", "ada", "0150")
+        ...     driver.pipe_all("clicks", [("ada", "home", 1), ("bob", "home", 2)])
+        ...     driver.read("out", value=str)
+        [('ada', 'Oslo')]
+
+        Semantics:
+            Null key: dropped and counted; with a global table it is the mapped key that counts.
+            Null value: dropped and counted.
+            Late records: between streams there is no test: a record joins whatever the other side's
+                store still shows. With a table a record meets the row of NOW, of a versioned table
+                the row as of its own time; with ``grace`` (versioned tables only) it waits that
+                long for late rows, and a record that is later still is joined at once.
+            Order: a record's partners by their timestamps, then as they came; with ``grace``
+                results leave by timestamp.
+            Repartition: a stream whose keys may have changed goes through
+                ``<name>-left-repartition`` and ``<name>-right-repartition`` (with a table
+                ``<name>-repartition``). Both sides must be co-partitioned, but with a global table
+                neither matters.
+            Store: of two streams ``<store>-this-join-store`` and ``<store>-other-join-store`` with
+                retention before + after + grace. With ``grace`` a buffer, ``<name>-Buffer``. The
+                table must have a store.
+            Timestamp: of two streams the larger one, with tables the stream record's. Headers are
+                those of the record that triggered the result.
+            Quirk: with before = after = grace = 0 nothing ever joins: the stores' retention is 0
+                then, as in Kafka Streams. A stream joined with itself pairs each record with
+                itself, too.
+
+        Args:
+            other: a KStream, KTable or GlobalKTable of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
+            options: with a stream ``windows`` (required), ``name`` (required), ``store`` (base of
+                the stores' names, the name if not given), ``key``, ``value`` and ``other_value``
+                (serdes of both sides where they are not known); with a table ``grace``, ``key``,
+                ``value``, ``name`` (required where there is a repartition or a grace); with a
+                global table ``key_mapper`` (required), ``name``.
+
+        Returns:
+            The joined stream; its values have no serde until one is given.
+
+        Raises:
+            TopologyError: an option that this join does not have, or one that is missing; a table
+                without a store; another builder; another shape of a callback.
+
+        Source: Kafka Streams' ``KStream.join``; names: KIP-479; grace: KIP-923; versioned: KIP-914.
+        """
+        joined: KStream[K, Any] = self._join(other, joiner, "inner", options)
+        return joined
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2 | None], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[V, V2 | None], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        **options: Unpack[StreamTableJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[Any, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        *,
+        key_mapper: Callable[..., Any],
+        name: str | None = None,
+    ) -> KStream[K, R]: ...
+    def left_join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
+        """Left join: every record of this stream has a result; without a match right is None.
+
+        >>> from datetime import timedelta
+        >>> from logstate import JoinWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=str)
+        >>> paid = builder.stream("payments", value=str)
+        >>> near = JoinWindows.symmetric(timedelta(milliseconds=5))
+        >>> both = orders.left_join(paid, lambda o, p: f"{o}+{p}", windows=near, name="paid")
+        >>> both.to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("orders", [("ada", "tea", 10), ("bob", "rum", 13)])
+        ...     driver.pipe("payments", "ada", "card", timestamp=12)
+        ...     driver.advance_wall_clock(1_000)
+        ...     driver.pipe("payments", "eve", "cash", timestamp=26)
+        ...     driver.read_with_timestamps("out", value=str)
+        [('ada', 'tea+card', 12), ('bob', 'rum+None', 13)]
+
+        Semantics:
+            Null key: has a result without a match, at once (KIP-962); on the right side dropped and
+                counted. With a global table a mapped key of None has no match.
+            Null value: dropped and counted.
+            Late records: as with :meth:`join`. A record without a match that is older than its
+                window allows has its result at once, although its grace is not over and a match may
+                still come.
+            Order: matches as with :meth:`join`; unmatched records by timestamp, then key.
+            Repartition: as with :meth:`join`; null keys go through the topic here.
+            Store: as with :meth:`join`, and ``<store>-left-shared-join-store`` for what waits
+                unmatched.
+            Timestamp: of an unmatched record its own; otherwise as with :meth:`join`.
+            Quirk: between streams an unmatched record's result comes when stream time has PASSED
+                its window and grace (KIP-633), and only when a record as new as stream time comes
+                and the builder's ``outer_join_emit_interval`` has passed: an idle topic flushes
+                nothing. Kafka Streams looks that rarely to save work.
+
+        Args:
+            other: a KStream, KTable or GlobalKTable of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; right may be None.
+            options: as for :meth:`join`.
+
+        Returns:
+            The joined stream; its values have no serde until one is given.
+
+        Raises:
+            TopologyError: as for :meth:`join`.
+
+        Source: Kafka Streams' ``KStream.leftJoin``; no spurious results: KIP-633; null keys:
+        KIP-962.
+        """
+        joined: KStream[K, Any] = self._join(other, joiner, "left", options)
+        return joined
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[V | None, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Callable[[K, V | None, V2 | None], R],
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, R]: ...
+    def outer_join(
+        self,
+        other: KStream[K, Any],
+        joiner: Joiner,
+        *,
+        windows: JoinWindows,
+        **options: Unpack[StreamJoinOptions],
+    ) -> KStream[K, Any]:
+        """Outer join of two streams: every record of both sides has a result.
+
+        >>> from datetime import timedelta
+        >>> from logstate import JoinWindows, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> asked = builder.stream("asked", value=str)
+        >>> told = builder.stream("told", value=str)
+        >>> near = JoinWindows(after=timedelta(milliseconds=5))
+        >>> both = asked.outer_join(told, lambda a, t: f"{a}/{t}", windows=near, name="talk")
+        >>> both.to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("told", "ada", "yes", timestamp=9)
+        ...     driver.pipe("asked", "ada", "tea?", timestamp=10)
+        ...     driver.advance_wall_clock(1_000)
+        ...     driver.pipe("told", "bob", "no", timestamp=30)
+        ...     driver.read_with_timestamps("out", value=str)
+        [('ada', 'None/yes', 9), ('ada', 'tea?/None', 10)]
+
+        Semantics:
+            Null key: has a result without a match, at once, on both sides (KIP-962).
+            Null value: dropped and counted.
+            Late records: as with :meth:`left_join`, on both sides.
+            Order: as with :meth:`left_join`; of unmatched records with one timestamp the right
+                side's first.
+            Repartition: as with :meth:`left_join`.
+            Store: ``<store>-outer-this-join-store``, ``<store>-outer-other-join-store``, and
+                ``<store>-outer-shared-join-store`` for what waits unmatched.
+            Timestamp: of an unmatched record its own; otherwise the larger one.
+            Quirk: an idle topic flushes nothing, as with :meth:`left_join`.
+
+        Args:
+            other: a KStream of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; either may be None, not
+                both.
+            windows: how far apart matches may be.
+            options: ``name`` (required), ``store``, ``key``, ``value``, ``other_value``, as for
+                :meth:`join`.
+
+        Returns:
+            The joined stream; its values have no serde until one is given.
+
+        Raises:
+            TopologyError: as for :meth:`join`.
+
+        Source: Kafka Streams' ``KStream.outerJoin``; no spurious results: KIP-633; null keys:
+        KIP-962.
+        """
+        joined: KStream[K, Any] = self._join(
+            other, joiner, "outer", {"windows": windows, **options}
+        )
+        return joined
+
+    def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:
+        options = {name: given for name, given in options.items() if given is not None}
+        if isinstance(other, KTable):
+            check_options(options, {"grace", "key", "value", "name"}, "a stream-table join")
+            self._check_same_builder(other, "join")
+            return join_table(self, other, joiner, is_left=kind == "left", **options)
+        if isinstance(other, GlobalKTable):
+            check_options(options, {"key_mapper", "name"}, "a stream-global-table join")
+            return join_global_table(self, other, joiner, is_left=kind == "left", **options)
+        if not isinstance(other, KStream):
+            raise TopologyError(
+                f"A stream is joined with a KStream, KTable or GlobalKTable, found {other!r}. Read"
+                " it from a topic first, or aggregate it.",
+                declared_at=declaration_site(),
+            )
+        check_options(
+            options,
+            {"windows", "store", "key", "value", "other_value", "name"},
+            "a stream-stream join",
+        )
+        if "windows" not in options:
+            raise TopologyError(
+                "A stream-stream join needs windows=: without a time span every record of one side"
+                " would have to wait for ever. Give JoinWindows(before=..., after=..., grace=...),"
+                " or join with a table.",
+                declared_at=declaration_site(),
+            )
+        check_join_windows(options["windows"])
+        self._check_same_builder(other, "join")
+        options["store"] = materialized(options.get("store"))
+        return StreamStreamJoin(self, other, joiner, kind=kind, **options).build()
 
     def to(
         self,
@@ -166,8 +1420,6 @@ class KStream(
 
         Source: Kafka Streams' ``KStream.toTable`` (KIP-523).
         """
-        from logstate.topology.dsl.table import KTable
-
         graph = self.builder.graph
         node_name = graph.names.named(name, "KSTREAM-TOTABLE-")
         options = materialized(store)
@@ -264,7 +1516,35 @@ class KStream(
             partitioner=partitioner,
             declared_at=declaration_site(),
         )
-        return self._behind(node)
+        behind: KStream[K, V] = self._behind(node)
+        return behind
 
-    def _derive(self, name: str, logical: LogicalNode, **fields: Any) -> KStream[Any, Any]:
-        return KStream(self.builder, name, logical, **fields)
+    # ------------------------------------------------------------------ the stream below
+
+    def _below(
+        self,
+        node: ProcessorNode,
+        *,
+        key_changing: bool = False,
+        value_changing: bool = False,
+        keeps_key: bool = False,
+        keeps_value: bool = False,
+        key: Any = None,
+        value: Any = None,
+    ) -> KStream[Any, Any]:
+        """The stream below one new operator."""
+        logical = ProcessorLogicalNode(
+            node, key_changing=key_changing, value_changing=value_changing
+        )
+        self.builder.graph.add(self.logical, logical)
+        inherited_key = self.key if keeps_key or not key_changing else None
+        inherited_value = self.value if keeps_value else None
+        below: KStream[Any, Any] = self._derive(
+            node.name,
+            logical,
+            key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
+            value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
+            source_names=self.source_names,
+            needs_repartition=self.needs_repartition or key_changing,
+        )
+        return below

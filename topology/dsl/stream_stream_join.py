@@ -9,7 +9,7 @@ that wait unmatched. A side whose unmatched rows the OTHER side emits has ``oute
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
@@ -19,7 +19,7 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.dsl.flow import Flow
+from logstate.topology.dsl.flow import Flow, StreamFlow
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.operators.joins.self_join import SelfJoinNode
@@ -27,9 +27,6 @@ from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
 from logstate.topology.operators.streams.pass_through import PassThroughNode
 from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
-
-if TYPE_CHECKING:
-    from logstate.topology.dsl.stream import KStream
 
 JoinKind = Literal["inner", "left", "outer"]
 
@@ -39,8 +36,8 @@ class StreamStreamJoin:
 
     def __init__(
         self,
-        left: Flow[Any, Any],
-        right: Flow[Any, Any],
+        left: StreamFlow[Any, Any],
+        right: StreamFlow[Any, Any],
         joiner: Callable[..., Any],
         *,
         kind: JoinKind,
@@ -59,8 +56,8 @@ class StreamStreamJoin:
             "its two window stores have changelog topics",
             'name="..."',
         )
-        self.left: Any = left
-        self.right: Any = right
+        self.left = left
+        self.right = right
         self.joiner = callbacks.joiner(joiner)
         self.is_left = kind in ("left", "outer")
         self.is_outer = kind == "outer"
@@ -72,7 +69,7 @@ class StreamStreamJoin:
         self.right_value = right._value_serde(other_value, f"the right side of {use}")
         self.declared_at = declaration_site()
 
-    def build(self) -> KStream[Any, Any]:
+    def build(self) -> Any:
         """Add everything to the graph; the joined stream."""
         left, right = self._repartitioned()
         self.graph.copartition(left.source_names | right.source_names)
@@ -105,7 +102,7 @@ class StreamStreamJoin:
         self._add_join_nodes(logical, this_suffix, other_suffix, this_store, other_store)
         logical.relaxed_null_key = self.is_left
         self.graph.add([left.logical, right.logical], logical)
-        stream: KStream[Any, Any] = left._derive(
+        return left._derive(
             union,
             logical,
             key=self.key,
@@ -113,7 +110,6 @@ class StreamStreamJoin:
             source_names=left.source_names | right.source_names,
             needs_repartition=False,
         )
-        return stream
 
     def _repartitioned(self) -> tuple[Any, Any]:
         left, right = self.left, self.right

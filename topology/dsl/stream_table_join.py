@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
@@ -12,21 +12,18 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
-from logstate.topology.dsl.flow import Flow
+from logstate.topology.dsl.flow import Flow, StreamFlow, TableFlow
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.operators.joins.global_table_join import GlobalTableJoinNode
+from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
 from logstate.topology.operators.joins.stream_table_join import StreamTableJoinNode
-
-if TYPE_CHECKING:
-    from logstate.topology.dsl.stream import KStream
-    from logstate.topology.dsl.table import KTable
 
 
 def join_table(
-    stream: Any,
-    table: KTable[Any, Any],
+    stream: StreamFlow[Any, Any],
+    table: TableFlow[Any, Any],
     joiner: Callable[..., Any],
     *,
     is_left: bool,
@@ -34,7 +31,7 @@ def join_table(
     key: Any = None,
     value: Any = None,
     name: str | None = None,
-) -> KStream[Any, Any]:
+) -> Any:
     """Inner or left join with a table; with ``grace`` through a buffer."""
     function = callbacks.joiner(joiner)
     builder = stream.builder
@@ -62,8 +59,6 @@ def join_table(
             node_name, table=table.node, joiner=function, is_left=is_left, declared_at=site
         )
     else:
-        from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
-
         node = StreamTableGraceJoinNode(
             node_name,
             table=table.node,
@@ -76,22 +71,21 @@ def join_table(
     logical = ProcessorLogicalNode(node)
     logical.relaxed_null_key = is_left
     builder.graph.add(stream.logical, logical)
-    joined: KStream[Any, Any] = stream._derive(
+    return stream._derive(
         node_name, logical, key=stream.key, value=None, source_names=sources,
         needs_repartition=False,
     )  # fmt: skip
-    return joined
 
 
 def join_global_table(
-    stream: Any,
+    stream: StreamFlow[Any, Any],
     table: GlobalKTable[Any, Any],
     joiner: Callable[..., Any],
     *,
     is_left: bool,
     key_mapper: Callable[..., Any] | None = None,
     name: str | None = None,
-) -> KStream[Any, Any]:
+) -> Any:
     """Inner or left join with a global table, by a mapped key."""
     if key_mapper is None:
         raise TopologyError(
@@ -111,14 +105,13 @@ def join_global_table(
     logical = ProcessorLogicalNode(node)
     logical.relaxed_null_key = is_left
     builder.graph.add(stream.logical, logical)
-    joined: KStream[Any, Any] = stream._derive(
+    return stream._derive(
         node.name, logical, key=stream.key, value=None, source_names=stream.source_names,
         needs_repartition=stream.needs_repartition,
     )  # fmt: skip
-    return joined
 
 
-def _grace_ms(grace: timedelta, table: KTable[Any, Any], name: str | None) -> int:
+def _grace_ms(grace: timedelta, table: TableFlow[Any, Any], name: str | None) -> int:
     required_name(
         name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
     )

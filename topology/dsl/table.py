@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_kind
+from logstate.topology.declaring.argument_checks import check_kind, check_options
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.flow import K, TableFlow, V
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.options import TableJoinOptions
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
-from logstate.topology.dsl.table_joins import TableJoinOperators
-from logstate.topology.dsl.table_rows import TableRowOperators
+from logstate.topology.dsl.table_table_join import join_by_foreign_key, join_tables
 from logstate.topology.graph.logical import ProcessorLogicalNode
-from logstate.topology.graph.nodes import TableNode
+from logstate.topology.graph.nodes import Partitioner, TableNode
+from logstate.topology.operators.streams.process import Connections
 from logstate.topology.operators.tables.suppress import SuppressNode
+from logstate.topology.operators.tables.table_filter import TableFilterNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
+from logstate.topology.operators.tables.table_map_values import TableMapValuesNode
+from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
 from logstate.topology.operators.tables.to_stream import ToStreamNode
+from logstate.topology.processor.processor_stores import Stores
+from logstate.topology.processor.value_transformer import ValueTransformer
 
 if TYPE_CHECKING:
     from logstate.topology.dsl.grouped_table import KGroupedTable
@@ -28,10 +35,13 @@ if TYPE_CHECKING:
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+R = TypeVar("R")
+
+_OPTIONS = set(TableJoinOptions.__annotations__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
+class KTable(TableFlow[K, V]):
     """A table at one point of the graph: the latest value per key, and the stream of its changes.
 
     >>> from logstate import StreamsBuilder
@@ -44,8 +54,6 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
 
     Source: Kafka Streams' ``KTable``.
     """
-
-    node: TableNode
 
     @overload
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
@@ -270,4 +278,582 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
         logical = ProcessorLogicalNode(node, output_versioned=False)
         logical.refuses_versioned_input = True
         self.builder.graph.add(self.logical, logical)
-        return KTable(self.builder, buffer, logical, self.source_names, self.key, self.value, node)
+        below: KTable[K, V] = self._derive(node, logical)
+        return below
+
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
+    def filter(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    def filter(
+        self,
+        predicate: Callable[..., object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The table of the rows that the predicate accepts.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> stock.filter(lambda n: n > 10, store="plenty").to_stream().to("plenty")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("stock", [("tea", 12, 0), ("tea", 3, 1), ("rum", 5, 2)])
+        ...     driver.read("plenty", value=int)
+        [('tea', 12), ('tea', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the predicate never sees it.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                filtered.
+            Timestamp: the change's, and its headers.
+            Quirk: a row that stops fitting becomes a tombstone. One that neither fits nor fitted
+                sends nothing where the table above has a store; where it has none every row that
+                does not fit sends a tombstone, because without old values the filter cannot know
+                (Kafka Streams' rule).
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The filtered table.
+
+        Raises:
+            TopologyError: the predicate has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.filter``.
+        """
+        return self._filter(predicate, store, name, keeps=True)
+
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    @overload
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]: ...
+    def filter_not(
+        self,
+        predicate: Callable[..., object],
+        *,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The table of the rows that the predicate does not accept.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str)
+        >>> users.filter_not(lambda state: state == "closed").to_stream().to("open")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "new", 0), ("ada", "closed", 1)])
+        ...     driver.read("open", value=str)
+        [('ada', 'new'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the predicate never sees it.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                filtered.
+            Timestamp: the change's, and its headers.
+            Quirk: superfluous tombstones below a table without a store, as with :meth:`filter`.
+
+        Args:
+            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The filtered table.
+
+        Raises:
+            TopologyError: the predicate has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.filterNot``.
+        """
+        return self._filter(predicate, store, name, keeps=False)
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]: ...
+    def map_values(
+        self,
+        mapper: Callable[..., Any],
+        *,
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, Any]:
+        """The table of mapped values.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=dict)
+        >>> users.map_values(lambda user: user["city"], value=str).to_stream().to("cities")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", {"city": "Oslo"}, 0), ("ada", None, 1)])
+        ...     driver.read("cities", value=str)
+        [('ada', 'Oslo'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: stays a tombstone; the mapper never sees it. A mapper that returns None
+                deletes the row.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: the one named ``store``, else none: rows are then read from the table above and
+                mapped anew each time, so the mapper must be a function of the row.
+            Timestamp: the change's, and its headers.
+            Quirk: a change that maps to the same value is forwarded all the same (KIP-557 was taken
+                back).
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``.
+            value: serde of the new values, where a topic or store needs it.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The mapped table.
+
+        Raises:
+            TopologyError: the mapper has another shape, or a serde is not known.
+
+        Source: Kafka Streams' ``KTable.mapValues``; with the key: KIP-149.
+        """
+        function = callbacks.mapper(mapper)
+        node_name = self.builder.graph.names.named(name, "KTABLE-MAPVALUES-")
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec = self._spec(store, value)
+        node = TableMapValuesNode(
+            node_name,
+            parent=self.node,
+            mapper=function,
+            store=spec,
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=spec.value if spec is not None else serde)
+
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformer[K, V, V2]],
+        *,
+        stores: Stores = (),
+        value: Any = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V2]:
+        """Map values with a transformer of your own that has a context and may use stores.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> from logstate.topology import ValueTransformer
+        >>> class Where(ValueTransformer):
+        ...     def transform(self, key, value):
+        ...         return value and f"{value} ({self.context.task_id})"
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str)
+        >>> users.transform_values(Where, value=str).to_stream().to("where")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("users", [("ada", "Oslo", 0), ("ada", None, 1)])
+        ...     driver.read("where", value=str)
+        [('ada', 'Oslo (0_0)'), ('ada', None)]
+
+        Semantics:
+            Null key: no row has one.
+            Null value: given to the transformer as None, unlike by :meth:`map_values`.
+            Late records: as the table above has them.
+            Order: kept.
+            Repartition: none, here or below.
+            Store: those in ``stores``, and the one named ``store``, if any, for the result. Without
+                it rows are transformed anew whenever they are read.
+            Timestamp: the change's, and its headers.
+            Quirk: the transformer is called for old values too where something below asks for them,
+                so it must be a function of the row and of its stores.
+
+        Args:
+            supplier: makes one :class:`ValueTransformer` per task: the class, or a function without
+                parameters.
+            stores: names of stores added to the builder, or declarations of stores to add along
+                with it.
+            value: serde of the new values, where a topic or store needs it.
+            store: name or :class:`Materialized` of the table's store.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The transformed table.
+
+        Raises:
+            TopologyError: the supplier cannot be called without arguments, or a serde is not known;
+                at ``build()``: a store does not exist.
+
+        Source: Kafka Streams' ``KTable.transformValues`` (KIP-292).
+        """
+        node_name = self.builder.graph.names.named(name, "KTABLE-TRANSFORMVALUES-")
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec = self._spec(store, value)
+        node = TableTransformValuesNode(
+            node_name,
+            parent=self.node,
+            supplier=callbacks.supplier(supplier),
+            connections=Connections(stores),
+            store=spec,
+            schedule_name=name or self.builder.graph.names.of_supplier(supplier),
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=spec.value if spec is not None else serde)
+
+    def _filter(
+        self,
+        predicate: Callable[..., object],
+        store: str | Materialized | None,
+        name: str | None,
+        *,
+        keeps: bool,
+    ) -> KTable[K, V]:
+        function = callbacks.predicate(predicate)
+        node_name = self.builder.graph.names.named(name, "KTABLE-FILTER-")
+        spec = self._spec(store, None)
+        node = TableFilterNode(
+            node_name,
+            parent=self.node,
+            predicate=function,
+            keeps=keeps,
+            store=spec,
+            declared_at=declaration_site(),
+        )
+        return self._below(node, spec, value=self.value if spec is None else spec.value)
+
+    def _spec(self, store: str | Materialized | None, value: Any) -> StoreSpec | None:
+        """The store of a derived table, where it was asked for."""
+        options = materialized(store)
+        if options is None:
+            return None
+        use = f"store {options.name!r}"
+        return key_value_spec(
+            options,
+            self._key_serde(options.key, use),
+            self._value_serde(value if options.value is None else options.value, use),
+            self.builder.defaults,
+        )
+
+    def _below(self, node: TableNode, spec: StoreSpec | None, *, value: Any) -> KTable[K, Any]:
+        logical = ProcessorLogicalNode(
+            node, output_versioned=None if spec is None else spec.kind == "versioned"
+        )
+        self.builder.graph.add(self.logical, logical)
+        below: KTable[K, Any] = self._derive(node, logical, value=value)
+        return below
+
+    @overload
+    def join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2], R],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[K, V, V2], R],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, R]: ...
+    def join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, Any]:
+        """Inner join: a row where both tables have one.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=int, store="prices")
+        >>> stock = builder.table("stock", value=int, store="stock")
+        >>> prices.join(stock, lambda price, n: price * n).to_stream().to("worth", value=int)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("prices", "tea", 3, timestamp=10)
+        ...     driver.pipe("stock", "tea", 7, timestamp=5)
+        ...     driver.pipe("prices", "tea", None, timestamp=20)
+        ...     driver.read_with_timestamps("worth", value=int)
+        [('tea', 21, 10), ('tea', None, 20)]
+
+        With ``foreign_key`` a row of this table meets the row of the other that its foreign key
+        names:
+
+        >>> builder = StreamsBuilder()
+        >>> flights = builder.table("flights", value=str, store="flights")
+        >>> airports = builder.table("airports", value=str, store="airports")
+        >>> routes = flights.join(
+        ...     airports, lambda flight, airport: f"{flight} = {airport}",
+        ...     foreign_key=lambda flight: flight[-3:], store="routes", value=str, name="route",
+        ... )
+        >>> routes.to_stream().to("routes")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("flights", "LH1", "to TXL", timestamp=9)
+        ...     driver.pipe("airports", "TXL", "Tegel", timestamp=5)
+        ...     driver.read_with_timestamps("routes", value=str)
+        [('LH1', 'to TXL = Tegel', 5)]
+
+        Semantics:
+            Null key: dropped and counted. A foreign key of None joins nothing; it is counted as
+                dropped.
+            Null value: a deleted row deletes the result, with a tombstone.
+            Late records: as they come; updates of a versioned table that are not the latest are
+                dropped and counted, and the other table is read as it is now (KIP-914).
+            Order: one result per change, in their order. By foreign key there is none between rows,
+                and while answers are under way a result may be missing or stale; the last one is
+                right.
+            Repartition: none; both topics must be co-partitioned. By foreign key they need not be:
+                rows subscribe to each other through two internal topics,
+                ``<name>-subscription-registration-topic`` and ``-response-topic``.
+            Store: both tables need one; the result has the one named ``store``, else none. By
+                foreign key there is also ``<name>-subscription-store``.
+            Timestamp: the larger of both rows'. By foreign key: of the change that triggered it,
+                even if the other row is newer, as in Kafka Streams.
+            Quirk: a tombstone on one side is forwarded whenever the other side has a row, even if
+                there was no result before.
+
+        Args:
+            other: a table of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
+            options: ``foreign_key`` (``(value)`` or ``(key, value)`` of this table's rows returns a
+                key of the other's), ``store`` and ``value`` (the result's store and serde),
+                ``partitioner`` and ``other_partitioner`` (of a foreign-key join whose tables are
+                placed by a partitioner of their own; called with the key and None), ``name``
+                (required with ``foreign_key``).
+
+        Returns:
+            The joined table.
+
+        Raises:
+            TopologyError: a table without a store, another builder, another shape of a callback, or
+                a name, store or serde that is missing.
+
+        Source: Kafka Streams' ``KTable.join``; by foreign key: KIP-213, KIP-775, KIP-1104.
+        """
+        check_options(dict(options), _OPTIONS, "a table join")
+        return self._join("inner", other, joiner, **options)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[V, V2 | None], R],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[Any, V2],
+        joiner: Callable[[K, V, V2 | None], R],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, R]: ...
+    def left_join(
+        self,
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        **options: Unpack[TableJoinOptions],
+    ) -> KTable[K, Any]:
+        """Left join: a row for every row of this table; the right side is None where the other has
+        none.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> users = builder.table("users", value=str, store="users")
+        >>> plans = builder.table("plans", value=str, store="plans")
+        >>> users.left_join(plans, lambda u, plan: f"{u}/{plan}").to_stream().to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("users", "1", "ada", timestamp=3)
+        ...     driver.pipe("plans", "1", "gold", timestamp=5)
+        ...     driver.pipe("plans", "1", None, timestamp=7)
+        ...     driver.read_with_timestamps("out", value=str)
+        [('1', 'ada/None', 3), ('1', 'ada/gold', 5), ('1', 'ada/None', 7)]
+
+        Semantics:
+            Null key: dropped and counted. A foreign key of None has a result without a right side
+                (KIP-962).
+            Null value: a deleted left row deletes the result; a deleted right row takes its side
+                away.
+            Late records: as with :meth:`join`.
+            Order: as with :meth:`join`.
+            Repartition: as with :meth:`join`.
+            Store: as with :meth:`join`.
+            Timestamp: as with :meth:`join`; of a result without a right row that of the change.
+            Quirk: every tombstone of a left row is forwarded, even if there was no row before,
+                unless the right side has none either.
+
+        Args:
+            other: a table of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; right may be None.
+            options: as for :meth:`join`.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            TopologyError: as for :meth:`join`.
+
+        Source: Kafka Streams' ``KTable.leftJoin``; by foreign key: KIP-213.
+        """
+        check_options(dict(options), _OPTIONS, "a table join")
+        return self._join("left", other, joiner, **options)
+
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V | None, V2 | None], R],
+        *,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[K, V | None, V2 | None], R],
+        *,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KTable[K, R]: ...
+    def outer_join(
+        self,
+        other: KTable[K, Any],
+        joiner: Callable[..., Any],
+        *,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> KTable[K, Any]:
+        """Outer join: a row where either table has one.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> day = builder.table("day", value=int, store="day")
+        >>> night = builder.table("night", value=int, store="night")
+        >>> total = day.outer_join(night, lambda a, b: (a or 0) + (b or 0))
+        >>> total.to_stream().to("total", value=int)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("night", "kwh", 4)
+        ...     driver.pipe("day", "kwh", 9)
+        ...     driver.pipe("day", "kwh", None)
+        ...     driver.pipe("night", "kwh", None)
+        ...     driver.read("total", value=int)
+        [('kwh', 4), ('kwh', 13), ('kwh', 4), ('kwh', None)]
+
+        Semantics:
+            Null key: dropped and counted.
+            Null value: a deleted row takes its side away; with both gone a tombstone is sent.
+            Late records: as with :meth:`join`.
+            Order: one result per change, in their order.
+            Repartition: none; both topics must be co-partitioned.
+            Store: both tables need one; the result has the one named ``store``, else none.
+            Timestamp: the larger of both rows'; of a result with one side that of the change.
+
+        Args:
+            other: a table of the same builder.
+            joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; either may be None, not
+                both.
+            store: name or :class:`Materialized` of the result's store.
+            value: serde of the results, where a topic or store needs it.
+            name: the operator's name; generated if not given.
+
+        Returns:
+            The joined table.
+
+        Raises:
+            TopologyError: a table without a store, another builder, another shape of joiner, or a
+                serde that is missing.
+
+        Source: Kafka Streams' ``KTable.outerJoin``.
+        """
+        return self._join("outer", other, joiner, store=store, value=value, name=name)
+
+    def _join(
+        self,
+        kind: Literal["inner", "left", "outer"],
+        other: KTable[Any, Any],
+        joiner: Callable[..., Any],
+        *,
+        foreign_key: Callable[..., Any] | None = None,
+        store: str | Materialized | None = None,
+        value: Any = None,
+        partitioner: Partitioner | None = None,
+        other_partitioner: Partitioner | None = None,
+        name: str | None = None,
+    ) -> KTable[Any, Any]:
+        function = callbacks.joiner(joiner)
+        hint = "Make a stream one by to_table(); a stream can join a table the other way round."
+        check_kind(other, KTable, "A table join", "a KTable", hint)
+        self._check_same_builder(other, "join")
+        callbacks.partitioner(partitioner)
+        callbacks.partitioner(other_partitioner)
+        joined: KTable[Any, Any]
+        if foreign_key is None:
+            joined = join_tables(
+                self, other, function, kind=kind, store=store, value=value, name=name
+            )
+        else:
+            joined = join_by_foreign_key(
+                self,
+                other,
+                function,
+                foreign_key=callbacks.mapper(foreign_key, "foreign key function"),
+                is_left=kind == "left",
+                store=store,
+                value=value,
+                partitioner=partitioner,
+                other_partitioner=other_partitioner,
+                name=name,
+            )
+        return joined

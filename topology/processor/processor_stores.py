@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,9 @@ from logstate.topology.declaring.argument_checks import check_count, duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
+
+#: names of stores added to the builder, or declarations of stores to add with the operator
+Stores = str | StoreSpec | Iterable[str | StoreSpec]
 
 
 def key_value_store(
