@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
+from logstate.changelog.cut import Writer, cut_key, encode_task_cut
 from logstate.commit.outlet import NO_TIMESTAMP, Outlet
 from logstate.commit.transaction import Transactions
 from logstate.contracts.errors import AbortableError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.seams import GroupConsumer, PlainProducer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic
 from logstate.task.committed_clocks import streams_times
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import TaskCommit

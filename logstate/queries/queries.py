@@ -19,6 +19,7 @@ from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic, topic_name
 from logstate.task.owned_task import OwnedTask, Stage
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class QueryContext:
         self._clocks = clocks
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return f"{self.application_id}-{name}" if is_internal else name
+        return topic_name(self.application_id, name, is_internal=is_internal)
 
     def time_cell(self, name: str) -> TimeCell:
         return TimeCell(self._clocks.get(name, -1))
@@ -107,7 +108,7 @@ class QueryableStore:
         self._sub_topology = sub_topology
         self._partition_count = partition_count
         self._partition_for = partition_for
-        topic = spec.source_topic or f"{application_id}-{spec.name}-changelog"
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._encode_key = spec.key.serializer(topic, True)
 
     # ------------------------------------------------------------------ by key

@@ -9,10 +9,11 @@ transaction is waited for by coming back, not by standing still.
 
 from __future__ import annotations
 
-from logstate.changelog.cut import Cut, cut_key, cuts_topic, decode_cut_record
+from logstate.changelog.cut import Cut, cut_key, decode_cut_record
 from logstate.contracts.errors import RestoreError, RetriableError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic
 
 _BATCH = 1_000
 #: reads in one turn; records that are there come at once

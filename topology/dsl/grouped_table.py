@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, overload
 
+from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.serdes.built_in import int64
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_emit
@@ -28,7 +29,7 @@ from logstate.topology.dsl.options import AggregateOptions
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
-from logstate.topology.plan.repartition import SUFFIX, GroupedTableRepartitionLogicalNode
+from logstate.topology.plan.repartition import GroupedTableRepartitionLogicalNode
 
 A = TypeVar("A")
 Aggregator = Callable[[Any, Any, Any], Any]
@@ -289,7 +290,8 @@ class KGroupedTable(Flow[K, V]):
             value_serde(options, value),
             self.builder.defaults,
         )
-        topic = check_name((self.topic_name or options.name) + SUFFIX, "a repartition topic")
+        name = (self.topic_name or options.name) + REPARTITION_SUFFIX
+        topic = check_name(name, "a repartition topic")
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:
             use = f"repartition topic {topic!r}"
