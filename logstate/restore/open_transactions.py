@@ -51,7 +51,7 @@ class _Wait:
     looks: int = 0
 
 
-class RestoreWait:
+class OpenTransactions:
     """What the tasks of one worker wait for."""
 
     def __init__(self, config: WorkerConfig, cluster: Cluster, admin: Admin, clock: Clock) -> None:
