@@ -47,7 +47,7 @@ class _Part:
 
 
 class PoisonRecordSearch:
-    """The searches of one worker. It searches only where a handler decides about refused records."""
+    """The searches of one worker; there are none where no handler decides about refused records."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on

@@ -10,7 +10,7 @@ from logstate.changelog.cut import Writer
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Steps
 from logstate.restore import open_transactions
-from logstate.restore.inquiry_pace import InquiryPace
+from logstate.restore.committed_offsets import InquiryPace
 from logstate.restore.open_transactions import OpenTransactions
 from logstate.task.owned_task import OwnedTask
 from tests.simulation.dead_owner import DeadOwner
