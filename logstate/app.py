@@ -32,9 +32,8 @@ from logstate.contracts.worker_config import (
 )
 from logstate.kafka.redaction import redacted, redacted_text
 from logstate.metrics.instruments import Metrics
-from logstate.queries.global_queries import GlobalQueryableStore
 from logstate.queries.global_stores import GlobalStores
-from logstate.queries.queries import QueryableStore, unless_ended
+from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage

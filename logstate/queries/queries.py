@@ -20,9 +20,13 @@ from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic, topic_name
+from logstate.queries.global_stores import GlobalStores
 from logstate.task.owned_task import OwnedTask, Stage
 
 T = TypeVar("T")
+
+#: the worker makes the first view of global stores at its next turn
+_FIRST_VIEW_S = 10.0
 
 #: every read there is, for the message about one that a store does not have
 _READS = (
@@ -275,3 +279,41 @@ def _progress(owned: OwnedTask) -> str:
         position = owned.task.state.positions.get(target.store, 0) if owned.task is not None else 0
         parts.append(f"{target.store}: offset {position} of {target.target}")
     return ", ".join(parts)
+
+
+class GlobalQueryableStore(QueryableStore):
+    """A global store; every instance has all rows of it. ``partition=`` has no meaning here.
+
+    A query sees what the instance has read of the topic so far, whole batches of it. Views of
+    stores in memory cost copying now and then, so they are made from the first query on.
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        application_id: str,
+        sub_topology: int,
+        globals_: Callable[[], GlobalStores | None],
+    ) -> None:
+        super().__init__(
+            spec, application_id, self._owned, sub_topology, lambda: 1, _only_partition
+        )
+        self._globals = globals_
+
+    def _owned(self) -> Mapping[TaskId, OwnedTask]:
+        globals_ = self._globals()
+        if globals_ is None:
+            raise StoreUnavailableError(
+                f"global store {self.name!r} cannot be read: the application has not started, or"
+                " has ended"
+            )
+        task = globals_.queried(self._sub_topology, _FIRST_VIEW_S)
+        if task is None:
+            raise StoreUnavailableError(
+                f"global store {self.name!r} cannot be read yet: the worker is busy; try again"
+            )
+        return {task.task_id: OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)}
+
+
+def _only_partition(key: bytes, count: int) -> int:  # noqa: ARG001  wherever it came from
+    return 0
