@@ -3,7 +3,7 @@
     0  check ownership: every partition of the commit belongs to this member, since the same epoch
     1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
     2  produce what is left of the outputs, and the changelog records of every changed row; what is
-       processed from here on is none of this commit: its outputs wait in memory
+       processed from here on belongs to the next one: its outputs wait in memory
     3  flush: delivery reports give the changelog positions
     4  check ownership again; add ALL input offsets of every task, each with its cut
     5  commit the transaction

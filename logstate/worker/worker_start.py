@@ -32,7 +32,7 @@ _FENCING_ATTEMPTS_MAX = 10
 
 @dataclass
 class Clients:
-    """Clients as they are made, one after the other; whatever there is can be closed."""
+    """Clients as they are made, one after the other; those that exist can be closed."""
 
     admin: Admin | None = None
     globals: GlobalStores | None = None
@@ -45,18 +45,16 @@ class Clients:
         """Leave the group and let go of every client."""
         if self.globals is not None:
             yield from closing.steps(self.globals.close())
-        if self.consumer is not None:
-            yield from closing.steps(_close("close_consumer", self.consumer))
-        if self.outputs is not None:
-            yield from closing.steps(_close("close_plain_producer", self.outputs))
+        yield from closing.steps(_close("close_consumer", self.consumer))
+        yield from closing.steps(_close("close_plain_producer", self.outputs))
         if self.background is not None:
             closing.call(self.background.close)
-        if self.admin is not None:
-            yield from closing.steps(_close("close_admin", self.admin))
+        yield from closing.steps(_close("close_admin", self.admin))
 
 
-def _close(name: str, client: Admin | Membership | PlainProducer) -> Steps[None]:
-    yield Step(name, client.close)
+def _close(name: str, client: Admin | Membership | PlainProducer | None) -> Steps[None]:
+    if client is not None:
+        yield Step(name, client.close)
 
 
 @dataclass(frozen=True)
