@@ -105,11 +105,6 @@ class TaskCut(NamedTuple):
     """Value for the cuts topic under ``cut_key(task)``, in the same transaction; usually None."""
 
 
-def cuts_topic(application_id: str) -> str:
-    """Name of the compacted, one-partition topic of manifests and oversized cuts."""
-    return f"{application_id}-cuts"
-
-
 def cut_key(task: TaskId) -> bytes:
     """Key of a task's record in the cuts topic."""
     return f"cut:{task}".encode()

@@ -23,6 +23,7 @@ from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import LogstateError, StoreUnavailableError
 from logstate.contracts.seams import Cluster, run_steps
+from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
     CHECKPOINT_BYTES,
     ChangelogWrites,
@@ -31,9 +32,8 @@ from logstate.contracts.worker_config import (
 )
 from logstate.kafka.redaction import redacted, redacted_text
 from logstate.metrics.instruments import Metrics
-from logstate.queries.global_queries import GlobalQueryableStore
 from logstate.queries.global_stores import GlobalStores
-from logstate.queries.queries import QueryableStore, unless_ended
+from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage
@@ -138,8 +138,8 @@ class Application:
         identity = self._directory.instance_id
         self._config = WorkerConfig(
             application_id=application_id,
-            transactional_id=f"{application_id}-{identity}-{slot}",
-            instance_id=f"{application_id}-{identity}" if static_membership else None,
+            transactional_id=transactional_id(application_id, identity, slot),
+            instance_id=static_member_id(application_id, identity) if static_membership else None,
             guarantee=guarantee,
             changelog_writes=changelog_writes,
             commit_interval_ms=commit_interval // _MS,

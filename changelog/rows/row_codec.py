@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.topic_names import changelog_name
 
 _COUNT = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
@@ -51,7 +52,7 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
     """The topic that the store's serdes are bound to: its changelog, or the source topic."""
     if spec.source_topic is not None:
         return context.topic_name(spec.source_topic, is_internal=False)
-    return context.topic_name(f"{spec.name}-changelog", is_internal=True)
+    return context.topic_name(changelog_name(spec.name), is_internal=True)
 
 
 def row_codec(spec: StoreSpec, topic: str) -> RowCodec:

@@ -22,13 +22,13 @@ from logstate.changelog.cut import (
     MANIFEST_KEY,
     Cut,
     cut_key,
-    cuts_topic,
     decode_cut,
     decode_cut_record,
 )
 from logstate.changelog.spark.options import LATEST, LATEST_COMMIT, SourceOptions
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.topic_names import cuts_topic
 
 
 @dataclass(frozen=True)

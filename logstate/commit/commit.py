@@ -3,7 +3,7 @@
     0  check ownership: every partition of the commit belongs to this member, since the same epoch
     1  emit what was held back for the commit; take out outputs, writes, offsets, clocks: ONE cut
     2  produce what is left of the outputs, and the changelog records of every changed row; what is
-       processed from here on is none of this commit: its outputs wait in memory
+       processed from here on belongs to the next one: its outputs wait in memory
     3  flush: delivery reports give the changelog positions
     4  check ownership again; add ALL input offsets of every task, each with its cut
     5  commit the transaction
@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from logstate.changelog.cut import Writer, cut_key, cuts_topic, encode_task_cut
+from logstate.changelog.cut import Writer, cut_key, encode_task_cut
 from logstate.commit.outlet import NO_TIMESTAMP, Outlet
 from logstate.commit.transaction import Transactions
 from logstate.contracts.errors import AbortableError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.seams import GroupConsumer, PlainProducer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic
 from logstate.task.committed_clocks import streams_times
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import TaskCommit
@@ -62,25 +63,12 @@ class Committer:
         self._plan = plan
         self._consumer = consumer
         self._transactions = transactions
-        self._outlet = Outlet(plan, transactions, outputs)
+        self.outlet = Outlet(plan, transactions, outputs)
         self._member_id = ""
 
     def joined(self) -> None:
         """Remember the membership that the current assignment belongs to."""
         self._member_id = self._consumer.member_id()
-
-    @property
-    def held_total(self) -> int:
-        """Outputs that wait in memory for the end of a commit."""
-        return self._outlet.held_total
-
-    def send_outputs(self, records: Sequence[ProducedFields]) -> Steps[None]:
-        """Send outputs early, so that they travel while processing goes on."""
-        yield from self._outlet.send(records)
-
-    def discard(self) -> None:
-        """Forget what waits: everything that is not committed is undone."""
-        self._outlet.discard()
 
     def commit(
         self, tasks: Sequence[OwnedTask], epoch_of: Mapping[TopicPartition, int]
@@ -91,12 +79,12 @@ class Committer:
         commits = [owned.running.freeze() for owned in tasks]  # 1
         logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
-            yield from self._outlet.send(commit.outputs)
-        self._outlet.hold()
+            yield from self.outlet.send(commit.outputs)
+        self.outlet.hold()
         yield from self._transactions.begin()
         for commit in commits:
             yield from self._produce_changelogs(commit, logged)
-        yield from self._outlet.flush()
+        yield from self.outlet.flush()
         delivered = yield from self._transactions.flush()  # 3
         positions = [self._positions(commit, delivered) for commit in commits]
         offsets = yield from self._offsets(tasks, commits, positions)
@@ -105,7 +93,7 @@ class Committer:
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.running.committed(commit, position)
-        yield from self._outlet.release()  # 7
+        yield from self.outlet.release()  # 7
         return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
 
     # ------------------------------------------------------------------ pieces

@@ -1,8 +1,8 @@
 """A commit that goes on while records are processed.
 
 How it works. The commit is a list of steps (:mod:`logstate.commit.commit`). Those that wait for the
-brokers are handed to another thread, and the commit is left alone until they are done; everything
-else, what is decided above all, happens on the worker's thread, between two of its turns.
+brokers run in another thread, and the commit stands still until they are done; every other step
+runs on the worker's thread, between two of its turns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CommitUnderWay:
             return stop.value  # type: ignore[no-any-return]
 
     def abandon(self) -> Steps[None]:
-        """Give it up: no further call is made, and none is left running.
+        """Stop it: no further call is made, and none is left running.
 
         A transaction whose commit was under way may be committed nevertheless.
         """

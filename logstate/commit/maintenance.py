@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger(__name__)
 _ENCODE_INTERVAL_MS = 100
 
 
-class Housekeeping:
+class Maintenance:
     """Decides when committed rows reach the local store and when internal records go."""
 
     def __init__(self, config: WorkerConfig, clock: Clock) -> None:

@@ -74,7 +74,7 @@ class Outlet:
             yield Step("produce_plain", self._plain.produce, (external,))
 
     def hold(self) -> None:
-        """All outputs of the commit were sent: what comes from here on is none of it."""
+        """All outputs of the commit were sent; later ones belong to the next transaction."""
         self._held = []
         if self._plain is not None:
             self._held_plain, self._sent_behind = [], 0

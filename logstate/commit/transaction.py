@@ -151,15 +151,16 @@ class Transactions:
                 yield Step("abort", self._producer.abort)
             except BrokerError as exc:
                 _LOGGER.warning("the open transaction is left to its time-out: %s", exc)
-        producer, self._producer = self._producer, None
-        self.is_open = False
-        yield Step("close_producer", producer.close)
+        yield from self._drop()
 
     def _replace(self) -> Steps[None]:
+        yield from self._drop()
+        yield from self.initialise()
+
+    def _drop(self) -> Steps[None]:
         old, self._producer = self._live, None
         self.is_open = False
         yield Step("close_producer", old.close)
-        yield from self.initialise()
 
     @property
     def _live(self) -> TransactionalProducer:

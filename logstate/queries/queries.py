@@ -19,9 +19,14 @@ from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic, topic_name
+from logstate.queries.global_stores import GlobalStores
 from logstate.task.owned_task import OwnedTask, Stage
 
 T = TypeVar("T")
+
+#: the worker makes the first view of global stores at its next turn
+_FIRST_VIEW_S = 10.0
 
 #: every read there is, for the message about one that a store does not have
 _READS = (
@@ -73,7 +78,7 @@ class QueryContext:
         self._clocks = clocks
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return f"{self.application_id}-{name}" if is_internal else name
+        return topic_name(self.application_id, name, is_internal=is_internal)
 
     def time_cell(self, name: str) -> TimeCell:
         return TimeCell(self._clocks.get(name, -1))
@@ -107,7 +112,7 @@ class QueryableStore:
         self._sub_topology = sub_topology
         self._partition_count = partition_count
         self._partition_for = partition_for
-        topic = spec.source_topic or f"{application_id}-{spec.name}-changelog"
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._encode_key = spec.key.serializer(topic, True)
 
     # ------------------------------------------------------------------ by key
@@ -274,3 +279,41 @@ def _progress(owned: OwnedTask) -> str:
         position = owned.task.state.positions.get(target.store, 0) if owned.task is not None else 0
         parts.append(f"{target.store}: offset {position} of {target.target}")
     return ", ".join(parts)
+
+
+class GlobalQueryableStore(QueryableStore):
+    """A global store; every instance has all rows of it. ``partition=`` has no meaning here.
+
+    A query sees what the instance has read of the topic so far, whole batches of it. Views of
+    stores in memory cost copying now and then, so they are made from the first query on.
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        application_id: str,
+        sub_topology: int,
+        globals_: Callable[[], GlobalStores | None],
+    ) -> None:
+        super().__init__(
+            spec, application_id, self._owned, sub_topology, lambda: 1, _only_partition
+        )
+        self._globals = globals_
+
+    def _owned(self) -> Mapping[TaskId, OwnedTask]:
+        globals_ = self._globals()
+        if globals_ is None:
+            raise StoreUnavailableError(
+                f"global store {self.name!r} cannot be read: the application has not started, or"
+                " has ended"
+            )
+        task = globals_.queried(self._sub_topology, _FIRST_VIEW_S)
+        if task is None:
+            raise StoreUnavailableError(
+                f"global store {self.name!r} cannot be read yet: the worker is busy; try again"
+            )
+        return {task.task_id: OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)}
+
+
+def _only_partition(key: bytes, count: int) -> int:  # noqa: ARG001  wherever it came from
+    return 0

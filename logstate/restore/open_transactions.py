@@ -1,14 +1,14 @@
-"""Tasks that wait for somebody's open transaction: says so, and ends one that nobody else will.
+"""Tasks that wait for an open transaction: logs it, and fences the dead worker that left it open.
 
 A worker that dies leaves its transaction open. Until the broker times it out, the offsets of its
 partitions are not stable and its changelogs cannot be read to their ends, so whoever takes over
 waits: ten seconds with the defaults. The committed cut says who wrote it (``Writer``), and
 initialising a producer under that transactional id ends the transaction at once.
 
-That is always safe: the id's owner, should it live, is fenced and replays. And it hits a dead or
-silenced worker but for rare cases: one that gives partitions up ends its transaction first, and the
-group waits for that until the session time-out. Brokers that are slow or away look the same from
-here, so before anybody is fenced they must have answered twice while the restore stood still.
+That is always safe: an owner that is alive is fenced and replays. It is rare too: a live worker
+ends its transaction before it gives partitions up, and the group waits for that until the session
+time-out. Brokers that are slow or away look the same as a dead worker, so a writer is fenced only
+after the brokers have answered twice while the restore stood still.
 
 Invariant: nothing here is needed for a right result, only for an early one. Every failure is logged
 and left to the broker's time-out.
@@ -51,7 +51,7 @@ class _Wait:
     looks: int = 0
 
 
-class RestoreWait:
+class OpenTransactions:
     """What the tasks of one worker wait for."""
 
     def __init__(self, config: WorkerConfig, cluster: Cluster, admin: Admin, clock: Clock) -> None:

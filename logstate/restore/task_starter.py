@@ -1,8 +1,19 @@
 """From an assigned task to a running one: committed offsets, local state, targets, start.
 
-Each method advances every task of one stage as far as it can go without waiting; what is not ready
-stays in its stage and is looked at again at the worker's next turn, so nothing here ever holds up
-the tasks that run.
+    1  ask for the committed offsets of all tasks
+    2  decode what was committed with them: partition times, the cut
+    3  ask where inputs and changelogs begin and end; AFTER 1, so that targets cover what the
+       offsets cover
+    4  decide where each input is read on
+    5  open the stores, decide where each changelog is read on, and its target; local rows whose
+       identity does not hold are given up first
+    6  read the cut, where it lies in the cuts topic; the changelogs must reach what it says
+    7  set the clocks; the task is RESTORING, and the restorer takes over
+    8  the targets are reached: apply the rows; the task is STARTING (`restored`)
+    9  seek; the task is RUNNING (`start`)
+
+Each step goes as far as it can without waiting. A task that is not ready stays in its stage until
+the worker's next turn, so nothing here holds up the tasks that run.
 """
 
 from __future__ import annotations
@@ -20,16 +31,17 @@ from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.cuts_reader import CutsReader
-from logstate.restore.inquiry_pace import LONGEST_S, InquiryPace
+from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
 from logstate.restore.restore_plan import (
     TOMBSTONE_LIFETIME_MS,
     LogRange,
     check_cut,
     check_replay,
+    check_topic_ids,
     first_offset,
+    start_position,
+    was_read,
 )
-from logstate.restore.start_positions import InputRange, check_topic_ids, start_position, was_read
 from logstate.task.committed_clocks import clocks_of_streams
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.task.task import Task
@@ -73,30 +85,14 @@ class TaskStarter:
 
         ``beside`` are the tasks that run, and stand still while a question waits for its answer.
         """
-        timeout_s = self._pace.timeout_s(holds_up=bool(beside))
-        if timeout_s is None:
-            return []
-        partitions = [tp for owned in tasks for tp in owned.partitions]
-        try:
-            found = yield Step("committed", self._consumer.committed, (partitions, timeout_s))
-        except RetriableError as exc:
-            _LOGGER.debug("committed offsets are not stable yet: %s", exc)
-            self._pace.unanswered()
-            return []
-        self._pace.answered()
+        found = yield from self._committed(tasks, holds_up=bool(beside))  # 1
         prepared = []
         for owned in tasks:
             if not all(tp in found for tp in owned.partitions):
                 continue
-            owned.metadata = {
-                tp: decode_cut(found[tp].metadata, committed_offset=found[tp].offset or 0)
-                if found[tp].offset is not None
-                else OffsetMetadata()
-                for tp in owned.partitions
-            }
-            # The order matters: targets are read AFTER the committed offsets.
+            owned.metadata = {tp: _decoded(found[tp]) for tp in owned.partitions}  # 2
             try:
-                yield from self._decide(owned, found)
+                yield from self._prepare(owned, found)  # 3 to 7
             except RetriableError as exc:  # no reason to disturb the tasks that run
                 _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, exc)
                 break  # the next question would wait as long, and polls must not
@@ -106,6 +102,45 @@ class TaskStarter:
                 continue  # another member owns it by now; the next poll will say so
             prepared.append(owned)
         return prepared
+
+    def _prepare(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
+        """Steps 3 to 7 of the module's list."""
+        changelogs = self._plan.changelogs(owned.task_id)
+        logs = yield from self._logs([*owned.partitions, *changelogs])  # 3
+        has_state = any(
+            logs[tp].end > 0 for tp, spec in changelogs.items() if not spec.source_topic
+        )
+        yield from self._set_start_positions(owned, found, logs, has_state=has_state)  # 4
+        self._open(owned, changelogs, logs)  # 5
+        cut = yield from self._cut(owned)  # 6
+        if cut is not None:
+            ends = {tp.topic: logs[tp].end for tp in changelogs}
+            check_cut(str(owned.task_id), cut.positions, ends)
+        owned.running.set_clocks(  # 7
+            cut.clocks if cut is not None else clocks_of_streams(owned.metadata.values()),
+            {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
+        )
+        owned.running.state.expire()
+        owned.move_to(Stage.RESTORING)
+
+    def _committed(
+        self, tasks: Sequence[OwnedTask], *, holds_up: bool
+    ) -> Steps[Mapping[TopicPartition, Committed]]:
+        """The committed offsets of the tasks' partitions; nothing where it is too early to ask."""
+        timeout_s = self._pace.timeout_s(holds_up=holds_up)
+        if timeout_s is None:
+            return {}
+        partitions = [tp for owned in tasks for tp in owned.partitions]
+        try:
+            found: Mapping[TopicPartition, Committed] = yield Step(
+                "committed", self._consumer.committed, (partitions, timeout_s)
+            )
+        except RetriableError as exc:
+            _LOGGER.debug("committed offsets are not stable yet: %s", exc)
+            self._pace.unanswered()
+            return {}
+        self._pace.answered()
+        return found
 
     def _has_moved_on(
         self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]
@@ -153,39 +188,41 @@ class TaskStarter:
         owned.paused.clear()
         owned.move_to(Stage.RUNNING)
 
-    def _decide(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
-        inputs = list(owned.partitions)
-        changelogs = self._plan.changelogs(owned.task_id)
-        logs = [*inputs, *changelogs]
-        starts = yield Step("start_offsets", self._admin.start_offsets, (logs,))
-        ends = yield Step("end_offsets", self._admin.end_offsets, (logs,))
-        has_state = any(ends[tp] > 0 for tp, spec in changelogs.items() if not spec.source_topic)
+    def _logs(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Steps[Mapping[TopicPartition, LogRange]]:
+        starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
+        ends = yield Step("end_offsets", self._admin.end_offsets, (partitions,))
+        return {tp: LogRange(starts[tp], ends[tp]) for tp in partitions}
+
+    def _set_start_positions(
+        self,
+        owned: OwnedTask,
+        found: Mapping[TopicPartition, Committed],
+        logs: Mapping[TopicPartition, LogRange],
+        *,
+        has_state: bool,
+    ) -> Steps[None]:
         owned.start_positions = {}
         owned.is_new = False
-        for tp in inputs:
+        for tp in owned.partitions:
             check_topic_ids(owned.metadata[tp], self._plan.topic_ids)
             reset = self._reset_of(tp)
             at_reset = None
-            committed = found[tp]
             if isinstance(reset, timedelta):
                 since = self._clock.wall_clock_ms() - reset // timedelta(milliseconds=1)
                 at = yield Step("offsets_at", self._admin.offsets_at, ([tp], since))
                 at_reset = at[tp]
             position = start_position(
                 tp,
-                committed,
-                InputRange(starts[tp], ends[tp]),
+                found[tp],
+                logs[tp],
                 reset=reset,
                 offset_at_reset=at_reset,
                 has_state=has_state and was_read(tp.topic, owned.metadata.values()),
             )
             owned.start_positions[tp] = position
-            owned.is_new |= position != committed.offset
-        ranges = {tp: LogRange(starts[tp], ends[tp]) for tp in changelogs}
-        self._open(owned, changelogs, ranges)
-        cut = yield from self._cut(owned)
-        self._take_cut(owned, cut, ranges)
-        owned.move_to(Stage.RESTORING)
+            owned.is_new |= position != found[tp].offset
 
     # ------------------------------------------------------------------ local state
 
@@ -193,17 +230,17 @@ class TaskStarter:
         self,
         owned: OwnedTask,
         changelogs: Mapping[TopicPartition, StoreSpec],
-        ranges: Mapping[TopicPartition, LogRange],
+        logs: Mapping[TopicPartition, LogRange],
     ) -> None:
         """Open the task's stores, rebuilding the directory where its identity does not hold."""
         try:
             if owned.task is None:
                 owned.task = self._new_task(owned)
-            self._set_targets(owned, changelogs, ranges)
+            self._set_targets(owned, changelogs, logs)
         except StoreCorruptedError as exc:
             self._give_up(owned, exc)
             owned.task = self._new_task(owned)
-            self._set_targets(owned, changelogs, ranges)
+            self._set_targets(owned, changelogs, logs)
 
     def _check_replays(self, owned: OwnedTask) -> None:
         now = self._clock.wall_clock_ms()
@@ -252,7 +289,7 @@ class TaskStarter:
         self,
         owned: OwnedTask,
         changelogs: Mapping[TopicPartition, StoreSpec],
-        ranges: Mapping[TopicPartition, LogRange],
+        logs: Mapping[TopicPartition, LogRange],
     ) -> None:
         state = owned.running.state
         now = self._clock.wall_clock_ms()
@@ -262,7 +299,7 @@ class TaskStarter:
             state.meta.caught_up_at_ms = now
         owned.targets = []
         for changelog, spec in changelogs.items():
-            log = ranges[changelog]
+            log = logs[changelog]
             topic_id = self._plan.topic_ids.get(changelog.topic)
             known = state.positions.get(spec.name)
             first = first_offset(
@@ -297,18 +334,6 @@ class TaskStarter:
             return (yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset))
         return None
 
-    def _take_cut(
-        self, owned: OwnedTask, cut: Cut | None, ranges: Mapping[TopicPartition, LogRange]
-    ) -> None:
-        if cut is not None:
-            ends = {tp.topic: log.end for tp, log in ranges.items()}
-            check_cut(str(owned.task_id), cut.positions, ends)
-        owned.running.set_clocks(
-            cut.clocks if cut is not None else clocks_of_streams(owned.metadata.values()),
-            {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
-        )
-        owned.running.state.expire()
-
     def _reset_of(self, partition: TopicPartition) -> str | timedelta:
         if partition.topic in self._plan.repartition_topics:
             return "earliest"
@@ -317,3 +342,9 @@ class TaskStarter:
                 if source.offset_reset and any(t.name == partition.topic for t in source.topics):
                     return source.offset_reset
         return self._config.offset_reset
+
+
+def _decoded(committed: Committed) -> OffsetMetadata:
+    if committed.offset is None:
+        return OffsetMetadata()
+    return decode_cut(committed.metadata, committed_offset=committed.offset)

@@ -4,9 +4,8 @@ The same class runs on Kafka, in the test driver and in simulations. Fetched rec
 records come out in ``outputs``; in between the compiled closures of the operators run depth first.
 A commit takes out everything since the previous one at a single instant (:meth:`freeze`):
 
-    commit = task.freeze()         # outputs, changelog writes, layers, offsets, clocks
-    ... produced, committed ...
-    task.committed(commit, positions)      or      task.discard() and restore, seek, go on
+    commit = task.freeze()             # outputs, changelog writes, layers, offsets, clocks
+    task.committed(commit, positions)  # once it was; else task.discard() and restore, seek, go on
 
 Invariants:
 1. ``consumed`` never covers a record whose effects are not in ``outputs`` and the stores;
@@ -35,6 +34,7 @@ from logstate.contracts.records import (
     TaskId,
     TopicPartition,
 )
+from logstate.contracts.topic_names import topic_name
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.committed_clocks import STREAM_TIME
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
@@ -164,7 +164,7 @@ class Task:
         self.guard.not_encoded(part, sink, topic, error)
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return f"{self.application_id}-{name}" if is_internal else name
+        return topic_name(self.application_id, name, is_internal=is_internal)
 
     def partition_count(self, topic: str) -> int:
         return self._partition_counts.get(topic, 1)

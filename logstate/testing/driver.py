@@ -27,6 +27,7 @@ from logstate.contracts.records import (
     TaskId,
     TopicPartition,
 )
+from logstate.contracts.topic_names import changelog_topic, topic_name
 from logstate.serdes.built_in import Serde, serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
@@ -35,6 +36,7 @@ from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
+from logstate.topology.graph.nodes import TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
@@ -308,7 +310,7 @@ class TopologyTestDriver:
         source_topic = self.topology.stores[store].source_topic
         if source_topic is not None:
             return self.task.consumed.get(TopicPartition(source_topic, 0), 0)
-        topic = self.task.topic_name(f"{store}-changelog", is_internal=True)
+        topic = changelog_topic(self._application_id, store)
         return self._log.log(topic, writes) if writes else len(self.changelog(topic))
 
     def _route_outputs(self) -> None:
@@ -330,7 +332,7 @@ class TopologyTestDriver:
     def _new_task(self, *, initialises: bool = True) -> Task:
         sub_topologies = self.topology.sub_topologies
         partitions = {
-            TopicPartition(self._resolved(ref.name, ref.is_internal), 0): None
+            TopicPartition(self._resolved(ref), 0): None
             for sub in sub_topologies
             for ref in sub.source_topics
         }
@@ -382,21 +384,16 @@ class TopologyTestDriver:
             waits_for_empty_partitions=False,
         )
 
-    def _resolved(self, name: str, is_internal: bool) -> str:
-        return f"{self._application_id}-{name}" if is_internal else name
+    def _resolved(self, ref: TopicRef) -> str:
+        return topic_name(self._application_id, ref.name, is_internal=ref.is_internal)
 
     def _source_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         every = (*self.topology.sub_topologies, *self.topology.global_sub_topologies)
         for sub_topology in every:
             for source in sub_topology.sources:
-                if topic in [self._resolved(t.name, t.is_internal) for t in source.topics]:
+                if topic in [self._resolved(t) for t in source.topics]:
                     return source.key, source.value
-        known = sorted(
-            self._resolved(t.name, t.is_internal)
-            for sub in every
-            for s in sub.sources
-            for t in s.topics
-        )
+        known = sorted(self._resolved(t) for sub in every for s in sub.sources for t in s.topics)
         raise ValueError(f"no source reads topic {topic!r}; the topology reads {known}")
 
 

@@ -16,6 +16,7 @@ from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import topic_name
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -175,7 +176,7 @@ class _StoresTask:
         return self._cells.setdefault(name, TimeCell())
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return f"{self.application_id}-{name}" if is_internal else name
+        return topic_name(self.application_id, name, is_internal=is_internal)
 
     def drop(self, reason: str) -> None:
         """Stores count what they drop; nobody asks here."""

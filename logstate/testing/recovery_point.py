@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.topic_names import changelog_topic
 from logstate.restore.restore import readable
 from logstate.task.queues import PartitionQueue
 from logstate.task.task import Task
@@ -65,7 +66,7 @@ class RecoveryPoint:
         self, store: str, source_topic: str | None, task: Task, log: DriverLog
     ) -> list[LoggedWrite]:
         if source_topic is None:
-            topic = task.topic_name(f"{store}-changelog", is_internal=True)
+            topic = changelog_topic(task.application_id, store)
             records = log.changelogs.get(topic, [])
         else:
             end = self.consumed.get(TopicPartition(source_topic, 0), 0)

@@ -1,6 +1,5 @@
 """Topics: a topology bound to a cluster, and the topics the application makes for itself.
 
-Imports contracts, serdes, topology and changelog. `names` has every name that is derived from an
-application id, `bound_plan` has real names and partition counts, `internal_topics` makes and checks
-what is missing. Start with `bound_plan`.
+Imports contracts, serdes, topology and changelog. `bound_plan` has real names and partition
+counts, `internal_topics` makes and checks what is missing. Start with `bound_plan`.
 """

@@ -23,6 +23,7 @@ from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic, is_changelog, topic_name
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
@@ -44,7 +45,7 @@ class BoundPlan:
 
     def resolved(self, name: str, is_internal: bool) -> str:
         """The real name of a topic of the plan."""
-        return f"{self.application_id}-{name}" if is_internal else name
+        return topic_name(self.application_id, name, is_internal=is_internal)
 
     def source_topics(self, sub_topology: SubTopology) -> tuple[str, ...]:
         """Real names of what a sub-topology reads."""
@@ -93,7 +94,7 @@ class BoundPlan:
         """The topic a store is logged to; None for one that is not logged."""
         if not spec.is_logged:
             return None
-        return spec.source_topic or f"{self.application_id}-{spec.name}-changelog"
+        return spec.source_topic or changelog_topic(self.application_id, spec.name)
 
     def changelogs(self, task_id: TaskId) -> dict[TopicPartition, StoreSpec]:
         """The changelog partitions of a task, with the stores they belong to."""
@@ -121,9 +122,7 @@ class BoundPlan:
 
     def is_internal(self, topic: str) -> bool:
         """True for changelog, repartition and foreign-key topics."""
-        return topic in self.repartition_topics or (
-            topic.startswith(self.application_id + "-") and topic.endswith("-changelog")
-        )
+        return topic in self.repartition_topics or is_changelog(self.application_id, topic)
 
 
 def external_topics(topology: Topology) -> list[str]:
@@ -175,7 +174,7 @@ def _with_internal_counts(
     counts = dict(external)
 
     def real(name: str, is_internal: bool) -> str:
-        return f"{application_id}-{name}" if is_internal else name
+        return topic_name(application_id, name, is_internal=is_internal)
 
     enforced = {
         real(t.topic.name, t.topic.is_internal): t.partitions for t in topology.internal_topics

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from logstate.changelog.cut import cuts_topic
 from logstate.contracts.errors import TopicError
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic, cuts_topic, topic_name
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.plan.pattern_topics import patterns_of, with_matching_topics
@@ -141,9 +141,11 @@ def _needs_old_values(plan: BoundPlan, spec: StoreSpec) -> bool:
 
 def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
     """Every topic that the application makes for itself; a pattern of sources never means one."""
-    names = [topic.topic.name for topic in topology.internal_topics]
-    names += [f"{store}-changelog" for store in topology.stores]
-    return frozenset(f"{application_id}-{name}" for name in (*names, "cuts"))
+    names = [cuts_topic(application_id)]
+    names += [changelog_topic(application_id, store) for store in topology.stores]
+    internal = (topic.topic.name for topic in topology.internal_topics)
+    names += [topic_name(application_id, name, is_internal=True) for name in internal]
+    return frozenset(names)
 
 
 def prepare(

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from logstate.changelog.cut import MANIFEST_KEY, cuts_topic
+from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.records import ProducedRecord
+from logstate.contracts.topic_names import cuts_topic
 from logstate.topics.bound_plan import BoundPlan
 
 VERSION = 1

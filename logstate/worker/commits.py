@@ -1,84 +1,106 @@
 """The commits of a worker: when they begin, the one under way, what follows each.
 
-Two kinds. When it is time, a commit begins and goes on turn by turn, while records are processed.
-Where something depends on its end (partitions are revoked, tasks start, the worker stops) it is
-waited for, and then everything else is committed in one go; it is waited for as well where records
-wait to be processed, more than a turn takes.
+Two kinds. When the interval is over, or a task asks for it, a commit begins and goes on turn by
+turn, while records are processed. Where something depends on its end (partitions are revoked, tasks
+start, the worker stops, too much waits to be processed or sent) the worker waits for it.
 
 Invariant: one commit at a time.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from logstate.commit.commit_under_way import CommitUnderWay
-from logstate.commit.maintenance import Housekeeping
+from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.seams import Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
-from logstate.worker.commit_timer import CommitTimer
-from logstate.worker.started_worker import Session
 from logstate.worker.worker_observer import WorkerObserver
+from logstate.worker.worker_start import StartedWorker
 
+#: the longest wait for records while nothing is due, and while a commit is under way
+_IDLE_POLL_S = 0.1
+_UNDER_WAY_POLL_S = 0.001
 #: outputs kept in memory for a commit under way, before it is waited for
 _HELD_RECORDS_MAX = 20_000
-#: the longest wait for records while a commit is under way
-_UNDER_WAY_POLL_S = 0.001
 
 
+@dataclass
 class Commits:
     """See the module."""
 
-    def __init__(
-        self,
-        config: WorkerConfig,
-        clock: Clock,
-        transactions: Transactions,
-        tasks: TaskTable,
-        observer: WorkerObserver,
-    ) -> None:
-        self._clock = clock
-        self._tasks = tasks
-        self._observer = observer
-        self._timer = CommitTimer(config, clock, transactions, tasks)
-        self._housekeeping = Housekeeping(config, clock)
-        self._session: Session | None = None
-        self._under_way: CommitUnderWay | None = None
-        self._began_ms = 0.0
+    config: WorkerConfig
+    clock: Clock
+    live: StartedWorker
+    transactions: Transactions
+    tasks: TaskTable
+    observer: WorkerObserver
+    maintenance: Maintenance
+    _under_way: CommitUnderWay | None = field(default=None, init=False)
+    _began_ms: float = field(default=0.0, init=False)
+    #: the interval begins with a start, a commit, an abort
+    _interval_began_ms: float = field(init=False)
 
-    def open(self, session: Session) -> None:
-        """The worker has started."""
-        self._session = session
-        self._timer.start()
+    def __post_init__(self) -> None:
+        self._begin_interval()
+
+    # ------------------------------------------------------------------ when
 
     def idle_timeout_s(self) -> float:
         """How long a poll may wait for records."""
-        return _UNDER_WAY_POLL_S if self._under_way is not None else self._timer.idle_timeout_s()
+        if self._under_way is not None:
+            return _UNDER_WAY_POLL_S
+        if not self._has_uncommitted():
+            return _IDLE_POLL_S
+        left_ms = self.config.commit_interval_ms - self._interval_ms()
+        return min(_IDLE_POLL_S, max(0.0, left_ms / 1000))
 
-    def idle(self) -> None:
-        """There is nothing else to do: make the next commit shorter."""
-        self._housekeeping.encode_ahead(self._tasks.running())
+    def _is_due(self) -> bool:
+        return (
+            self._interval_ms() >= self.config.commit_interval_ms
+            or any(owned.running.wants_commit for owned in self.tasks.running())
+        ) and self._has_reason()
+
+    def _has_reason(self) -> bool:
+        """Whether there is anything to commit; now and then there is when idle."""
+        idle_ms = self.config.idle_commit_interval_ms
+        return self._has_uncommitted() or self._interval_ms() >= idle_ms
+
+    def _has_uncommitted(self) -> bool:
+        tasks = (owned.running for owned in self.tasks.running())
+        return self.transactions.is_open or any(
+            task.has_uncommitted_input or task.outputs for task in tasks
+        )
+
+    def _interval_ms(self) -> float:
+        return self.clock.monotonic_ms() - self._interval_began_ms
+
+    def _begin_interval(self) -> None:
+        self._interval_began_ms = self.clock.monotonic_ms()
+
+    # ------------------------------------------------------------------ committing
 
     def go_on(self, *, keeps_up: bool) -> Steps[None]:
         """Begin a commit when it is time, or go on with the one under way.
 
-        Who does not keep up waits for it: outputs that are held back for long cost more than the
-        wait, and nobody is late for a commit alone.
+        The worker waits for it where records arrive faster than they are processed
+        (``keeps_up`` is False): holding outputs back for long costs more than the wait.
         """
         if self._under_way is None:
-            running = self._tasks.running()
-            if not running or not self._timer.is_due():
+            running = self.tasks.running()
+            if not running or not self._is_due():
                 return
             self._begin(running)
-        has_room = self._live.committer.held_total < _HELD_RECORDS_MAX
+        has_room = self.live.committer.outlet.held_total < _HELD_RECORDS_MAX
         yield from self._advance(waits=not (keeps_up and has_room))
         if self._under_way is None:
-            live = self._live
-            yield from self._housekeeping.purge(
-                live.admin, live.plan, self._tasks.running(), self._clock.monotonic_ms()
-            )
+            admin, plan = self.live.admin, self.live.plan
+            now = self.clock.monotonic_ms()
+            yield from self.maintenance.purge(admin, plan, self.tasks.running(), now)
 
     def finish(self) -> Steps[None]:
         """Wait for the commit under way."""
@@ -88,8 +110,8 @@ class Commits:
     def commit_all(self) -> Steps[None]:
         """Wait until everything that running tasks have done is committed."""
         yield from self.finish()
-        running = self._tasks.running()
-        if running and self._timer.has_reason():
+        running = self.tasks.running()
+        if running and self._has_reason():
             yield from self.commit(running)
 
     def commit(self, tasks: list[OwnedTask]) -> Steps[None]:
@@ -103,15 +125,13 @@ class Commits:
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             yield from under_way.abandon()
-        if self._session is not None:
-            self._session.committer.discard()
-        self._timer.start()
+        self.live.committer.outlet.discard()
+        self._begin_interval()
 
     def _begin(self, tasks: list[OwnedTask]) -> None:
-        self._began_ms = self._clock.monotonic_ms()
-        live = self._live
-        steps = live.committer.commit(tasks, self._tasks.epochs)
-        self._under_way = CommitUnderWay(steps, live.background)
+        self._began_ms = self.clock.monotonic_ms()
+        steps = self.live.committer.commit(tasks, self.tasks.epochs)
+        self._under_way = CommitUnderWay(steps, self.live.background)
 
     def _advance(self, *, waits: bool) -> Steps[None]:
         under_way = self._under_way
@@ -124,12 +144,7 @@ class Commits:
         if report is None:
             return
         self._under_way = None
-        now = self._clock.monotonic_ms()
-        self._observer.committed(report, now - self._began_ms)
-        self._timer.start()
-        self._housekeeping.apply_if_due(self._tasks.running(), now)
-
-    @property
-    def _live(self) -> Session:
-        assert self._session is not None, "the worker has not started"
-        return self._session
+        now = self.clock.monotonic_ms()
+        self.observer.committed(report, now - self._began_ms)
+        self._begin_interval()
+        self.maintenance.apply_if_due(self.tasks.running(), now)

@@ -1,4 +1,4 @@
-"""Finding the record whose results a broker refuses.
+"""The search for the poison record: the one whose results a broker refuses.
 
 A transaction holds the results of many records, and the broker says no more than that something in
 it is refused for good. So the transaction is aborted and its records are processed again in parts,
@@ -24,7 +24,7 @@ from logstate.task.owned_task import OwnedTask
 
 
 @dataclass
-class _Suspicion:
+class _Search:
     """Records of one task among which the refused one is."""
 
     until: dict[TopicPartition, int]
@@ -46,28 +46,28 @@ class _Part:
     schedule: str | None = None
 
 
-class Isolation:
-    """The suspicions of one worker. Without a handler that decides, none are entertained."""
+class PoisonRecordSearch:
+    """The searches of one worker; there are none where no handler decides about refused records."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
-        self._suspicions: dict[TaskId, _Suspicion] = {}
+        self._searches: dict[TaskId, _Search] = {}
         self._part: _Part | None = None
         #: the last refusal had no record, and nothing was found
         self._is_fruitless = False
 
     def holds(self, owned: OwnedTask) -> bool:
         """Whether the records of a task are to be processed in parts."""
-        return owned.task_id in self._suspicions
+        return owned.task_id in self._searches
 
     def process(self, owned: OwnedTask) -> bool:
         """Process the next part; True where there is something to be committed on its own."""
-        task, suspicion = owned.running, self._suspicions[owned.task_id]
+        task, search = owned.running, self._searches[owned.task_id]
         before = dict(task.consumed)
-        left = sum(max(0, until - before.get(tp, 0)) for tp, until in suspicion.until.items())
+        left = sum(max(0, until - before.get(tp, 0)) for tp, until in search.until.items())
         if left == 0:
-            return self._call_next(owned, suspicion)
-        count = task.process(suspicion.limit or max(1, left // 2))
+            return self._call_next(owned, search)
+        count = task.process(search.limit or max(1, left // 2))
         if count == 0:
             return False  # not fetched yet
         self._part = _Part(
@@ -101,31 +101,31 @@ class Isolation:
             suspects = tasks
         self._is_fruitless = not any(owned.running.has_moved for owned in tasks)
         for owned in suspects:
-            self._suspicions[owned.task_id] = _Suspicion(dict(owned.running.consumed))
+            self._searches[owned.task_id] = _Search(dict(owned.running.consumed))
 
     def _refused_part(self, part: _Part, cause: RefusedError) -> None:
-        task, suspicion = part.owned.running, self._suspicions[part.owned.task_id]
+        task, search = part.owned.running, self._searches[part.owned.task_id]
         if part.schedule is not None:
             self._is_fruitless = False
-            suspicion.called.discard(part.schedule)
+            search.called.discard(part.schedule)
             task.guard.refusals.of_schedule(part.schedule, cause)
         elif part.records == 1:
-            suspicion.limit = None
+            search.limit = None
             task.guard.refusals.of_record(_culprit(part), cause)
         else:
-            suspicion.limit = part.records // 2
+            search.limit = part.records // 2
 
-    def _call_next(self, owned: OwnedTask, suspicion: _Suspicion) -> bool:
+    def _call_next(self, owned: OwnedTask, search: _Search) -> bool:
         """After all records: the schedules by wall clock, one after the other."""
         task = owned.running
         due = task.punctuations.due("wall_clock", task.wall_clock_ms())
-        name = next((name for name in due if name not in suspicion.called), None)
+        name = next((name for name in due if name not in search.called), None)
         if name is None:
-            del self._suspicions[owned.task_id]
+            del self._searches[owned.task_id]
             return False
         if task.punctuate("wall_clock", only=name) == 0:
             return False  # to be tried again later
-        suspicion.called.add(name)
+        search.called.add(name)
         self._part = _Part(owned, 0, schedule=name)
         return True
 

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
@@ -46,13 +47,11 @@ from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
-from logstate.worker.abort_limit import AbortLimit
-from logstate.worker.backpressure import balance
 from logstate.worker.commits import Commits
-from logstate.worker.poison_record import Isolation
-from logstate.worker.started_worker import Session
+from logstate.worker.limits import AbortLimit, pause_or_resume
+from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.worker_observer import WorkerObserver
-from logstate.worker.worker_start import WorkerStart
+from logstate.worker.worker_start import StartedWorker, WorkerStart
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class Worker:
         self._clock = clock
         self._drive = drive
         self._observer = observer or WorkerObserver()
-        self._session: Session | None = None
+        self._started: StartedWorker | None = None
         self._transactions = Transactions(cluster, config.transactional_id)
         self._starting = WorkerStart(
             topology,
@@ -111,8 +110,9 @@ class Worker:
         self._rejoin_limit = AbortLimit(
             config.rejoins_max, config.aborts_window_ms, what="memberships"
         )
-        self._isolation = Isolation(is_on=config.passes_over_refused)
-        self._commits = Commits(config, clock, self._transactions, self._tasks, self._observer)
+        self._poison_search = PoisonRecordSearch(is_on=config.passes_over_refused)
+        self._maintenance = Maintenance(config, clock)
+        self._begun_commits: Commits | None = None
         self._had_work = False
         #: the last turn processed all there was, and that was little
         self._keeps_up = True
@@ -124,12 +124,12 @@ class Worker:
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
         """Partitions of a sub-topology; None before the start."""
-        return None if self._session is None else self._session.plan.task_count(sub_topology)
+        return None if self._started is None else self._started.plan.task_count(sub_topology)
 
     @property
     def global_stores(self) -> GlobalStores | None:
         """The global stores; None before the start and after the end."""
-        return None if self._session is None else self._session.globals
+        return None if self._started is None else self._started.globals
 
     # ------------------------------------------------------------------ the loop
 
@@ -140,7 +140,8 @@ class Worker:
             yield from self._start()
             while not self._is_stopping:
                 yield from self._turn_with_recovery()
-            yield from self._commit_last()
+            if self._begun_commits is not None:
+                yield from self._commit_last()
         except BaseException as exc:
             failure = exc
             raise
@@ -148,18 +149,31 @@ class Worker:
             yield from self._close(Closing(failure))
 
     def _start(self) -> Steps[None]:
-        self._session = session = yield from self._starting.open()
-        if session is None:
+        self._started = started = yield from self._starting.open()
+        if started is None:
             return
-        subscription = session.plan.subscription
-        yield Step("subscribe", session.consumer.subscribe, (subscription, self._rebalanced))
-        self._commits.open(session)
+        subscription = started.plan.subscription
+        yield Step("subscribe", started.consumer.subscribe, (subscription, self._rebalanced))
+        self._begun_commits = Commits(
+            self._config,
+            self._clock,
+            started,
+            self._transactions,
+            self._tasks,
+            self._observer,
+            self._maintenance,
+        )
         self._observer.started()
 
     @property
-    def _live(self) -> Session:
-        assert self._session is not None, "the worker has not started"
-        return self._session
+    def _live(self) -> StartedWorker:
+        assert self._started is not None, "the worker has not started"
+        return self._started
+
+    @property
+    def _commits(self) -> Commits:
+        assert self._begun_commits is not None, "the worker has not started"
+        return self._begun_commits
 
     def _turn_with_recovery(self) -> Steps[None]:
         try:
@@ -177,7 +191,7 @@ class Worker:
         yield from live.globals.poll()
         yield from self._process()
         if not self._had_work:
-            self._commits.idle()
+            self._maintenance.encode_ahead(self._tasks.running())
         yield from self._commits.go_on(keeps_up=self._keeps_up)
         self._observer.turn(self._tasks.all(), live.consumer.known_ends)
 
@@ -209,7 +223,7 @@ class Worker:
             )
         running = self._tasks.running()
         if polled.records or any(owned.paused for owned in running):
-            yield from balance(consumer, running, self._config.buffered_records_max)
+            yield from pause_or_resume(consumer, running, self._config.buffered_records_max)
 
     # ------------------------------------------------------------------ assignment
 
@@ -290,7 +304,7 @@ class Worker:
                 owned.is_new = False
         for owned in starting:
             yield from starter.start(owned)
-        yield from self._live.restore_wait.look(self._tasks.all().values())
+        yield from self._live.open_transactions.look(self._tasks.all().values())
         self._observer.tasks_changed(self._tasks.all())
 
     # ------------------------------------------------------------------ processing
@@ -298,7 +312,7 @@ class Worker:
     def _process(self) -> Steps[None]:
         self._had_work, self._keeps_up = False, True
         for owned in self._tasks.running():
-            if self._isolation.holds(owned):
+            if self._poison_search.holds(owned):
                 yield from self._process_alone(owned)
                 continue
             task = owned.running
@@ -311,20 +325,18 @@ class Worker:
                 outputs = task.outputs.copy()
                 task.outputs.clear()
                 self._observer.produced(owned, outputs)
-                yield from self._live.committer.send_outputs(outputs)
+                yield from self._live.committer.outlet.send(outputs)
 
     def _process_alone(self, owned: OwnedTask) -> Steps[None]:
         """One of these records is refused by the brokers: which, is found by commits of parts."""
         yield from self._commits.commit_all()
-        if self._isolation.process(owned):
+        if self._poison_search.process(owned):
             self._had_work = True
             yield from self._commits.commit_all()
-            self._isolation.passed()
-
-    # ------------------------------------------------------------------ committing
+            self._poison_search.passed()
 
     def _commit_last(self) -> Steps[None]:
-        """The commit before the end; where it fails, its records are simply processed again."""
+        """The commit before the end; where it fails, its records are processed again."""
         try:
             yield from self._commits.commit_all()
         except _REPLAYED as exc:
@@ -336,7 +348,7 @@ class Worker:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
         if isinstance(cause, RefusedError):
-            self._isolation.refused(cause, self._tasks.running())
+            self._poison_search.refused(cause, self._tasks.running())
         elif isinstance(cause, LostMemberError):
             self._rejoin_limit.note(now, cause)
         elif not isinstance(cause, _PartitionsLost):
@@ -373,14 +385,15 @@ class Worker:
         yield from self._live.consumer.renew()
 
     def _close(self, closing: Closing) -> Steps[None]:
-        yield from closing.steps(self._commits.abandon())
+        if self._begun_commits is not None:
+            yield from closing.steps(self._begun_commits.abandon())
         for task_id in list(self._tasks.all()):
             closing.call(partial(self._close_task, task_id, applies=True))
         self._observer.tasks_changed({})
         yield from closing.steps(self._transactions.close())
         yield from closing.steps(self._restorer.close())
-        if self._session is not None:
-            yield from closing.steps(self._session.starter.close())
-            yield from self._session.clients.close(closing)
-            self._session = None
+        if self._started is not None:
+            yield from closing.steps(self._started.starter.close())
+            yield from self._started.clients.close(closing)
+            self._started = None
         closing.finish()

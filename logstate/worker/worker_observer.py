@@ -14,6 +14,7 @@ from typing import TypeAlias
 from logstate.commit.commit import CommitReport
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 from logstate.metrics import catalogue
+from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 from logstate.task.owned_task import OwnedTask, Stage
 
@@ -22,6 +23,9 @@ _REFRESH_MS = 200.0
 _topic_of = itemgetter(0)
 
 KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
+
+#: metric and labels -> the total that was counted last
+_Seen: TypeAlias = dict[tuple[str, ...], int]
 
 
 class WorkerObserver:
@@ -38,7 +42,7 @@ class WorkerObserver:
         self.changed = threading.Condition()
         #: the group was joined
         self.is_started = False
-        self._seen: dict[TaskId, dict[str, float]] = {}
+        self._seen: dict[TaskId, _Seen] = {}
 
     def started(self) -> None:
         """Topics are checked, the group is joined."""
@@ -119,52 +123,35 @@ class WorkerObserver:
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.running, str(task_id)
-        late = sum(n for reason, n in task.dropped.items() if reason in _LATE)
-        totals = {
-            catalogue.DROPPED_RECORDS.name: float(sum(task.dropped.values())),
-            catalogue.LATE_RECORDS.name: float(late),
-            catalogue.SKIPPED_RECORDS.name: float(task.skipped_total),
-            catalogue.DEAD_LETTERS.name: float(task.dead_letters_total),
-            catalogue.RESTORED_RECORDS.name: float(owned.restored_records),
-        }
         seen = self._seen.setdefault(task_id, {})
-        for metric in (
-            catalogue.DROPPED_RECORDS,
-            catalogue.LATE_RECORDS,
-            catalogue.SKIPPED_RECORDS,
-            catalogue.DEAD_LETTERS,
+        for metric, total in (
+            (catalogue.DROPPED_RECORDS, sum(task.dropped.values())),
+            (catalogue.LATE_RECORDS, sum(n for why, n in task.dropped.items() if why in _LATE)),
+            (catalogue.SKIPPED_RECORDS, task.skipped_total),
+            (catalogue.DEAD_LETTERS, task.dead_letters_total),
         ):
-            grown = totals[metric.name] - seen.get(metric.name, 0.0)
-            self.metrics.counter(metric, task=name).add(max(0.0, grown))
+            self._count_up(seen, metric, total, task=name)
         for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
-            processed = task.processed[topic]
-            key = f"consumed:{topic}"
-            grown = processed - seen.get(key, 0.0)
-            seen[key] = float(processed)
-            self.metrics.counter(catalogue.RECORDS_CONSUMED, task=name, topic=topic).add(
-                max(0.0, grown)
-            )
-        self._restored(name, owned, seen)
-        seen.update(totals)
+            total = task.processed[topic]
+            self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
+        for target in owned.targets:
+            position = task.state.positions.get(target.store, 0)
+            remaining = 0 if target.is_done else max(0, target.target - position)
+            labels = {"task": name, "store": target.store}
+            self.metrics.gauge(catalogue.RESTORE_REMAINING, **labels).set(remaining)
+            self._count_up(seen, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
         self.metrics.gauge(catalogue.STREAM_TIME, task=name).set(task.stream_time)
         for tp in owned.partitions:
             end = owned.ends.get(tp)
             if end is not None:
-                lag = max(0, end - task.position(tp))
-                self.metrics.gauge(catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition).set(
-                    lag
+                lag = self.metrics.gauge(
+                    catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition
                 )
+                lag.set(max(0, end - task.position(tp)))
 
-    def _restored(self, name: str, owned: OwnedTask, seen: dict[str, float]) -> None:
-        for target in owned.targets:
-            position = owned.running.state.positions.get(target.store, 0)
-            remaining = 0 if target.is_done else max(0, target.target - position)
-            self.metrics.gauge(catalogue.RESTORE_REMAINING, task=name, store=target.store).set(
-                remaining
-            )
-            key = f"restored:{target.store}"
-            grown = target.restored_records - seen.get(key, 0.0)
-            seen[key] = float(target.restored_records)
-            self.metrics.counter(catalogue.RESTORED_RECORDS, task=name, store=target.store).add(
-                max(0.0, grown)
-            )
+    def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
+        """Add what a total has grown by since it was seen last; a new task begins at 0 again."""
+        key = (metric.name, *labels.values())
+        grown = total - seen.get(key, 0)
+        seen[key] = total
+        self.metrics.counter(metric, **labels).add(float(max(0, grown)))

@@ -15,7 +15,6 @@ from logstate.changelog.cut import (
     OffsetMetadata,
     Writer,
     cut_key,
-    cuts_topic,
     decode_cut,
     decode_cut_record,
     encode_cut,
@@ -185,6 +184,5 @@ def test_a_record_in_the_cuts_topic_counts_for_its_offsets_only() -> None:
     assert decode_cut_record(value, topic="users", committed_offset=42) is None
 
 
-def test_names_of_the_cuts_topic_and_its_keys() -> None:
-    assert cuts_topic("app") == "app-cuts"
+def test_the_key_of_a_task_in_the_cuts_topic() -> None:
     assert cut_key(TaskId(0, 3)) == b"cut:0_3"

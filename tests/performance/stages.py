@@ -185,7 +185,7 @@ class Round:
         self.watch.timed("process", self.task.process, limit)
         outputs = self.task.outputs.copy()
         self.task.outputs.clear()
-        self.watch.timed("send", run_steps, self.committer.send_outputs(outputs))
+        self.watch.timed("send", run_steps, self.committer.outlet.send(outputs))
 
     def _commit(self) -> None:
         self.watch.timed("commit", run_steps, self.committer.commit([self.owned], self.epochs))

@@ -20,7 +20,8 @@ def take_apart(task: Task) -> None:
 
 def take_worker_apart(worker: Worker) -> None:
     """The same for a worker whose steps are dropped: nothing of it runs again."""
-    vars(worker._commits).clear()
+    if worker._begun_commits is not None:
+        vars(worker._begun_commits).clear()
     vars(worker).clear()
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from logstate.changelog.cut import MANIFEST_KEY, cuts_topic, encode_task_cut
+from logstate.changelog.cut import MANIFEST_KEY, encode_task_cut
 from logstate.contracts.records import TopicPartition as LogPartition
+from logstate.contracts.topic_names import changelog_topic, cuts_topic
 from logstate.kafka.log_reader import log_bounds
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
@@ -50,7 +51,7 @@ class ApplicationLog:
         self._create(cuts_topic(application), 1, {"cleanup.policy": "compact"})
 
     def changelog(self, store: str) -> str:
-        return f"{self.application}-{store}-changelog"
+        return changelog_topic(self.application, store)
 
     def add_store(
         self,

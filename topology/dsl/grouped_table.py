@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, overload
 
+from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.serdes.built_in import int64
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
@@ -24,7 +25,7 @@ from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
-from logstate.topology.plan.repartition import SUFFIX, GroupedTableRepartitionLogicalNode
+from logstate.topology.plan.repartition import GroupedTableRepartitionLogicalNode
 
 A = TypeVar("A")
 
@@ -234,7 +235,9 @@ class KGroupedTable(Flow[K, V]):
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
         source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = graph.names.named(name, fold.prefix)
-        topic = check_name((self.topic_name or spec.name) + SUFFIX, "a repartition topic")
+        topic = check_name(
+            (self.topic_name or spec.name) + REPARTITION_SUFFIX, "a repartition topic"
+        )
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:
             use = f"repartition topic {topic!r}"

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from logstate.contracts.serde import Serde
+from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import LogicalGraph, LogicalNode
 from logstate.topology.graph.nodes import Partitioner, SinkNode, SourceNode
 from logstate.topology.graph.plan_builder import PlanBuilder
 from logstate.topology.operators.streams.repartition_filter import RepartitionFilterNode
 from logstate.topology.operators.tables.change import change_deserializer, change_serializer
-
-SUFFIX = "-repartition"
 
 
 class RepartitionLogicalNode(LogicalNode):
@@ -114,12 +113,11 @@ def repartition_topic(graph: LogicalGraph, prefix: str) -> str:
     """The topic's name (without application id). Burns the three numbers of its nodes."""
     for _ in range(3):
         graph.names.burn()
-    topic = prefix if prefix.endswith(SUFFIX) else prefix + SUFFIX
-    return check_name(topic, "a repartition topic")
+    suffix = "" if prefix.endswith(REPARTITION_SUFFIX) else REPARTITION_SUFFIX
+    return check_name(prefix + suffix, "a repartition topic")
 
 
 __all__ = [
-    "SUFFIX",
     "GroupedTableRepartitionLogicalNode",
     "RepartitionLogicalNode",
     "repartition_topic",

@@ -76,7 +76,7 @@ class CommitRig:
     def send_outputs(self) -> None:
         outputs = self.bench.task.outputs.copy()
         self.bench.task.outputs.clear()
-        self.recorder.run(self.committer.send_outputs(outputs))
+        self.recorder.run(self.committer.outlet.send(outputs))
 
     def commit(self) -> CommitReport:
         report = self.recorder.run(self.committer.commit([self.owned], self.epochs))

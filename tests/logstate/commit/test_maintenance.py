@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logstate.changelog.state import TaskState
-from logstate.commit.maintenance import Housekeeping
+from logstate.commit.maintenance import Maintenance
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import AbortableError, BrokerError
 from logstate.contracts.records import TaskId, TopicPartition
@@ -40,7 +40,7 @@ def counted(builder: StreamsBuilder) -> None:
 
 
 class Keeper:
-    """One task, its disk and the housekeeping."""
+    """One task, its disk and the maintenance."""
 
     def __init__(
         self, declare: Callable[[StreamsBuilder], object] = counted, sub_topology: int = 0
@@ -51,7 +51,7 @@ class Keeper:
         task = self.bench.task
         (sub,) = [s for s in self.bench.topology.sub_topologies if s.id == sub_topology]
         self.declare = declare
-        self.housekeeping = Housekeeping(CONFIG, self.clock)
+        self.maintenance = Maintenance(CONFIG, self.clock)
         task.state.close()
         self.state = task.state = TaskState(sub.stores, task, backend=self.disk)
         self.state.apply(self.clock.wall_clock_ms())
@@ -65,7 +65,7 @@ class Keeper:
         self.state.committed(self.state.freeze(), {})
 
     def after_commit(self) -> None:
-        self.housekeeping.apply_if_due([self.owned], self.clock.monotonic_ms())
+        self.maintenance.apply_if_due([self.owned], self.clock.monotonic_ms())
 
     def stored(self) -> int:
         return len(list(self.disk.scan(b"\x01", b"\x02")))
@@ -106,7 +106,7 @@ def test_tasks_that_came_together_are_applied_in_turn() -> None:
     for _ in range(7):
         for keeper in keepers:
             keeper.put("a")
-        first.housekeeping.apply_if_due(tasks, first.clock.monotonic_ms())
+        first.maintenance.apply_if_due(tasks, first.clock.monotonic_ms())
         applied.append([n for n, k in enumerate(keepers) if k.state.unapplied_rows() == 0])
         first.clock.advance(3_400)
     assert applied == [[], [0], [1], [2], [0], [1], [2]]
@@ -152,7 +152,7 @@ def test_waiting_rows_are_encoded_ahead_of_the_commit_now_and_then(keeper: Keepe
     for key, later_ms in (("a", 0), ("b", 99), ("c", 1)):
         keeper.clock.advance(later_ms)
         found.put(key, ValueAndTimestamp(1, 0))
-        keeper.housekeeping.encode_ahead([keeper.owned])
+        keeper.maintenance.encode_ahead([keeper.owned])
         waiting.append(len(found._kept.row_keys))
     assert waiting == [0, 1, 0]
     assert len(keeper.state.freeze().writes["counts"]) == 3
@@ -218,7 +218,7 @@ def purging() -> tuple[Keeper, FakeCluster]:
 
 def purge(keeper: Keeper, cluster: FakeCluster) -> Steps[None]:
     plan = plan_of(keeper.declare, **{"in": 1})
-    return keeper.housekeeping.purge(
+    return keeper.maintenance.purge(
         cluster.admin(), plan, [keeper.owned], keeper.clock.monotonic_ms()
     )
 

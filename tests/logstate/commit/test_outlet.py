@@ -26,7 +26,7 @@ class Sends:
 
     def __init__(self, *, at_least_once: bool) -> None:
         self.rig = CommitRig(repartitioned, at_least_once=at_least_once, **{AGAIN: 1})
-        self.outlet: Outlet = self.rig.committer._outlet
+        self.outlet: Outlet = self.rig.committer.outlet
         self.transactions = self.rig.transactions
 
     def send(self, topic: str, *values: str) -> None:

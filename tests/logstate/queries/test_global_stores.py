@@ -9,8 +9,8 @@ import pytest
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import TopicDescription
-from logstate.queries.global_queries import GlobalQueryableStore
 from logstate.queries.global_stores import GlobalStores
+from logstate.queries.queries import GlobalQueryableStore
 from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder

@@ -7,7 +7,7 @@ import pytest
 from logstate.changelog.cut import Cut, cut_key, encode_cut_record
 from logstate.contracts.errors import AbortableError, RestoreError, RetriableError
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
-from logstate.restore.cuts_reader import CutsReader
+from logstate.restore.committed_offsets import CutsReader
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.commit.step_recorder import StepRecorder

@@ -10,10 +10,10 @@ from logstate.changelog.cut import Cut, OffsetMetadata
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
-from logstate.restore.start_positions import InputRange, check_topic_ids, start_position, was_read
+from logstate.restore.restore_plan import LogRange, check_topic_ids, start_position, was_read
 
 IN = TopicPartition("in", 2)
-LOG = InputRange(10, 50)
+LOG = LogRange(10, 50)
 NOTHING = Committed(None, "")
 POLICIES: list[str | timedelta | None] = [
     "earliest",

@@ -39,8 +39,8 @@ def test_topics_manifest_and_membership_come_in_this_order(cluster: FakeCluster)
     assert rig.observer.is_started
     (record,) = cluster.records("app-cuts")
     assert record.key() == b"manifest"
-    assert rig.worker._session is not None
-    assert manifest(rig.worker._session.plan)["stores"].keys() == {"counts"}
+    assert rig.worker._started is not None
+    assert manifest(rig.worker._started.plan)["stores"].keys() == {"counts"}
 
 
 def test_the_manifest_is_there_before_any_state(cluster: FakeCluster) -> None:
@@ -240,8 +240,8 @@ def test_a_partition_is_fetched_only_while_its_task_runs(cluster: FakeCluster) -
     send(cluster, *"abcdef")
     fetched = set()
     for _ in range(5):
-        assert rig.worker._session is not None
-        polled = rig.worker._session.consumer.poll(100, 0)
+        assert rig.worker._started is not None
+        polled = rig.worker._started.consumer.poll(100, 0)
         fetched |= set(polled.records)
     assert fetched == {IN_1}
 

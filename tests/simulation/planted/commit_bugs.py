@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logstate.commit.commit import Committer
-from logstate.commit.maintenance import Housekeeping
+from logstate.commit.maintenance import Maintenance
 from logstate.commit.outlet import Outlet
 from logstate.commit.transaction import Transactions
 from logstate.contracts.errors import LogstateError
@@ -165,7 +165,7 @@ def outputs_survive_an_abort(patch: Patch) -> None:
 @bug
 def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
     """Repartition records are deleted up to what was fetched."""
-    purge = Housekeeping.purge
+    purge = Maintenance.purge
 
     def wrong(self: Any, admin: Any, plan: Any, tasks: Sequence[OwnedTask], now: float) -> Any:
         for owned in tasks:
@@ -174,7 +174,7 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
             owned.running.committed_offsets = beyond
         return purge(self, admin, plan, tasks, now)
 
-    patch(Housekeeping, "purge", wrong)
+    patch(Maintenance, "purge", wrong)
 
 
 @bug

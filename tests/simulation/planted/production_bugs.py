@@ -6,7 +6,7 @@ from logstate.contracts.errors import RefusedError
 from logstate.task.decisions import Decisions
 from logstate.task.error_handlers import Decision, FailedRecord
 from logstate.task.record_guard import RecordGuard
-from logstate.worker.poison_record import Isolation, _culprit, _Part
+from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _Part
 from tests.simulation.planted.bug import Patch, scenario_bug
 from tests.simulation.refused_results import RefusedResults
 
@@ -34,16 +34,16 @@ def refused_records_are_not_counted(patch: Patch) -> None:
 @scenario_bug(RefusedResults.of)
 def two_records_are_as_good_as_one(patch: Patch) -> None:
     """The last record of a part of two is blamed, whichever it was."""
-    refused_part = Isolation._refused_part
+    refused_part = PoisonRecordSearch._refused_part
 
-    def wrong(self: Isolation, part: _Part, cause: RefusedError) -> None:
+    def wrong(self: PoisonRecordSearch, part: _Part, cause: RefusedError) -> None:
         if part.records != 2:
             refused_part(self, part, cause)
             return
-        self._suspicions[part.owned.task_id].limit = None
+        self._searches[part.owned.task_id].limit = None
         part.owned.running.guard.refused(_culprit(part), cause)
 
-    patch(Isolation, "_refused_part", wrong)
+    patch(PoisonRecordSearch, "_refused_part", wrong)
 
 
 @scenario_bug(RefusedResults.of)

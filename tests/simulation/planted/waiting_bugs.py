@@ -9,9 +9,9 @@ from typing import Any
 from logstate.changelog.cut import Writer
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Steps
-from logstate.restore import open_transactions as restore_wait
-from logstate.restore.inquiry_pace import InquiryPace
-from logstate.restore.open_transactions import RestoreWait
+from logstate.restore import open_transactions
+from logstate.restore.committed_offsets import InquiryPace
+from logstate.restore.open_transactions import OpenTransactions
 from logstate.task.owned_task import OwnedTask
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.planted.bug import Patch, scenario_bug
@@ -31,36 +31,36 @@ def an_unanswered_question_is_not_repeated(patch: Patch) -> None:
 def nobody_is_fenced(patch: Patch) -> None:
     """A dead worker's transaction is left to its time-out."""
 
-    def wrong(self: RestoreWait, writer: Writer) -> Steps[None]:
+    def wrong(self: OpenTransactions, writer: Writer) -> Steps[None]:
         return
         yield
 
-    patch(RestoreWait, "_fence", wrong)
+    patch(OpenTransactions, "_fence", wrong)
 
 
 @scenario_bug(DeadOwner.of)
 def the_dead_are_fenced_too_late(patch: Patch) -> None:
     """A minute of patience, where seconds tell."""
-    patch(restore_wait, "_PATIENCE_MS", 60_000)
+    patch(open_transactions, "_PATIENCE_MS", 60_000)
 
 
 @scenario_bug(DeadOwner.of)
 def the_dead_are_fenced_too_early(patch: Patch) -> None:
     """No patience: brokers that are slow for a moment cost a living worker its transaction."""
-    patch(restore_wait, "_PATIENCE_MS", 0)
+    patch(open_transactions, "_PATIENCE_MS", 0)
 
 
 @scenario_bug(DeadOwner.of)
 def a_look_that_fails_is_the_last(patch: Patch) -> None:
     """The time of the next look is never reached."""
-    patch(restore_wait, "_LOOK_INTERVAL_MS", float("inf"))
+    patch(open_transactions, "_LOOK_INTERVAL_MS", float("inf"))
 
 
 @scenario_bug(DeadOwner.of)
 def writers_of_other_partitions_are_fenced(patch: Patch) -> None:
     """Whoever committed any partition of the topic counts as the one that is waited for."""
 
-    def wrong(self: RestoreWait, tasks: Sequence[OwnedTask]) -> Steps[Any]:
+    def wrong(self: OpenTransactions, tasks: Sequence[OwnedTask]) -> Steps[Any]:
         wrongly = [
             replace(
                 owned,
@@ -72,5 +72,5 @@ def writers_of_other_partitions_are_fenced(patch: Patch) -> None:
         ]
         return (yield from writers(self, wrongly))
 
-    writers = RestoreWait._writers
-    patch(RestoreWait, "_writers", wrong)
+    writers = OpenTransactions._writers
+    patch(OpenTransactions, "_writers", wrong)

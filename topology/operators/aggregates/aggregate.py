@@ -17,6 +17,7 @@ from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_name
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
@@ -160,4 +161,5 @@ def key_identity(task: TaskContext, store: StoreSpec) -> Callable[[Any], bytes] 
     """What makes the store's keys comparable: None if they are hashable themselves."""
     if store.key.immutable:
         return None
-    return store.key.serializer(task.topic_name(f"{store.name}-changelog", is_internal=True), True)
+    topic = task.topic_name(changelog_name(store.name), is_internal=True)
+    return store.key.serializer(topic, True)

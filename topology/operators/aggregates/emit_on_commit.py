@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_name
 from logstate.topology.operators.tables.to_stream import stream_below
 
 #: key -> something hashable that is equal exactly for equal keys
@@ -153,7 +154,7 @@ def hold_windows_until_commit(
     """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
     if store.key.immutable:
         return hold_until_commit(task, forward)
-    topic = task.topic_name(f"{store.name}-changelog", is_internal=True)
+    topic = task.topic_name(changelog_name(store.name), is_internal=True)
     serialize = store.key.serializer(topic, True)
 
     def identity(windowed: Windowed[Any]) -> Hashable:

@@ -1,10 +1,13 @@
-"""How many transactions may fail before the worker gives up."""
+"""What a worker bounds: transactions that fail, and records that wait in memory."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from logstate.contracts.errors import BrokerError, LogstateError
+from logstate.contracts.seams import GroupConsumer, Step, Steps
+from logstate.task.owned_task import OwnedTask
 
 
 class AbortLimit:
@@ -31,3 +34,22 @@ class AbortLimit:
                 f" minutes; the last one because: {cause}. The brokers are unstable or another"
                 " process uses this transactional id; look at their logs, then start again"
             ) from cause
+
+
+def pause_or_resume(
+    consumer: GroupConsumer, tasks: Iterable[OwnedTask], buffered_max: int
+) -> Steps[None]:
+    """Pause partitions with more than ``buffered_max`` records waiting, resume below half of it.
+
+    A task of several partitions may hold one back for long while it waits for another's records.
+    """
+    for owned in tasks:
+        buffered, paused = owned.running.buffered, owned.paused
+        full = [tp for tp in owned.partitions if tp not in paused and buffered(tp) > buffered_max]
+        if full:
+            yield Step("pause", consumer.pause, (full,))
+            paused.update(full)
+        drained = [tp for tp in paused if buffered(tp) < buffered_max // 2]
+        if drained:
+            yield Step("resume", consumer.resume, (drained,))
+            paused.difference_update(drained)

@@ -1,23 +1,71 @@
-"""Oversized cuts, read from their topic beside the tasks that run.
+"""What was committed for a task: when the group's offsets are asked for, and oversized cuts.
+
+The coordinator does not tell offsets that an open transaction may change: the question waits on the
+worker's own thread, and all its tasks with it. Where no task runs there is nothing better to do.
+Where tasks run, the first question is short, each following one longer, because a slow broker must
+be able to answer at all, and between two of them the tasks have nine times as long as the last
+took.
 
 A cut that is too long for the metadata of an offset lies in ``<application id>-cuts``, written in
 the same transaction. Whoever starts a task with such a cut needs the record that matches its
 committed offset. The topic is read forward as far as it can be read, once per turn and never again
-from its start; what it said last about each task is kept. A record that lies behind somebody's open
-transaction is waited for by coming back, not by standing still.
+from its start; the last record of each task is kept. A record that lies behind an open transaction
+is read at a later turn.
+
+Invariant: while tasks run, at most a tenth of the time goes into unanswered questions.
 """
 
 from __future__ import annotations
 
-from logstate.changelog.cut import Cut, cut_key, cuts_topic, decode_cut_record
+from logstate.changelog.cut import Cut, cut_key, decode_cut_record
+from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RestoreError, RetriableError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic
+
+#: one question where nothing else runs, and the longest there is
+LONGEST_S = 0.5
+#: the first one where tasks run
+_FIRST_S = 0.05
+#: how long the tasks have, in times of what an unanswered question took
+_REST = 9
 
 _BATCH = 1_000
 #: reads in one turn; records that are there come at once
 _POLLS_MAX = 20
 _POLL_S = 0.02
+
+
+class InquiryPace:
+    """Times of the questions of one worker."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timeout_s = _FIRST_S
+        self._began_ms = 0.0
+        self._next_ms = float("-inf")
+
+    def timeout_s(self, *, holds_up: bool) -> float | None:
+        """How long a question may take now; None where it is not to be asked yet.
+
+        ``holds_up``: tasks run, which would have to wait for the answer.
+        """
+        self._began_ms = self._clock.monotonic_ms()
+        if not holds_up:
+            return LONGEST_S
+        return self._timeout_s if self._began_ms >= self._next_ms else None
+
+    def answered(self) -> None:
+        """The question was answered: the next one is the first of its kind."""
+        self._timeout_s = _FIRST_S
+        self._next_ms = float("-inf")
+
+    def unanswered(self) -> None:
+        """The question timed out."""
+        now = self._clock.monotonic_ms()
+        self._next_ms = now + _REST * (now - self._began_ms)
+        self._timeout_s = min(LONGEST_S, 2 * self._timeout_s)
 
 
 class CutsReader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logstate.contracts.errors import AbortableError, BrokerError
-from logstate.worker.abort_limit import AbortLimit
+from logstate.worker.limits import AbortLimit
 
 CAUSE = AbortableError("the broker was slow")
 

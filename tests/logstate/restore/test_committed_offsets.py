@@ -5,7 +5,7 @@ from __future__ import annotations
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.seams import Step
-from logstate.restore.inquiry_pace import LONGEST_S, InquiryPace
+from logstate.restore.committed_offsets import LONGEST_S, InquiryPace
 from logstate.task.owned_task import Stage
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of

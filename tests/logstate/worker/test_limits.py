@@ -10,7 +10,7 @@ from logstate.task.owned_task import OwnedTask
 from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from logstate.topology import StreamsBuilder
-from logstate.worker.backpressure import balance
+from logstate.worker.limits import pause_or_resume
 from tests.logstate.commit.step_recorder import StepRecorder
 from tests.logstate.task.task_bench import TaskBench
 from tests.logstate.worker.worker_rig import cluster_of, send
@@ -48,7 +48,7 @@ class Balance:
         assert self.bench.task.process(count) == count
 
     def balance(self) -> list[str]:
-        self.recorder.run(balance(self.consumer, [self.owned], LIMIT))
+        self.recorder.run(pause_or_resume(self.consumer, [self.owned], LIMIT))
         return self.recorder.take()
 
     def poll(self) -> Polled:
