@@ -8,9 +8,10 @@ Imports restore, task and what is below them, never worker or app. Start with `d
 """
 
 from logstate.testing.driver import TopologyTestDriver
+from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.cluster import FakeCluster
 from logstate.testing.fake.faults import Fault
-from logstate.testing.fake.process import FakeProcess, ProcessKilled
+from logstate.testing.fake.process import FakeProcess
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.mock_processor_context import MockProcessorContext
 from logstate.testing.output_topic import OutputTopic

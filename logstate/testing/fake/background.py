@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from logstate.testing.fake.cluster import FakeCluster
+from logstate.testing.fake.brokers import FakeBrokers
 
 
 class FakePending:
@@ -28,7 +27,7 @@ class FakePending:
 class FakeBackground:
     """See :class:`logstate.contracts.seams.Background`; the cluster says how long calls take."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeBrokers) -> None:
         self._cluster = cluster
 
     @property

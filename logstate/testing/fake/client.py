@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from logstate.testing.fake.cluster import FakeCluster
-    from logstate.testing.fake.faults import Faults
-    from logstate.testing.fake.process import FakeProcess
+from logstate.testing.fake.brokers import FakeBrokers
+from logstate.testing.fake.faults import Faults
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound="FakeClient")
+
+
+class ProcessKilled(BaseException):
+    """Raised by every client of a killed process.
+
+    Not an ``Exception``: code that survives errors must not survive its own death.
+    """
+
+
+class ProcessLife:
+    """Whether a process lives, for its clients to ask."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_killed = False
+
+    def kill(self) -> None:
+        """From now on its clients raise ProcessKilled; its member misses its heartbeats.
+
+        What its producers had handed over may still arrive (see ``FakeCluster.arrive``).
+        """
+        self.is_killed = True
+
+    def check_alive(self) -> None:
+        """Raises ProcessKilled in a killed process."""
+        if self.is_killed:
+            raise ProcessKilled(self.name)
 
 
 class FakeClient:
@@ -22,7 +47,7 @@ class FakeClient:
     #: distinguishes the calls of clients with equal method names, for ordered faults
     fault_prefix = ""
 
-    def __init__(self, cluster: FakeCluster, process: FakeProcess | None) -> None:
+    def __init__(self, cluster: FakeBrokers, process: ProcessLife | None) -> None:
         self._cluster = cluster
         self._process = process
 

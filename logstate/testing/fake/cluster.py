@@ -1,39 +1,17 @@
-"""The fake cluster: topics, groups and transactions behind the seam's factories of clients."""
+"""The fake cluster: brokers in memory behind the seam's factories of clients."""
 
 from __future__ import annotations
 
-import random
-import threading
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Literal
-
-from logstate.contracts.clock import Clock, SystemClock
-from logstate.contracts.errors import RefusedError, TopicError
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.records import Headers, ProducedRecord, TopicPartition
 from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
+from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
-from logstate.testing.fake.faults import Faults
-from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.fake.group import Group
-from logstate.testing.fake.partition_log import PartitionLog
 from logstate.testing.fake.process import FakeProcess
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
-from logstate.testing.fake.topic import FakeTopic
-from logstate.testing.fake.transaction import Transaction
-from logstate.testing.fake.transactions import TransactionCoordinator
-
-#: what a record weighs beside its key and value
-_RECORD_OVERHEAD_BYTES = 70
-#: longest time between two looks at the clock while a poll waits
-_LOOK_S = 0.01
-#: of keys that were placed lately: tests write the same few again and again
-_partition_of = lru_cache(1_000)(partition_of)
 
 
-class FakeCluster:
+class FakeCluster(FakeBrokers):
     """An in-memory cluster for tests (see :class:`logstate.contracts.seams.Cluster`).
 
     Pass it to ``Application(..., cluster=FakeCluster({"clicks": 2}))``: everything else of the
@@ -59,50 +37,7 @@ class FakeCluster:
     [(b'ada', b'home')]
     """
 
-    def __init__(
-        self,
-        topics: Mapping[str, int] | None = None,
-        *,
-        clock: Clock | None = None,
-        group_protocol: Literal["consumer", "classic"] = "consumer",
-        transaction_timeout_ms: int = 10_000,
-        session_timeout_ms: int = 45_000,
-        delays_markers: bool = False,
-        buffers_sends: bool = False,
-        fetch_records_max: int | None = None,
-        splits_assignments: bool = False,
-        background_looks_max: int = 0,
-        seed: int = 0,
-    ) -> None:
-        self.clock = clock or SystemClock()
-        self.is_incremental = group_protocol == "consumer"
-        self.buffers_sends = buffers_sends
-        self.topics: dict[str, FakeTopic] = {}
-        #: the same logs by partition, which are asked for all the time
-        self._logs: dict[TopicPartition, PartitionLog] = {}
-        self.groups: dict[str, Group] = {}
-        self.transactions = TransactionCoordinator(
-            transaction_timeout_ms, delays_markers=delays_markers
-        )
-        #: faults ordered for coming calls
-        self.faults = Faults()
-        #: producers that hold records back
-        self.sending: dict[FakePlainProducer, None] = {}
-        self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)
-        #: polls wait, in real time
-        self.waits = isinstance(self.clock, SystemClock)
-        self._random = random.Random(seed)  # noqa: S311  reproducible, not secret
-        self._session_timeout_ms = session_timeout_ms
-        self._fetch_records_max = fetch_records_max
-        self._splits_assignments = splits_assignments
-        self.background_looks_max = background_looks_max
-        self._topics_made = 0
-        self._plain_producers = 0
-        for name, partitions in (topics or {}).items():
-            self.create_topic(name, partitions)
-
-    # ------------------------------------------------------------------ clients
+    _plain_producers = 0
 
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> FakeGroupConsumer:
         return FakeGroupConsumer(self, None, group_id, instance_id)
@@ -126,219 +61,6 @@ class FakeCluster:
     def partition_for(self, key: bytes, partitions: int) -> int:
         return partition_of(key, partitions)
 
-    def background_looks(self) -> int:
-        """How often the next call made in the background is found unfinished."""
-        most = self.background_looks_max
-        return self._random.randint(0, most) if most else 0
-
     def process(self, name: str) -> FakeProcess:
         """A view of this cluster whose clients can be killed together."""
         return FakeProcess(self, name)
-
-    # ------------------------------------------------------------------ topics
-
-    def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a topic; raises TopicError where it exists."""
-        with self.lock:
-            if name in self.topics:
-                raise TopicError(f"topic {name!r} exists already")
-            self._topics_made += 1
-            topic_id = f"topic-{self._topics_made:06d}"
-            topic = self.topics[name] = FakeTopic(name, topic_id, partitions, config)
-            self._logs.update(zip(topic.partitions, topic.logs, strict=True))
-            for group in self.groups.values():
-                group.rebalance()
-
-    def recreate_topic(self, name: str) -> None:
-        """Delete a topic and create it again: empty, with another topic id."""
-        with self.lock:
-            old = self.topics.pop(name)
-            self.create_topic(name, len(old.logs), old.config)
-
-    def topic(self, name: str) -> FakeTopic:
-        """Raises TopicError for an unknown one."""
-        found = self.topics.get(name)
-        if found is None:
-            raise TopicError(f"topic {name!r} does not exist; there are {sorted(self.topics)}")
-        return found
-
-    def log(self, partition: TopicPartition) -> PartitionLog:
-        """The log of a partition; raises TopicError for an unknown one."""
-        found = self._logs.get(partition)
-        return found if found is not None else self.topic(partition.topic).logs[partition.partition]
-
-    def log_or_none(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, or None."""
-        return self._logs.get(partition)
-
-    # ------------------------------------------------------------------ for tests
-
-    def produce(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        *,
-        timestamp: int | None = None,
-        partition: int | None = None,
-        headers: Headers = None,
-    ) -> int:
-        """Write one record outside transactions; ``timestamp`` None is now. Returns its offset."""
-        with self.lock:
-            now_ms = self.now_ms()
-            when = now_ms if timestamp is None else timestamp
-            record = ProducedRecord(topic, partition, key, value, when, headers)
-            offset = self.append(self.partition_of(record), record, now_ms, writer="test")
-            self.notify()
-            return offset
-
-    def records(self, topic: str, partition: int | None = None) -> list[StoredRecord]:
-        """The committed records, partition by partition."""
-        with self.lock:
-            logs = self.topic(topic).logs
-            chosen = logs if partition is None else [logs[partition]]
-            return [record for log in chosen for record in log.committed()]
-
-    def wait_for_records(self, topic: str, count: int, timeout_s: float = 30.0) -> None:
-        """Wait until the topic holds so many committed records; raises TimeoutError."""
-        if not self.wait_for(lambda: len(self.records(topic)) >= count, timeout_s):
-            raise TimeoutError(f"{topic!r} has {len(self.records(topic))} records, not {count}")
-
-    def committed_offset(self, group_id: str, topic: str, partition: int = 0) -> int | None:
-        """What a group committed; None where it never did."""
-        with self.lock:
-            found = self.group(group_id).offsets.committed
-            committed = found.get(TopicPartition(topic, partition))
-            return None if committed is None else committed.offset
-
-    # ------------------------------------------------------------------ the background
-
-    def tick(self) -> None:
-        """Throw out silent members, abort old transactions: what the clock says is due."""
-        with self.lock:
-            now_ms = self.now_ms()
-            self.transactions.expire(now_ms)
-            for group in self.groups.values():
-                group.expire(now_ms)
-
-    def deliver_marker(self, index: int = 0) -> None:
-        """One waiting transaction marker arrives (see ``transactions.pending``)."""
-        with self.lock:
-            self.transactions.deliver(self.now_ms(), index)
-            self.notify()
-
-    def deliver_late_end(self, index: int = 0) -> None:
-        """A repeated commit or abort arrives (see ``transactions.late``)."""
-        with self.lock:
-            self.transactions.deliver_late_end(self.now_ms(), index)
-            self.notify()
-
-    def arrive(self, producer: FakePlainProducer, count: int) -> None:
-        """Records that a producer handed over reach the log (see ``sending``)."""
-        with self.lock:
-            producer.arrive(count)
-            self.notify()
-
-    def clean(self, topic: str) -> None:
-        """Compact and expire a topic as its configuration says."""
-        with self.lock:
-            self.topic(topic).clean(self.now_ms())
-
-    # ------------------------------------------------------------------ for the clients
-
-    def now_ms(self) -> int:
-        """The brokers' wall clock."""
-        return self.clock.wall_clock_ms()
-
-    def group(self, name: str) -> Group:
-        """A group, made at first use."""
-        with self.lock:
-            if name not in self.groups:
-                self.groups[name] = Group(
-                    name,
-                    is_incremental=self.is_incremental,
-                    session_timeout_ms=self._session_timeout_ms,
-                    partition_counts=lambda: {n: len(t.logs) for n, t in self.topics.items()},
-                    chosen=self._chosen,
-                )
-            return self.groups[name]
-
-    def fetch_limit(self, max_records: int) -> int:
-        """How many records one poll may bring."""
-        return min(max_records, self._fetch_records_max or max_records)
-
-    def check_size(self, record: ProducedRecord) -> None:
-        """Raises RefusedError for a record the topic does not take."""
-        topic = self.topics.get(record[0])
-        if topic is None:
-            raise RefusedError(f"output topic {record.topic!r} does not exist: create it first")
-        _, _, key, value, _, _ = record
-        size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        if size > topic.bytes_max:
-            raise RefusedError(
-                f"a record of {size} bytes for {record.topic!r} is over max.message.bytes ="
-                f" {topic.bytes_max} (MSG_SIZE_TOO_LARGE)"
-            )
-
-    def partition_of(self, record: ProducedRecord) -> TopicPartition:
-        """Where a record goes: its own choice, murmur2 of the key, or anywhere."""
-        partitions = self.topic(record.topic).partitions
-        if record.partition is not None:
-            return partitions[record.partition]
-        if record.key is None:
-            return partitions[self._random.randrange(len(partitions))]
-        return partitions[_partition_of(record.key, len(partitions))]
-
-    def append(
-        self,
-        partition: TopicPartition,
-        record: ProducedRecord,
-        now_ms: int,
-        *,
-        writer: str,
-        transaction: Transaction | None = None,
-    ) -> int:
-        """A record reaches its log."""
-        _, _, key, value, timestamp, headers = record
-        # The client takes 0 for "not given" (negative times stay what they are).
-        if not timestamp or self.topics[partition.topic].uses_append_time:
-            timestamp = now_ms
-        return self._logs[partition].append(
-            key,
-            value,
-            timestamp,
-            headers,
-            now_ms,
-            transaction=transaction,
-            writer=writer,
-        )
-
-    def notify(self) -> None:
-        """Something changed: wake the polls that wait."""
-        if self.waits:
-            self._changed.notify_all()
-
-    def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
-        """Look until there is something, no longer than the time-out; once on a manual clock."""
-        with self.lock:
-            if self.waits:
-                self.tick()
-            if look():
-                return True
-            if not self.waits:
-                return False
-            deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
-            while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
-                self._changed.wait(min(_LOOK_S, left_ms / 1000))
-                self.tick()
-                if look():
-                    return True
-            return False
-
-    def _chosen(self, free: set[TopicPartition]) -> set[TopicPartition]:
-        if not self._splits_assignments or len(free) < 2:
-            return free
-        ordered = sorted(free)
-        return set(self._random.sample(ordered, self._random.randint(1, len(ordered))))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, Polled, Rebalance
-from logstate.testing.fake.client import FakeClient, client_call
+from logstate.testing.fake.brokers import FakeBrokers
+from logstate.testing.fake.client import FakeClient, ProcessLife, client_call
 from logstate.testing.fake.fetcher import Fetcher
 from logstate.testing.fake.group import Member
-
-if TYPE_CHECKING:
-    from logstate.testing.fake.cluster import FakeCluster
-    from logstate.testing.fake.process import FakeProcess
 
 
 class FakeLogConsumer(FakeClient):
@@ -22,7 +18,7 @@ class FakeLogConsumer(FakeClient):
 
     fault_prefix = "log_"
 
-    def __init__(self, cluster: FakeCluster, process: FakeProcess | None) -> None:
+    def __init__(self, cluster: FakeBrokers, process: ProcessLife | None) -> None:
         super().__init__(cluster, process)
         self._fetcher = Fetcher(cluster.log_or_none)
 
@@ -55,8 +51,8 @@ class FakeGroupConsumer(FakeClient):
 
     def __init__(
         self,
-        cluster: FakeCluster,
-        process: FakeProcess | None,
+        cluster: FakeBrokers,
+        process: ProcessLife | None,
         group_id: str,
         instance_id: str | None,
     ) -> None:

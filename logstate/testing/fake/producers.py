@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from logstate.contracts.errors import BrokerError, LogstateError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
-from logstate.testing.fake.client import FakeClient, client_call
+from logstate.testing.fake.brokers import FakeBrokers
+from logstate.testing.fake.client import FakeClient, ProcessLife, client_call
 from logstate.testing.fake.group import Group
 from logstate.testing.fake.transactions import LateEnd
-
-if TYPE_CHECKING:
-    from logstate.testing.fake.cluster import FakeCluster
-    from logstate.testing.fake.process import FakeProcess
 
 
 class FakePlainProducer(FakeClient):
@@ -26,7 +22,7 @@ class FakePlainProducer(FakeClient):
 
     fault_prefix = "plain_"
 
-    def __init__(self, cluster: FakeCluster, process: FakeProcess | None, name: str) -> None:
+    def __init__(self, cluster: FakeBrokers, process: ProcessLife | None, name: str) -> None:
         super().__init__(cluster, process)
         #: names the writer in the log's entries
         self.name = name
@@ -99,7 +95,7 @@ class FakeTransactionalProducer(FakePlainProducer):
     fault_prefix = ""
 
     def __init__(
-        self, cluster: FakeCluster, process: FakeProcess | None, transactional_id: str
+        self, cluster: FakeBrokers, process: ProcessLife | None, transactional_id: str
     ) -> None:
         super().__init__(cluster, process, transactional_id)
         self._epoch: int | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from logstate.contracts.records import TopicPartition
 
-if TYPE_CHECKING:
-    from logstate.testing.fake.group_offsets import GroupOffsets
+
+class Decided(Protocol):
+    """Offsets of a group that become visible, or not, when a transaction ends."""
+
+    def decide(self, transaction: Transaction) -> None:
+        """The transaction's marker arrived."""
 
 
 class Transaction:
@@ -20,5 +24,5 @@ class Transaction:
         self.owner = owner
         self.started_ms = started_ms
         self.partitions: dict[TopicPartition, None] = {}
-        self.groups: dict[GroupOffsets, None] = {}
+        self.groups: dict[Decided, None] = {}
         self.is_committed: bool | None = None

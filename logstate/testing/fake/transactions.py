@@ -19,7 +19,7 @@ from logstate.contracts.errors import BrokerError, FencedError
 from logstate.contracts.records import TopicPartition
 from logstate.testing.fake.group_offsets import GroupOffsets
 from logstate.testing.fake.partition_log import PartitionLog
-from logstate.testing.fake.transaction import Transaction
+from logstate.testing.fake.transaction import Decided, Transaction
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Marker(NamedTuple):
     """A transaction's end on its way to one log or to a group's offsets."""
 
     transaction: Transaction
-    target: PartitionLog | GroupOffsets
+    target: PartitionLog | Decided
 
 
 class LateEnd(NamedTuple):
@@ -118,10 +118,10 @@ class TransactionCoordinator:
     def deliver(self, now_ms: int, index: int = 0) -> None:
         """One pending marker arrives; the index chooses which."""
         marker = self.pending.pop(index)
-        if isinstance(marker.target, GroupOffsets):
-            marker.target.decide(marker.transaction)
-        else:
+        if isinstance(marker.target, PartitionLog):
             marker.target.append_marker(marker.transaction, now_ms)
+        else:
+            marker.target.decide(marker.transaction)
 
     def deliver_late_end(self, now_ms: int, index: int = 0) -> None:
         """A repeated request arrives; a fenced one is refused, which is all the protection."""
