@@ -83,7 +83,7 @@ BACK = {(f"{_DSL}table", f"{_DSL}stream"), (f"{_DSL}branched", f"{_DSL}stream")}
 BACK |= {(f"{_DSL}table", f"{_DSL}grouped_table")}
 
 # Circles of modules that are left, as many modules as each may have.
-CIRCLES = [5]
+CIRCLES: list[int] = []
 
 
 def room_of(module: str) -> str:

@@ -31,9 +31,8 @@ from logstate.contracts.errors import AbortableError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.seams import GroupConsumer, PlainProducer, Step, Steps
 from logstate.contracts.topic_names import cuts_topic
-from logstate.task.committed_clocks import streams_times
 from logstate.task.owned_task import OwnedTask, Stage
-from logstate.task.task_commit import TaskCommit
+from logstate.task.task_commit import TaskCommit, processor_times
 from logstate.topics.bound_plan import BoundPlan
 
 #: changelog records produced before others get their turn: half a millisecond
@@ -76,7 +75,7 @@ class Committer:
         """Commit everything these tasks have done since their last commit."""
         member_id = self._member_id
         self._check_ownership(tasks, epoch_of, member_id)  # 0
-        commits = [owned.running.freeze() for owned in tasks]  # 1
+        commits = [owned.task.freeze() for owned in tasks]  # 1
         logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
             yield from self.outlet.send(commit.outputs)
@@ -92,7 +91,7 @@ class Committer:
         metadata = yield Step("group_metadata", self._consumer.group_metadata)
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
-            owned.running.committed(commit, position)
+            owned.task.committed(commit, position)
         yield from self.outlet.release()  # 7
         return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
 
@@ -177,10 +176,10 @@ class Committer:
                     tp.topic: (offset, commit.partition_times.get(tp, -1))
                     for tp, offset in commit.offsets.items()
                 },
-                positions=self._named({**owned.running.state.positions, **position}),
+                positions=self._named({**owned.task.state.positions, **position}),
                 clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
-                processor_times=streams_times(commit.generation.clocks),
+                processor_times=processor_times(commit.generation.clocks),
                 writer=writer,
             )
             for tp, offset in commit.offsets.items():

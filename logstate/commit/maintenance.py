@@ -40,7 +40,7 @@ class Maintenance:
         wall_clock_ms = self._clock.wall_clock_ms()
         due_ms, self._due_ms = self._due_ms, {}
         for place, owned in enumerate(tasks, 1):
-            state = owned.running.state
+            state = owned.task.state
             # Tasks that came together take turns: the records of all wait while one applies.
             first_due_ms = now_ms + config.checkpoint_interval_ms * place / len(tasks)
             due = due_ms.get(owned.task_id, first_due_ms)
@@ -71,7 +71,7 @@ class Maintenance:
         if now_ms - self._last_encoded_ms >= _ENCODE_INTERVAL_MS:
             self._last_encoded_ms = now_ms
             for owned in tasks:
-                owned.running.state.encode_pending()
+                owned.task.state.encode_pending()
 
     def purge(
         self, admin: Admin, plan: BoundPlan, tasks: Sequence[OwnedTask], now_ms: float
@@ -98,13 +98,13 @@ class Maintenance:
 
 def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
     """Repartition records that are committed as processed."""
-    offsets = owned.running.committed_offsets.items()
+    offsets = owned.task.committed_offsets.items()
     return [(tp, offset) for tp, offset in offsets if tp.topic in plan.repartition_topics]
 
 
 def _expired(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:
     """Changelog records of windows that have expired."""
-    state, partition = owned.running.state, owned.task_id.partition
+    state, partition = owned.task.state, owned.task_id.partition
     return [
         (TopicPartition(topic, partition), offset)
         for store, offset in state.trim_points().items()

@@ -257,7 +257,7 @@ class QueryableStore:
         return cast("Callable[..., Any]", method)
 
     def _readable(self, owned: OwnedTask) -> Store:
-        task = owned.task
+        task = owned.task_or_none
         view = task.state.view if task is not None else None
         if owned.stage in (Stage.ASSIGNED, Stage.RESTORING) or view is None or not view.rows:
             raise StoreUnavailableError(
@@ -275,8 +275,9 @@ def _progress(owned: OwnedTask) -> str:
     if not owned.targets:
         return "waiting for its committed offsets"
     parts = []
+    task = owned.task_or_none
     for target in owned.targets:
-        position = owned.task.state.positions.get(target.store, 0) if owned.task is not None else 0
+        position = 0 if task is None else task.state.positions.get(target.store, 0)
         parts.append(f"{target.store}: offset {position} of {target.target}")
     return ", ".join(parts)
 

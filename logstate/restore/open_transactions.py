@@ -164,15 +164,15 @@ _HINT = (
 
 
 def _position(owned: OwnedTask) -> int:
-    if owned.task is None or owned.stage is not Stage.RESTORING:
+    if owned.task_or_none is None or owned.stage is not Stage.RESTORING:
         return -1
-    return sum(owned.task.state.positions.get(t.store, 0) for t in owned.targets)
+    return sum(owned.task_or_none.state.positions.get(t.store, 0) for t in owned.targets)
 
 
 def _story(owned: OwnedTask) -> str:
     if owned.stage is Stage.ASSIGNED:
         return f"the committed offsets of {[str(tp) for tp in owned.partitions]} are not stable"
-    state = owned.running.state
+    state = owned.task.state
     return ", ".join(
         f"{t.changelog} can be read to {state.positions.get(t.store, 0)} of {t.target}"
         for t in owned.targets

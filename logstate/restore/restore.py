@@ -120,7 +120,7 @@ class Restorer:
 
     def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         owned, target = self._active[changelog]
-        state = owned.running.state
+        state = owned.task.state
         last = records[-1].offset()
         assert last is not None
         if last < self._position(owned, target):
@@ -133,7 +133,7 @@ class Restorer:
 
     def _write_some(self) -> None:
         """Keep what waits in memory within its bounds, over all tasks: the largest goes first."""
-        states = {id(owned): owned.running.state for owned, _ in self._active.values()}.values()
+        states = {id(owned): owned.task.state for owned, _ in self._active.values()}.values()
         while states and (
             sum(state.unapplied_rows() for state in states) >= self._rows_max
             or sum(state.unapplied_bytes for state in states) >= self._bytes_max
@@ -141,7 +141,7 @@ class Restorer:
             max(states, key=lambda state: state.unapplied_bytes).apply()
 
     def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:
-        state = owned.running.state
+        state = owned.task.state
         if position is not None and position > self._position(owned, target):
             state.restore(target.store, (), position)  # markers and holes: no records, but progress
         if self._position(owned, target) >= target.target:
@@ -159,7 +159,7 @@ class Restorer:
 
     @staticmethod
     def _position(owned: OwnedTask, target: StoreTarget) -> int:
-        return owned.running.state.positions.get(target.store, 0)
+        return owned.task.state.positions.get(target.store, 0)
 
 
 def _positions(

@@ -42,9 +42,9 @@ from logstate.restore.restore_plan import (
     start_position,
     was_read,
 )
-from logstate.task.committed_clocks import clocks_of_streams
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.task.task import Task
+from logstate.task.task_commit import clocks_of_streams
 from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
@@ -116,11 +116,11 @@ class TaskStarter:
         if cut is not None:
             ends = {tp.topic: logs[tp].end for tp in changelogs}
             check_cut(str(owned.task_id), cut.positions, ends)
-        owned.running.set_clocks(  # 7
+        owned.task.set_clocks(  # 7
             cut.clocks if cut is not None else clocks_of_streams(owned.metadata.values()),
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
         )
-        owned.running.state.expire()
+        owned.task.state.expire()
         owned.move_to(Stage.RESTORING)
 
     def _committed(
@@ -166,7 +166,7 @@ class TaskStarter:
             self._give_up(owned, exc)
             owned.move_to(Stage.ASSIGNED)
             return
-        task = owned.running
+        task = owned.task
         task.state.apply(self._clock.wall_clock_ms())
         task.state.restored()
         task.start_at(owned.start_positions)
@@ -234,12 +234,12 @@ class TaskStarter:
     ) -> None:
         """Open the task's stores, rebuilding the directory where its identity does not hold."""
         try:
-            if owned.task is None:
-                owned.task = self._new_task(owned)
+            if owned.task_or_none is None:
+                owned.task_or_none = self._new_task(owned)
             self._set_targets(owned, changelogs, logs)
         except StoreCorruptedError as exc:
             self._give_up(owned, exc)
-            owned.task = self._new_task(owned)
+            owned.task_or_none = self._new_task(owned)
             self._set_targets(owned, changelogs, logs)
 
     def _check_replays(self, owned: OwnedTask) -> None:
@@ -261,7 +261,7 @@ class TaskStarter:
 
     def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
         """Give up the local state of a task if it is the one that was found damaged."""
-        task = owned.task
+        task = owned.task_or_none
         if task is not None and damage.path is not None and task.state.path == damage.path:
             self._give_up(owned, damage)
 
@@ -279,10 +279,10 @@ class TaskStarter:
                 owned.task_id,
                 unlogged,
             )
-        if owned.task is not None:
+        if owned.task_or_none is not None:
             closing = Closing(cause)  # what is damaged may not even close
-            closing.call(owned.task.close)
-            owned.task = None
+            closing.call(owned.task_or_none.close)
+            owned.task_or_none = None
         self._destroy_state(owned)
 
     def _set_targets(
@@ -291,7 +291,7 @@ class TaskStarter:
         changelogs: Mapping[TopicPartition, StoreSpec],
         logs: Mapping[TopicPartition, LogRange],
     ) -> None:
-        state = owned.running.state
+        state = owned.task.state
         now = self._clock.wall_clock_ms()
         if not state.meta.caught_up_at_ms and not state.meta.positions:
             # New stores miss no deletion so far. One that is restored in parts has to be told apart

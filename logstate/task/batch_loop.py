@@ -7,17 +7,14 @@ told afterwards by the stage the loop had reached.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from logstate.contracts.errors import ConfigError, RecordError, RegistryError, StoreError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, undecodable, without_timestamp
-from logstate.task.record_guard import RetryLater
+from logstate.task.task_progress import RetryLater, TaskProgress
 from logstate.topology.plan.compilation import CompiledSource
-
-if TYPE_CHECKING:
-    from logstate.task.task import Task
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
@@ -26,7 +23,7 @@ _NEVER: Final = float("inf")
 
 
 def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
-    task: Task, queue: PartitionQueue, source: CompiledSource, before: float, limit: int
+    task: TaskProgress, queue: PartitionQueue, source: CompiledSource, before: float, limit: int
 ) -> int:
     """Process up to ``limit`` records of a queue that are older than ``before``.
 
@@ -110,7 +107,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
     return count
 
 
-def _punctuated(task: Task, partition: TopicPartition, limit: int) -> int:
+def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
     """Run what is due; returns how many records may follow: none overtakes a schedule that is to be
     tried again.
     """
@@ -120,7 +117,7 @@ def _punctuated(task: Task, partition: TopicPartition, limit: int) -> int:
 
 
 def _pass_over(
-    task: Task,
+    task: TaskProgress,
     queue: PartitionQueue,
     source: CompiledSource,
     stage: str,
@@ -136,12 +133,12 @@ def _pass_over(
         raise failed(queue.partition, offset, task.task_id, cause) from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
     error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
-    if not task.guard.passes_over(record, error, source.name):
+    if not task.passes_over(record, error, source.name):
         raise error from cause
     return offset
 
 
-def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bool:
+def decode_head(task: TaskProgress, queue: PartitionQueue, source: CompiledSource) -> bool:
     """Decode the next record of a queue without processing it; False where there is none."""
     while queue.head is None and queue.records:
         run_queue(task, queue, source, float("-inf"), 1)
@@ -149,7 +146,7 @@ def decode_head(task: Task, queue: PartitionQueue, source: CompiledSource) -> bo
 
 
 def event_time(
-    task: Task,
+    task: TaskProgress,
     source: CompiledSource,
     record: FetchedRecord,
     key: object,
@@ -160,6 +157,6 @@ def event_time(
     timestamp = record.timestamp()[1]
     if source.timestamp_extractor is not None:
         return source.timestamp_extractor(key, value, timestamp, partition_time)
-    if task.is_internal(record.topic() or ""):
+    if source.is_internal:
         return 0  # event time 0 travels as "no timestamp" on internal topics
     raise without_timestamp(record, task.task_id)

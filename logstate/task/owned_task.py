@@ -68,7 +68,7 @@ class OwnedTask:
     partitions: tuple[TopicPartition, ...]
     #: the assignment it belongs to; results of an older epoch are void
     epoch: int
-    task: Task | None = None
+    task_or_none: Task | None = None
     stage: Stage = Stage.ASSIGNED
     history: list[Stage] = field(default_factory=list)
     #: where to start reading, decided from the committed offsets
@@ -96,7 +96,7 @@ class OwnedTask:
         self.on_move()
 
     @property
-    def running(self) -> Task:
+    def task(self) -> Task:
         """The task; only in stages that have one."""
-        assert self.task is not None, (self.task_id, self.stage)
-        return self.task
+        assert self.task_or_none is not None, (self.task_id, self.stage)
+        return self.task_or_none

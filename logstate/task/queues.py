@@ -3,19 +3,25 @@
 A task takes the record with the smallest timestamp among the heads of its partitions, so that a
 table's older rows are there before a stream's newer records look them up (KIP-695). Where one of
 its partitions is empty and not known to be at its end, the task waits: the next fetch may bring an
-older record. With one partition there is nothing to choose and records pass through.
+older record. With one partition there is nothing to choose and records pass through. The timestamps
+compared are the extracted event times, so a head is decoded when it becomes one.
 
-The timestamps compared are the extracted event times, so a head is decoded when it becomes one; the
-choice is made in `logstate.task.queue_order`.
+Ties matter. One record may write to several internal topics, and where their records have equal
+timestamps, the order of reading shows in results: an out-of-order correction or an intermediate row
+is there or not. Kafka Streams keeps its partitions in a binary heap (``java.util.PriorityQueue``),
+which is not stable: with three equal heads the LAST one follows the first. The same heap is kept
+here, step by step, so that a topology gives record for record the same results in the test driver.
+Where records arrive together in large fetches, ties are as arbitrary as in Kafka Streams.
 
 Invariants: per partition, records leave in offset order; offsets below ``position`` are dropped on
-arrival (a fetch from before a seek).
+arrival (a fetch from before a seek). A partition is in the heap, or waits to enter it, exactly if
+its queue has records, but for the one that is being processed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from logstate.contracts.records import FetchedRecord, TopicPartition
 
@@ -72,3 +78,88 @@ class PartitionQueue:
 
     def __len__(self) -> int:
         return len(self.records) + (self.head is not None)
+
+
+class QueueOrder:
+    """The partitions with records. ``time_of(partition)`` is the time of its decoded head.
+
+    A partition enters when it gets its first record, in the order of these arrivals; it leaves when
+    it is chosen and enters again, at once, if it has more.
+    """
+
+    __slots__ = ("_heap", "_time_of", "_waiting")
+
+    def __init__(self, time_of: Callable[[TopicPartition], int]) -> None:
+        self._time_of = time_of
+        self._heap: list[TopicPartition] = []
+        self._waiting: list[TopicPartition] = []
+
+    def arrived(self, partition: TopicPartition) -> None:
+        """The partition has records; nothing changes where that was known."""
+        if partition not in self._waiting and partition not in self._heap:
+            self._waiting.append(partition)
+
+    def admit(self, has_head: Callable[[TopicPartition], bool]) -> None:
+        """Let those that wait enter, oldest first. ``has_head`` decodes the head, and may raise."""
+        while self._waiting:
+            partition = self._waiting[0]
+            if has_head(partition):
+                self._offer(partition)
+            del self._waiting[0]
+
+    def take(self) -> TopicPartition | None:
+        """Take out the partition to read from, or None where none has records."""
+        heap = self._heap
+        if not heap:
+            return None
+        first, last = heap[0], heap.pop()
+        if heap:
+            self._sift_down(last)
+        return first
+
+    def next_time(self) -> float:
+        """The time of the oldest head; infinity where there is none."""
+        return self._time_of(self._heap[0]) if self._heap else float("inf")
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition's records are gone."""
+        members = [member for member in self._heap if member != partition]
+        self._waiting = [member for member in self._waiting if member != partition]
+        self._heap = []
+        for member in members:
+            self._offer(member)
+
+    def snapshot(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """The state, for :meth:`restore`."""
+        return self._heap.copy(), self._waiting.copy()
+
+    def restore(self, snapshot: tuple[list[TopicPartition], list[TopicPartition]]) -> None:
+        """Go on from a snapshot; the queues must be those it was taken with."""
+        heap, waiting = snapshot
+        self._heap, self._waiting = heap.copy(), waiting.copy()
+
+    def _offer(self, partition: TopicPartition) -> None:
+        heap, time = self._heap, self._time_of(partition)
+        heap.append(partition)
+        at = len(heap) - 1
+        while at > 0:
+            above = (at - 1) >> 1
+            if time >= self._time_of(heap[above]):
+                break
+            heap[at] = heap[above]
+            at = above
+        heap[at] = partition
+
+    def _sift_down(self, partition: TopicPartition) -> None:
+        heap, time_of, time = self._heap, self._time_of, self._time_of(partition)
+        size, at = len(heap), 0
+        while at < size >> 1:
+            below = 2 * at + 1
+            right = below + 1
+            if right < size and time_of(heap[below]) > time_of(heap[right]):
+                below = right
+            if time <= time_of(heap[below]):
+                break
+            heap[at] = heap[below]
+            at = below
+        heap[at] = partition

@@ -6,7 +6,7 @@ remember their length. What goes through drops the journal; what fails is rolled
 skipped, sent to the dead letter topic, or tried again later. Without a handler nothing of this is
 on the hot path.
 
-What was decided about results that brokers refused (:mod:`logstate.task.refusals`) is done here,
+What was decided about results that brokers refused (:mod:`logstate.task.decisions`) is done here,
 when the replay reaches their record or schedule.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from logstate.contracts.errors import (
     ConfigError,
@@ -27,14 +26,11 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.processing import StreamProcess
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.task.decisions import Decisions, where
+from logstate.task.decisions import Decisions, RefusedResults, where
 from logstate.task.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
 from logstate.task.punctuation import Schedules
 from logstate.task.record_errors import failed, not_encoded, punctuation_failed
-from logstate.task.refusals import Refusals
-
-if TYPE_CHECKING:
-    from logstate.task.task import Task
+from logstate.task.task_progress import RetryLater, TaskProgress
 
 #: raised through user code as they are: not the fault of a record, or decided already
 _FINAL = (RegistryError, StoreError, ProductionError)
@@ -47,14 +43,6 @@ class Undo:
     outputs: int
     schedules: Schedules
     dropped: Counter[str]
-
-
-class RetryLater(Exception):
-    """The record is to be tried again when the clock reaches ``at_ms``."""
-
-    def __init__(self, at_ms: float) -> None:
-        super().__init__(f"retry at {at_ms}")
-        self.at_ms = at_ms
 
 
 class PassOver(BaseException):
@@ -72,7 +60,7 @@ class PassOver(BaseException):
 class RecordGuard:
     """Applies the handlers to the records of one task."""
 
-    def __init__(self, task: Task, handlers: ErrorHandlers) -> None:
+    def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
         self._decisions = Decisions(task, handlers)
@@ -81,7 +69,7 @@ class RecordGuard:
         self._attempts = 0
         #: while a record or a callback is processed under a journal
         self._undo: Undo | None = None
-        self.refusals = Refusals(task, self._decisions)
+        self.refusals = RefusedResults(task, self._decisions)
 
     # ------------------------------------------------------------------ records
 

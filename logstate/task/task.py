@@ -29,20 +29,17 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.processing import Cancellable, HeldBack, TimeCell
 from logstate.contracts.records import (
     FetchedRecord,
-    Headers,
-    ProducedFields,
     TaskId,
     TopicPartition,
 )
 from logstate.contracts.topic_names import topic_name
 from logstate.task.batch_loop import decode_head, run_queue
-from logstate.task.committed_clocks import STREAM_TIME
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.punctuation import PunctuationKind, Punctuations
-from logstate.task.queue_order import QueueOrder
-from logstate.task.queues import PartitionQueue
-from logstate.task.record_guard import RecordGuard, RetryLater
-from logstate.task.task_commit import TaskCommit
+from logstate.task.queues import PartitionQueue, QueueOrder
+from logstate.task.record_guard import RecordGuard
+from logstate.task.task_commit import STREAM_TIME, TaskCommit
+from logstate.task.task_progress import TaskProgress
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
 
@@ -52,7 +49,7 @@ _SCHEDULE = "schedule:"
 _NEVER = float("inf")
 
 
-class Task:
+class Task(TaskProgress):
     """A :class:`logstate.contracts.processing.TaskContext` with a batch loop.
 
     Processors may read their stores in ``init``, so operators are compiled when the stores are
@@ -61,10 +58,7 @@ class Task:
     does not go back with an abort, so the next attempt gets new ones.
     """
 
-    #: set for every record: in slots that takes a twentieth of what it takes in an instance's dict
-    __slots__ = (
-        "__dict__", "fetched", "headers", "offset", "partition", "stream_time", "timestamp", "topic"
-    )  # fmt: skip
+    __slots__ = ()
 
     def __init__(
         self,
@@ -81,39 +75,16 @@ class Task:
         error_handlers: ErrorHandlers | None = None,
         initialises: bool = True,
     ) -> None:
-        self.task_id = task_id
+        super().__init__(task_id, clock)
         self.application_id = application_id
-        self.timestamp = -1
-        self.headers: Headers = None
-        self.topic: str | None = None
-        self.partition = task_id.partition
-        self.offset = -1
-        self.stream_time = -1
-        #: records since the last freeze, in order over all topics
-        self.outputs: list[ProducedFields] = []
-        #: next offsets to commit, of every input partition that has moved; and what the log knows
-        self.consumed: dict[TopicPartition, int] = {}
         self.committed_offsets: Mapping[TopicPartition, int] = {}
-        self.partition_times: dict[TopicPartition, int] = {}
-        self.dropped: Counter[str] = Counter()
         #: records processed so far, by topic
         self.processed: Counter[str] = Counter()
-        self.skipped_total = self.dead_letters_total = 0
-        #: the record at hand as it was read, for error handlers
-        self.fetched: FetchedRecord | None = None
-        #: monotonic time before which nothing is processed: a record waits for its retry
-        self.blocked_until_ms = 0.0
         self.wants_commit = False
-        self.has_uncommitted_input = False
-        self._clock = clock
         self._global_stores = global_stores or {}
         self._partition_counts = partition_counts or {}
         self._waits = waits_for_empty_partitions
-        #: results that wait for the commit, children first
-        self.held_back: list[HeldBack] = []
         self._closers: list[Callable[[], None]] = []
-        self.punctuations = Punctuations()
-        self.send = self.outputs.append
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
         self.order = QueueOrder(self._head_time)
         #: clocks that stores ask for while the state, which keeps them from then on, is opened
@@ -141,24 +112,14 @@ class Task:
 
     # ------------------------------------------------------------------ TaskContext
 
-    def wall_clock_ms(self) -> int:
-        return self._clock.wall_clock_ms()
-
     def store(self, name: str) -> Any:
         store = self.state.stores.get(name)
         return store if store is not None else self._global_stores[name]
-
-    def monotonic_ms(self) -> float:
-        """The monotonic clock, from the Clock seam."""
-        return self._clock.monotonic_ms()
 
     def time_cell(self, name: str) -> TimeCell:
         if self._state is None:
             return self._early_cells.setdefault(name, TimeCell())
         return self._state.time_cell(name)
-
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] += 1
 
     def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
         self.guard.not_encoded(part, sink, topic, error)
@@ -196,6 +157,9 @@ class Task:
     def on_close(self, close: Callable[[], None]) -> None:
         self._closers.append(close)
 
+    def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
+        return self.guard.passes_over(record, error, node)
+
     # ------------------------------------------------------------------ input
 
     @property
@@ -219,7 +183,7 @@ class Task:
 
     @property
     def has_moved(self) -> bool:
-        """Whether records were consumed that are not committed, be it that a commit is tried."""
+        """Whether records were consumed that are not committed; a commit may be under way."""
         return self.consumed != self.committed_offsets
 
     def add_records(self, partition: TopicPartition, records: Sequence[FetchedRecord]) -> None:
@@ -256,7 +220,7 @@ class Task:
         """
         count = 0
         if self.blocked_until_ms > 0:
-            if self._clock.monotonic_ms() < self.blocked_until_ms:
+            if self.monotonic_ms() < self.blocked_until_ms:
                 return 0
             self.blocked_until_ms = 0.0
             due = self.punctuations.next_stream_time
@@ -275,30 +239,6 @@ class Task:
             if len(self.queues) == 1:
                 break  # nothing else could have become older
         return count
-
-    def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
-        """Run due punctuations of one kind, or the one of that name; returns how many ran.
-
-        Raises ProcessingError; a schedule that is to be tried again later blocks the task.
-        """
-        if self.blocked_until_ms > 0 and self._clock.monotonic_ms() < self.blocked_until_ms:
-            return 0
-        now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
-        self.topic, self.offset = None, -1
-        self.timestamp, self.headers = now, None
-        try:
-            count = self.punctuations.fire(kind, now, only=only)
-        except RetryLater as later:
-            self.blocked_until_ms = later.at_ms
-            return 1
-        if count:
-            self.has_uncommitted_input = True  # what it wrote must not wait for a record
-        return count
-
-    def is_internal(self, topic: str) -> bool:
-        """True for a repartition or foreign-key topic that this task reads."""
-        refs = [ref for sub in self._sub_topologies for ref in sub.source_topics if ref.is_internal]
-        return any(self.topic_name(ref.name, is_internal=True) == topic for ref in refs)
 
     def _next_queue(self) -> tuple[PartitionQueue | None, float]:
         """The queue to go on with, and the time at which another one takes over."""

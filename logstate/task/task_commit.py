@@ -1,12 +1,24 @@
-"""What one commit takes out of a task: outputs, writes, offsets and clocks of the same instant."""
+"""What one commit takes out of a task: outputs, writes, offsets and clocks of the same instant.
+
+Of the clocks Kafka Streams commits two kinds too: the time of each input partition, from which it
+takes the task's stream time, and per store how far results were emitted on window close. An
+instance of it that takes a task over goes on from these, and so do we from one of it. Our other
+clocks it does not have: operators begin anew then, as there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from logstate.changelog.cut import OffsetMetadata
 from logstate.changelog.state import Generation
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
+
+#: the time that :class:`logstate.topology.operators.aggregates.emit_on_close.CloseClock` keeps for
+#: a store
+_EMITTED = "emitted:"
+STREAM_TIME = "task:stream_time"
 
 
 @dataclass(frozen=True)
@@ -23,3 +35,22 @@ class TaskCommit:
     def is_empty(self) -> bool:
         """True where committing would change nothing but offsets."""
         return not self.outputs and not any(self.generation.writes.values())
+
+
+def processor_times(clocks: Mapping[str, int]) -> dict[str, int]:
+    """Kafka Streams' named times out of our clocks: store -> time."""
+    return {
+        name.removeprefix(_EMITTED): time
+        for name, time in clocks.items()
+        if time >= 0 and name.startswith(_EMITTED)
+    }
+
+
+def clocks_of_streams(metadata: Iterable[OffsetMetadata]) -> dict[str, int]:
+    """Our clocks where an instance of Kafka Streams committed last; the largest of each counts."""
+    clocks: dict[str, int] = {}
+    for one in metadata:
+        named = {_EMITTED + store: time for store, time in one.processor_times.items()}
+        for name, time in {STREAM_TIME: one.partition_time_ms, **named}.items():
+            clocks[name] = max(time, clocks.get(name, -1))
+    return clocks

@@ -62,7 +62,7 @@ class Commits:
     def _is_due(self) -> bool:
         return (
             self._interval_ms() >= self.config.commit_interval_ms
-            or any(owned.running.wants_commit for owned in self.tasks.running())
+            or any(owned.task.wants_commit for owned in self.tasks.running())
         ) and self._has_reason()
 
     def _has_reason(self) -> bool:
@@ -71,7 +71,7 @@ class Commits:
         return self._has_uncommitted() or self._interval_ms() >= idle_ms
 
     def _has_uncommitted(self) -> bool:
-        tasks = (owned.running for owned in self.tasks.running())
+        tasks = (owned.task for owned in self.tasks.running())
         return self.transactions.is_open or any(
             task.has_uncommitted_input or task.outputs for task in tasks
         )

@@ -44,7 +44,7 @@ def pause_or_resume(
     A task of several partitions may hold one back for long while it waits for another's records.
     """
     for owned in tasks:
-        buffered, paused = owned.running.buffered, owned.paused
+        buffered, paused = owned.task.buffered, owned.paused
         full = [tp for tp in owned.partitions if tp not in paused and buffered(tp) > buffered_max]
         if full:
             yield Step("pause", consumer.pause, (full,))

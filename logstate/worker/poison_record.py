@@ -62,7 +62,7 @@ class PoisonRecordSearch:
 
     def process(self, owned: OwnedTask) -> bool:
         """Process the next part; True where there is something to be committed on its own."""
-        task, search = owned.running, self._searches[owned.task_id]
+        task, search = owned.task, self._searches[owned.task_id]
         before = dict(task.consumed)
         left = sum(max(0, until - before.get(tp, 0)) for tp, until in search.until.items())
         if left == 0:
@@ -94,17 +94,17 @@ class PoisonRecordSearch:
             self._refused_part(part, cause)
             return
         tasks = list(running)
-        suspects = [owned for owned in tasks if owned.running.has_moved]
+        suspects = [owned for owned in tasks if owned.task.has_moved]
         if not suspects:  # no record, so a schedule by wall clock
             if self._is_fruitless:
                 raise cause
             suspects = tasks
-        self._is_fruitless = not any(owned.running.has_moved for owned in tasks)
+        self._is_fruitless = not any(owned.task.has_moved for owned in tasks)
         for owned in suspects:
-            self._searches[owned.task_id] = _Search(dict(owned.running.consumed))
+            self._searches[owned.task_id] = _Search(dict(owned.task.consumed))
 
     def _refused_part(self, part: _Part, cause: RefusedError) -> None:
-        task, search = part.owned.running, self._searches[part.owned.task_id]
+        task, search = part.owned.task, self._searches[part.owned.task_id]
         if part.schedule is not None:
             self._is_fruitless = False
             search.called.discard(part.schedule)
@@ -117,7 +117,7 @@ class PoisonRecordSearch:
 
     def _call_next(self, owned: OwnedTask, search: _Search) -> bool:
         """After all records: the schedules by wall clock, one after the other."""
-        task = owned.running
+        task = owned.task
         due = task.punctuations.due("wall_clock", task.wall_clock_ms())
         name = next((name for name in due if name not in search.called), None)
         if name is None:
@@ -132,7 +132,7 @@ class PoisonRecordSearch:
 
 def _culprit(part: _Part) -> RecordMetadata:
     """The one record of a part; a partition may also have moved past records that were dropped."""
-    fetched = part.owned.running.fetched
+    fetched = part.owned.task.fetched
     for source in part.last:
         if fetched is not None and source == (
             fetched.topic(),

@@ -211,11 +211,11 @@ class Worker:
         for partition, records in polled.records.items():
             owned = self._tasks.running_owner(partition)
             if owned is not None:
-                owned.running.add_records(partition, records)
+                owned.task.add_records(partition, records)
         for partition, position in polled.ends:
             owned = self._tasks.running_owner(partition)
             if owned is not None:
-                owned.running.at_end(partition, position)
+                owned.task.at_end(partition, position)
                 owned.ends[partition] = position
         if polled.out_of_range:
             raise AbortableError(
@@ -271,14 +271,14 @@ class Worker:
             return
         self._restorer.remove(owned)
         owned.move_to(Stage.CLOSED)
-        if owned.task is not None:
+        if owned.task_or_none is not None:
             self._observer.task_closing(owned)
             try:
                 if applies:
-                    owned.task.state.discard()
-                    owned.task.state.apply()
+                    owned.task_or_none.state.discard()
+                    owned.task_or_none.state.apply()
             finally:
-                owned.task.close()
+                owned.task_or_none.close()
 
     # ------------------------------------------------------------------ starting tasks
 
@@ -315,7 +315,7 @@ class Worker:
             if self._poison_search.holds(owned):
                 yield from self._process_alone(owned)
                 continue
-            task = owned.running
+            task = owned.task
             processed = task.process(_PROCESS_RECORDS)
             self._keeps_up &= processed < _BACKLOG_RECORDS
             fired = task.punctuate("wall_clock")
@@ -364,8 +364,8 @@ class Worker:
             if owned.stage is Stage.ASSIGNED:
                 continue
             self._restorer.remove(owned)
-            if owned.task is not None:
-                owned.task.discard()
+            if owned.task_or_none is not None:
+                owned.task_or_none.discard()
             if isinstance(cause, StoreCorruptedError):
                 self._live.starter.rebuild(owned, cause)
             still_owned = [tp for tp in owned.partitions if tp in self._live.assignment.owned]

@@ -110,7 +110,7 @@ class WorkerObserver:
     def refresh(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """Read the figures of every task now."""
         for task_id, owned in tasks.items():
-            if owned.task is not None:
+            if owned.task_or_none is not None:
                 self._refresh_task(task_id, owned)
 
     def task_closing(self, owned: OwnedTask) -> None:
@@ -122,7 +122,7 @@ class WorkerObserver:
             self.metrics.forget(topic=topic, partition=partition)
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
-        task, name = owned.running, str(task_id)
+        task, name = owned.task, str(task_id)
         seen = self._seen.setdefault(task_id, {})
         for metric, total in (
             (catalogue.DROPPED_RECORDS, sum(task.dropped.values())),

@@ -82,7 +82,7 @@ def until(is_true: Callable[[], object]) -> None:
 
 
 def processed(app: Application) -> int:
-    tasks = [owned.task for owned in app._observer.tasks.values()]
+    tasks = [owned.task_or_none for owned in app._observer.tasks.values()]
     return sum(task.processed.total() for task in tasks if task is not None)
 
 

@@ -35,6 +35,7 @@ class CompiledSource:
     timestamp_extractor: TimestampExtractor | None
     process: StreamProcess
     offset_reset: str | timedelta | None
+    is_internal: bool
 
 
 def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[str, CompiledSource]:
@@ -75,6 +76,7 @@ def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[C
                 node.timestamp_extractor,
                 process,
                 node.offset_reset,
+                ref.is_internal,
             )
         )
     return compiled

@@ -42,7 +42,7 @@ def put(cluster: FakeCluster, *times: int) -> None:
 
 
 def clocks(rig: WorkerRig) -> dict[str, int]:
-    return {name: cell.time for name, cell in rig.tasks["0_0"].running.state.cells.items()}
+    return {name: cell.time for name, cell in rig.tasks["0_0"].task.state.cells.items()}
 
 
 def metadata(cluster: FakeCluster) -> Committed:
@@ -61,7 +61,7 @@ def test_two_hundred_stores_of_one_task_keep_their_clocks_over_a_move() -> None:
     rig.stop()
     rig = WorkerRig(cluster, many, name="two", disk=Disk()).start().until_running()
     assert clocks(rig) == before
-    assert rig.tasks["0_0"].running.stream_time == 42
+    assert rig.tasks["0_0"].task.stream_time == 42
 
 
 # --- to and from Kafka Streams --------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_what_kafka_streams_has_emitted_is_not_emitted_again() -> None:
     streams = encode_cut_of_streams(12, {"final": 12})
     cluster.group("app").offsets.committed[IN] = Committed(committed.offset, streams)
     rig = WorkerRig(cluster, one, name="two", disk=Disk()).start().until_running()
-    assert rig.tasks["0_0"].running.stream_time == 12
+    assert rig.tasks["0_0"].task.stream_time == 12
     put(cluster, 13)
     rig.commit()
     rig.clock.advance(1_000)

@@ -70,7 +70,7 @@ def test_what_is_processed_during_a_commit_is_in_the_next_transaction(cluster: F
     rig.until(is_over(rig))
     assert outputs(cluster) == [("a", "1")]
     assert cluster.committed_offset("app", "in", 0) == 1
-    assert rig.tasks["0_0"].running.consumed[rig.tasks["0_0"].partitions[0]] == 3
+    assert rig.tasks["0_0"].task.consumed[rig.tasks["0_0"].partitions[0]] == 3
     assert rig.store("0_0", "counts").get("b") is not None, "processed, and not committed"
     rig.stop()
     assert outputs(cluster) == [("a", "1"), ("a", "2"), ("b", "1")]

@@ -121,4 +121,4 @@ def test_a_worker_goes_on_while_a_task_waits_for_its_cut() -> None:
     assert rig.stages == {"0_0": Stage.ASSIGNED}
     foreign.commit()
     rig.until_running()
-    assert rig.tasks["0_0"].running.stream_time == 17
+    assert rig.tasks["0_0"].task.stream_time == 17

@@ -78,13 +78,13 @@ class RestoreRig:
 
 
 def rows(owned: OwnedTask) -> dict[str, int]:
-    owned.running.state.apply()  # as at the end of every restore: nothing shows before
-    found: Any = owned.running.state.stores["counts"]
+    owned.task.state.apply()  # as at the end of every restore: nothing shows before
+    found: Any = owned.task.state.stores["counts"]
     return {key: row.value for key, row in found.all()}
 
 
 def position(owned: OwnedTask) -> int | None:
-    return owned.running.state.positions.get("counts")
+    return owned.task.state.positions.get("counts")
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_only_what_the_local_rows_lack_is_replayed(rig: RestoreRig) -> None:
     for value in range(4):
         rig.write("a", value)
     owned = rig.task()
-    owned.running.state.restore("counts", (), 3)
+    owned.task.state.restore("counts", (), 3)
     rig.restore(owned)
     assert owned.restored_records == 1
     assert rows(owned) == {"a": 3}
@@ -191,8 +191,8 @@ def test_event_time_zero_comes_back_from_no_timestamp(rig: RestoreRig) -> None:
     rig.write("b", 1, timestamp=7)
     owned = rig.task()
     rig.restore(owned)
-    owned.running.state.apply()
-    found: Any = owned.running.state.stores["counts"]
+    owned.task.state.apply()
+    found: Any = owned.task.state.stores["counts"]
     assert [(key, row.timestamp) for key, row in found.all()] == [("a", 0), ("b", 7)]
 
 
@@ -251,7 +251,7 @@ def test_records_fetched_before_a_new_assignment_are_dropped(rig: RestoreRig) ->
     rig.write("a", 2)
     owned = rig.task(target=9)
     rig.restorer.add(owned)
-    owned.running.state.restore("counts", (), 2)
+    owned.task.state.restore("counts", (), 2)
     rig.restorer._take(LOG, rig.cluster.records(LOG.topic, 0))
     assert rows(owned) == {}
     assert owned.restored_records == 0

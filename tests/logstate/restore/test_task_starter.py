@@ -58,7 +58,7 @@ def test_the_start_of_a_new_group_is_committed_before_any_record(cluster: FakeCl
     rig = WorkerRig(cluster, counted).start()
     rig.until_running()
     assert cluster.committed_offset("app", "in") == 0
-    assert rig.tasks["0_0"].running.processed.total() == 0
+    assert rig.tasks["0_0"].task.processed.total() == 0
     assert rig.steps.index("commit", rig.steps.index("committed")) < rig.steps.index("start")
 
 
@@ -202,8 +202,8 @@ def test_rows_whose_identity_does_not_hold_are_rebuilt_and_the_log_says_why(
     ran(cluster, "a", "b", disk=disk)
     stale = WorkerRig(cluster, counted, disk=disk).start()
     stale.until_running()
-    stale.tasks["0_0"].running.state.meta.topic_ids["counts"] = "another"
-    stale.tasks["0_0"].running.state.apply()
+    stale.tasks["0_0"].task.state.meta.topic_ids["counts"] = "another"
+    stale.tasks["0_0"].task.state.apply()
     stale.stop()
     rig = WorkerRig(cluster, counted, disk=disk).start()
     with caplog.at_level(logging.WARNING):
@@ -235,7 +235,7 @@ def test_the_age_of_new_rows_counts_from_the_beginning_of_their_restore(
     rig = WorkerRig(cluster, counted).start()
     rig.turn(5)
     assert rig.stages == {"0_0": Stage.RESTORING}  # it waits for the transaction
-    meta = rig.tasks["0_0"].running.state.meta
+    meta = rig.tasks["0_0"].task.state.meta
     assert rig.clock.wall_clock_ms() - 1_000 < meta.caught_up_at_ms <= rig.clock.wall_clock_ms()
 
 
@@ -276,7 +276,7 @@ def test_clocks_survive_a_restart(cluster: FakeCluster) -> None:
 
 
 def many_clocks(rig: WorkerRig) -> None:
-    task = rig.tasks["0_0"].running
+    task = rig.tasks["0_0"].task
     for number in range(400):
         task.time_cell(f"a clock with a rather long name {number}").time = number
 
@@ -292,7 +292,7 @@ def test_clocks_that_went_to_the_cuts_topic_come_back_from_there(cluster: FakeCl
     assert len(cluster.records("app-cuts")) > 1
     rig = WorkerRig(cluster, counted).start()
     rig.until_running()
-    task = rig.tasks["0_0"].running
+    task = rig.tasks["0_0"].task
     assert task.time_cell("a clock with a rather long name 399").time == 399
     assert task.stream_time == 2
 

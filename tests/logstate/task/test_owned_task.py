@@ -71,4 +71,4 @@ def test_the_story_is_bounded_however_often_a_task_starts_over() -> None:
 
 def test_a_task_without_its_task_object_is_not_running() -> None:
     with pytest.raises(AssertionError):
-        _ = owned_at(A).running
+        _ = owned_at(A).task

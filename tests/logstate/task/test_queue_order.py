@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from logstate.contracts.records import TopicPartition
-from logstate.task.queue_order import QueueOrder
+from logstate.task.queues import QueueOrder
 
 A, B, C, D = (TopicPartition(name, 0) for name in "abcd")
 

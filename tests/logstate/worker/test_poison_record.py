@@ -87,7 +87,7 @@ def test_the_record_is_skipped_and_no_other(bad: int, buffers_sends: bool) -> No
     assert keys(cluster) == [key for i, key in enumerate("abcdefg") if i != bad]
     counts = {key: row.value for key, row in rig.store("0_0", "counts").all()}
     assert counts == {key: 1 for i, key in enumerate("abcdefg") if i != bad}
-    assert rig.tasks["0_0"].running.skipped_total == 1
+    assert rig.tasks["0_0"].task.skipped_total == 1
     assert cluster.committed_offset("app", "in") == cluster.topic("in").logs[0].end
 
 

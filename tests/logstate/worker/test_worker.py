@@ -136,7 +136,7 @@ def test_idle_tasks_commit_now_and_then_so_that_their_rows_do_not_age(cluster: F
     rig.turn(2)
     assert rig.steps.count("commit") == 1
     for owned in rig.tasks.values():
-        assert owned.running.state.meta.caught_up_at_ms == rig.clock.wall_clock_ms()
+        assert owned.task.state.meta.caught_up_at_ms == rig.clock.wall_clock_ms()
 
 
 def test_wall_clock_punctuations_run_without_records(cluster: FakeCluster) -> None:

@@ -158,7 +158,7 @@ def test_a_counter_does_not_fall_when_the_task_is_made_anew(watched: Watched) ->
     watched.bench.pipe("in", ("a", "v", 5), ("b", "v", 9))
     watched.refresh()
     fresh = TaskBench(counted)
-    watched.owned.task = fresh.task
+    watched.owned.task_or_none = fresh.task
     watched.refresh()
     fresh.pipe("in", ("a", "v", 5))
     watched.refresh()
@@ -281,6 +281,6 @@ def test_figures_are_refreshed_a_few_times_a_second_not_every_turn(watched: Watc
 
 
 def test_tasks_without_their_task_object_have_no_figures_yet(watched: Watched) -> None:
-    watched.owned.task = None
+    watched.owned.task_or_none = None
     watched.refresh()
     assert not watched.has("records_consumed_total")

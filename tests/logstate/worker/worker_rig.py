@@ -183,7 +183,7 @@ class WorkerRig:
 
     def store(self, task: str, name: str) -> Any:
         """A store of a task, uncommitted rows included."""
-        return self.tasks[task].running.state.stores[name]
+        return self.tasks[task].task.state.stores[name]
 
     def total(self, metric: str, **labels: object) -> float:
         return self.observer.metrics.total(metric, **labels)

@@ -169,9 +169,9 @@ def internal_records_are_purged_before_the_commit(patch: Patch) -> None:
 
     def wrong(self: Any, admin: Any, plan: Any, tasks: Sequence[OwnedTask], now: float) -> Any:
         for owned in tasks:
-            queues = owned.running.queues.values()
+            queues = owned.task.queues.values()
             beyond = {queue.partition: queue.position + 1 for queue in queues}
-            owned.running.committed_offsets = beyond
+            owned.task.committed_offsets = beyond
         return purge(self, admin, plan, tasks, now)
 
     patch(Maintenance, "purge", wrong)
@@ -225,7 +225,7 @@ def changelogs_leave_the_transaction(patch: Patch) -> None:
 
     def wrong(self: Committer, commit: Any) -> dict[str, list[Any]]:
         by_store = records_of(self, commit)
-        plain = self._outlet._plain
+        plain = self.outlet._plain
         if plain is None:
             return by_store
         for records in by_store.values():

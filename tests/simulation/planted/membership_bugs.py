@@ -167,9 +167,11 @@ def committed_offsets_are_remembered(patch: Patch) -> None:
     """After an abort a task goes on from the offsets it read when it started."""
     prepare = TaskStarter.prepare
 
-    def wrong(self: TaskStarter, tasks: list[OwnedTask]) -> Steps[list[OwnedTask]]:
+    def wrong(
+        self: TaskStarter, tasks: list[OwnedTask], *, beside: list[OwnedTask]
+    ) -> Steps[list[OwnedTask]]:
         known = self.__dict__.setdefault("known_offsets", {})
-        steps = prepare(self, tasks)
+        steps = prepare(self, tasks, beside=beside)
         result = None
         try:
             step = next(steps)

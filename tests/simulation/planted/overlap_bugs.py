@@ -61,7 +61,7 @@ def the_commit_covers_what_came_after_it(patch: Patch) -> None:
         positions: Sequence[Any],
     ) -> Steps[Any]:
         late = [
-            replace(commit, offsets=dict(owned.running.consumed))
+            replace(commit, offsets=dict(owned.task.consumed))
             for owned, commit in zip(tasks, commits, strict=True)
         ]
         return offsets_of(self, tasks, late, positions)
@@ -97,7 +97,7 @@ def internal_records_are_purged_when_processed(patch: Patch) -> None:
     """What was processed during a commit is deleted with what it covers."""
 
     def wrong(plan: BoundPlan, owned: OwnedTask) -> Any:
-        consumed = owned.running.consumed.items()
+        consumed = owned.task.consumed.items()
         return [(tp, at) for tp, at in consumed if tp.topic in plan.repartition_topics]
 
     patch(logstate.commit.maintenance, "_consumed", wrong)

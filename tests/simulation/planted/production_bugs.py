@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logstate.contracts.errors import RefusedError
+from logstate.task import decisions
 from logstate.task.decisions import Decisions
 from logstate.task.error_handlers import Decision, FailedRecord
 from logstate.task.record_guard import RecordGuard
@@ -41,7 +42,7 @@ def two_records_are_as_good_as_one(patch: Patch) -> None:
             refused_part(self, part, cause)
             return
         self._searches[part.owned.task_id].limit = None
-        part.owned.running.guard.refused(_culprit(part), cause)
+        part.owned.task.guard.refusals.of_record(_culprit(part), cause)
 
     patch(PoisonRecordSearch, "_refused_part", wrong)
 
@@ -49,4 +50,9 @@ def two_records_are_as_good_as_one(patch: Patch) -> None:
 @scenario_bug(RefusedResults.of)
 def decisions_are_forgotten_with_the_abort(patch: Patch) -> None:
     """A replay meets the refused record as if nothing had been decided."""
-    patch(RecordGuard, "_passes_over_refused", lambda self: bool(self._refused.clear()))
+
+    def wrong(self: decisions.RefusedResults) -> None:
+        self._decided.clear()
+        self._passed_over.clear()
+
+    patch(decisions.RefusedResults, "discard", wrong)

@@ -148,9 +148,9 @@ def the_target_counts_as_restored(patch: Patch) -> None:
     remove = Restorer.remove
 
     def wrong(self: Restorer, owned: OwnedTask) -> None:
-        if owned.stage is Stage.RESTORING and owned.task is not None:
+        if owned.stage is Stage.RESTORING and owned.task_or_none is not None:
             for target in owned.targets:
-                owned.running.state.positions[target.store] = target.target
+                owned.task.state.positions[target.store] = target.target
         remove(self, owned)
 
     patch(Restorer, "remove", wrong)

@@ -46,8 +46,8 @@ def a_closed_task_applies_what_was_not_committed(patch: Patch) -> None:
 
     def wrong(self: Worker, task_id: Any, *, applies: bool) -> None:
         owned = self._tasks.all().get(task_id)
-        if owned is not None and owned.task is not None and owned.stage is Stage.RUNNING:
-            state = owned.task.state
+        if owned is not None and owned.task_or_none is not None and owned.stage is Stage.RUNNING:
+            state = owned.task_or_none.state
             state.committed(state.freeze(), {})
         close_task(self, task_id, applies=applies)
 
@@ -160,7 +160,7 @@ def the_first_write_of_a_row_is_logged(patch: Patch) -> None:
 @bug
 def a_cache_outlives_its_assignment(patch: Patch) -> None:
     """The directory of a slot hands out the rows its task had before it moved away."""
-    from tests.simulation.disk import Directory, Disk
+    from tests.simulation.disk import Batch, Disk
 
     open_directory = Disk.open
 
@@ -170,7 +170,7 @@ def a_cache_outlives_its_assignment(patch: Patch) -> None:
         kept: dict[Any, bytes | None] = self.__dict__.setdefault("kept_meta", {})
         newest = kept.get(task_id)
         if newest is not None and meta is not None:
-            Directory.write(backend._directory, {b"\x00meta": newest}, ())
+            backend._directory.write(Batch({b"\x00meta": newest}))
         kept[task_id] = meta if newest is None else newest
         return backend
 
