@@ -79,7 +79,7 @@ class Committer:
         logged: dict[tuple[str, str], int] = {}
         for commit in commits:  # 2
             yield from self.outlet.send(commit.outputs)
-        self.outlet.hold()
+        self.outlet.defer()
         yield from self._transactions.begin()
         for commit in commits:
             yield from self._produce_changelogs(commit, logged)

@@ -1,12 +1,12 @@
 """Where outputs go: to the brokers at once, or into memory while a commit is under way.
 
 Theory. Records are processed while a commit waits for the brokers, and what they produce must not
-become part of it: the transaction stays open until its commit has been carried out. So from `hold`
+become part of it: the transaction stays open until its commit has been carried out. So from `defer`
 to `release` the records of the transaction wait in memory and are the first of the next one.
 At-least-once outputs go on, but not too many of them while those of the commit are delivered: the
 producer tells when nothing at all is left to deliver, which might be never.
 
-Invariant: between `hold` and `release` nothing is added to the transaction from here.
+Invariant: between `defer` and `release` nothing is added to the transaction from here.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Outlet:
         self._transactions = transactions
         self._plain = plain
         #: what waits for the next transaction; None where nothing has to
-        self._held: list[ProducedFields] | None = None
+        self._deferred: list[ProducedFields] | None = None
         #: what waits until the plain producer has delivered; None where it is not waited for
-        self._held_plain: list[ProducedFields] | None = None
+        self._deferred_plain: list[ProducedFields] | None = None
         self._sent_behind = 0
 
     @property
-    def held_total(self) -> int:
+    def deferred_total(self) -> int:
         """Records that wait in memory."""
-        return len(self._held or ()) + len(self._held_plain or ())
+        return len(self._deferred or ()) + len(self._deferred_plain or ())
 
     def send(self, records: Sequence[ProducedFields]) -> Steps[None]:
         """Send outputs, so that they travel while processing goes on; or keep them for later."""
@@ -65,41 +65,41 @@ class Outlet:
             internal = [r for r in wired if r[0] in internal_topics]
             yield from self._send_in_transaction(internal)
             external = [r for r in wired if r[0] not in internal_topics]
-        if self._held_plain is not None:
-            if self._held_plain or self._sent_behind >= _SENT_BEHIND_MAX:
-                self._held_plain += external
+        if self._deferred_plain is not None:
+            if self._deferred_plain or self._sent_behind >= _SENT_BEHIND_MAX:
+                self._deferred_plain += external
                 return
             self._sent_behind += len(external)
         if external:
             yield Step("produce_plain", self._plain.produce, (external,))
 
-    def hold(self) -> None:
+    def defer(self) -> None:
         """All outputs of the commit were sent; later ones belong to the next transaction."""
-        self._held = []
+        self._deferred = []
         if self._plain is not None:
-            self._held_plain, self._sent_behind = [], 0
+            self._deferred_plain, self._sent_behind = [], 0
 
     def flush(self) -> Steps[None]:
         """Wait for the delivery of at-least-once outputs; what waited behind them is sent."""
         if self._plain is not None:
             yield Step("flush_plain", self._plain.flush)
-            held, self._held_plain = self._held_plain, None
-            if held:
-                yield Step("produce_plain", self._plain.produce, (held,))
+            deferred, self._deferred_plain = self._deferred_plain, None
+            if deferred:
+                yield Step("produce_plain", self._plain.produce, (deferred,))
 
     def release(self) -> Steps[None]:
-        """The commit is over: what was held back begins the next transaction."""
-        held, self._held = self._held, None
-        if held:
-            yield from self._transactions.produce(held)
+        """The commit is over: what was deferred begins the next transaction."""
+        deferred, self._deferred = self._deferred, None
+        if deferred:
+            yield from self._transactions.produce(deferred)
 
     def discard(self) -> None:
-        """What produced the records held back is undone: they are made again."""
-        self._held = self._held_plain = None
+        """What produced the deferred records is undone: they are made again."""
+        self._deferred = self._deferred_plain = None
 
     def _send_in_transaction(self, records: list[ProducedFields]) -> Steps[None]:
-        if self._held is not None:
-            self._held += records
+        if self._deferred is not None:
+            self._deferred += records
         else:
             yield from self._transactions.produce(records)
 

@@ -46,13 +46,13 @@ class InquiryPace:
         self._began_ms = 0.0
         self._next_ms = float("-inf")
 
-    def timeout_s(self, *, holds_up: bool) -> float | None:
+    def timeout_s(self, *, blocks_tasks: bool) -> float | None:
         """How long a question may take now; None where it is not to be asked yet.
 
-        ``holds_up``: tasks run, which would have to wait for the answer.
+        ``blocks_tasks``: tasks run, which would have to wait for the answer.
         """
         self._began_ms = self._clock.monotonic_ms()
-        if not holds_up:
+        if not blocks_tasks:
             return LONGEST_S
         return self._timeout_s if self._began_ms >= self._next_ms else None
 

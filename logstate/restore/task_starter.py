@@ -85,7 +85,7 @@ class TaskStarter:
 
         ``beside`` are the tasks that run, and stand still while a question waits for its answer.
         """
-        found = yield from self._committed(tasks, holds_up=bool(beside))  # 1
+        found = yield from self._committed(tasks, blocks_tasks=bool(beside))  # 1
         prepared = []
         for owned in tasks:
             if not all(tp in found for tp in owned.partitions):
@@ -124,10 +124,10 @@ class TaskStarter:
         owned.move_to(Stage.RESTORING)
 
     def _committed(
-        self, tasks: Sequence[OwnedTask], *, holds_up: bool
+        self, tasks: Sequence[OwnedTask], *, blocks_tasks: bool
     ) -> Steps[Mapping[TopicPartition, Committed]]:
         """The committed offsets of the tasks' partitions; nothing where it is too early to ask."""
-        timeout_s = self._pace.timeout_s(holds_up=holds_up)
+        timeout_s = self._pace.timeout_s(blocks_tasks=blocks_tasks)
         if timeout_s is None:
             return {}
         partitions = [tp for owned in tasks for tp in owned.partitions]

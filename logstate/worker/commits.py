@@ -25,8 +25,8 @@ from logstate.worker.worker_start import StartedWorker
 #: the longest wait for records while nothing is due, and while a commit is under way
 _IDLE_POLL_S = 0.1
 _UNDER_WAY_POLL_S = 0.001
-#: outputs kept in memory for a commit under way, before it is waited for
-_HELD_RECORDS_MAX = 20_000
+#: outputs deferred in memory by a commit under way, before it is waited for
+_DEFERRED_RECORDS_MAX = 20_000
 
 
 @dataclass
@@ -88,14 +88,14 @@ class Commits:
         """Begin a commit when it is time, or go on with the one under way.
 
         The worker waits for it where records arrive faster than they are processed
-        (``keeps_up`` is False): holding outputs back for long costs more than the wait.
+        (``keeps_up`` is False): deferring outputs for long costs more than the wait.
         """
         if self._under_way is None:
             running = self.tasks.running()
             if not running or not self._is_due():
                 return
             self._begin(running)
-        has_room = self.live.committer.outlet.held_total < _HELD_RECORDS_MAX
+        has_room = self.live.committer.outlet.deferred_total < _DEFERRED_RECORDS_MAX
         yield from self._advance(waits=not (keeps_up and has_room))
         if self._under_way is None:
             admin, plan = self.live.admin, self.live.plan

@@ -56,11 +56,11 @@ class PoisonRecordSearch:
         #: the last refusal had no record, and nothing was found
         self._is_fruitless = False
 
-    def holds(self, owned: OwnedTask) -> bool:
+    def is_searching(self, owned: OwnedTask) -> bool:
         """Whether the records of a task are to be processed in parts."""
         return owned.task_id in self._searches
 
-    def process(self, owned: OwnedTask) -> bool:
+    def process_part(self, owned: OwnedTask) -> bool:
         """Process the next part; True where there is something to be committed on its own."""
         task, search = owned.task, self._searches[owned.task_id]
         before = dict(task.consumed)
@@ -81,11 +81,11 @@ class PoisonRecordSearch:
         )
         return True
 
-    def passed(self) -> None:
+    def part_committed(self) -> None:
         """The part was committed."""
         self._part = None
 
-    def refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
+    def transaction_refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
         """A transaction was refused. Returns where a replay will help, raises otherwise."""
         part, self._part = self._part, None
         if not self._is_on:

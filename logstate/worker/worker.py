@@ -312,7 +312,7 @@ class Worker:
     def _process(self) -> Steps[None]:
         self._had_work, self._keeps_up = False, True
         for owned in self._tasks.running():
-            if self._poison_search.holds(owned):
+            if self._poison_search.is_searching(owned):
                 yield from self._process_alone(owned)
                 continue
             task = owned.task
@@ -330,10 +330,10 @@ class Worker:
     def _process_alone(self, owned: OwnedTask) -> Steps[None]:
         """One of these records is refused by the brokers: which, is found by commits of parts."""
         yield from self._commits.commit_all()
-        if self._poison_search.process(owned):
+        if self._poison_search.process_part(owned):
             self._had_work = True
             yield from self._commits.commit_all()
-            self._poison_search.passed()
+            self._poison_search.part_committed()
 
     def _commit_last(self) -> Steps[None]:
         """The commit before the end; where it fails, its records are processed again."""
@@ -348,7 +348,7 @@ class Worker:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
         if isinstance(cause, RefusedError):
-            self._poison_search.refused(cause, self._tasks.running())
+            self._poison_search.transaction_refused(cause, self._tasks.running())
         elif isinstance(cause, LostMemberError):
             self._rejoin_limit.note(now, cause)
         elif not isinstance(cause, _PartitionsLost):

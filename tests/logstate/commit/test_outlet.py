@@ -52,22 +52,22 @@ def at_least_once() -> Sends:
 def test_what_is_held_back_begins_the_next_transaction_in_order(exactly_once: Sends) -> None:
     sends = exactly_once
     sends.send("out", "1")
-    sends.outlet.hold()
+    sends.outlet.defer()
     sends.send("out", "2")
     sends.send("out", "3")
-    assert sends.outlet.held_total == 2
+    assert sends.outlet.deferred_total == 2
     sends.commit()
     assert sends.arrived("out") == ["1"]
     run_steps(sends.outlet.release())
     sends.send("out", "4")
-    assert sends.outlet.held_total == 0
+    assert sends.outlet.deferred_total == 0
     sends.commit()
     assert sends.arrived("out") == ["1", "2", "3", "4"]
 
 
 def test_without_anything_held_back_no_transaction_begins(exactly_once: Sends) -> None:
     sends = exactly_once
-    sends.outlet.hold()
+    sends.outlet.defer()
     run_steps(sends.outlet.release())
     assert not sends.transactions.is_open
 
@@ -75,10 +75,10 @@ def test_without_anything_held_back_no_transaction_begins(exactly_once: Sends) -
 def test_what_is_undone_is_not_sent(exactly_once: Sends) -> None:
     sends = exactly_once
     sends.send("out", "1")
-    sends.outlet.hold()
+    sends.outlet.defer()
     sends.send("out", "2")
     sends.outlet.discard()
-    assert sends.outlet.held_total == 0
+    assert sends.outlet.deferred_total == 0
     sends.send("out", "3")
     sends.commit()
     assert sends.arrived("out") == ["1", "3"]
@@ -87,7 +87,7 @@ def test_what_is_undone_is_not_sent(exactly_once: Sends) -> None:
 def test_at_least_once_outputs_go_on_and_repartition_records_wait(at_least_once: Sends) -> None:
     sends = at_least_once
     sends.send(AGAIN, "1")
-    sends.outlet.hold()
+    sends.outlet.defer()
     sends.send("out", "a")
     sends.send(AGAIN, "2")
     assert sends.arrived("out") == ["a"]
@@ -102,15 +102,15 @@ def test_not_too_many_at_least_once_outputs_go_on_before_those_of_the_commit_are
     at_least_once: Sends,
 ) -> None:
     sends = at_least_once
-    sends.outlet.hold()
+    sends.outlet.defer()
     first = [str(number) for number in range(200)]
     sends.send("out", *first)
     sends.send("out", "x")
     sends.send("out", "y")
     assert sends.arrived("out") == first
-    assert sends.outlet.held_total == 2
+    assert sends.outlet.deferred_total == 2
     run_steps(sends.outlet.flush())
     assert sends.arrived("out") == [*first, "x", "y"]
     sends.send("out", "z")
-    assert sends.outlet.held_total == 0
+    assert sends.outlet.deferred_total == 0
     assert sends.arrived("out")[-1] == "z"

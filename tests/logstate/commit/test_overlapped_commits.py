@@ -119,7 +119,7 @@ def test_a_handover_waits_for_the_commit(cluster: FakeCluster) -> None:
 def test_more_outputs_than_memory_should_hold_are_waited_with(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstate.worker.commits._HELD_RECORDS_MAX", 2)
+    monkeypatch.setattr("logstate.worker.commits._DEFERRED_RECORDS_MAX", 2)
     rig = begun(cluster)
     send(cluster, "b", "c")
     rig.turn(2)

@@ -17,7 +17,7 @@ LONG_MS = 60_000
 def test_where_nothing_runs_every_question_may_take_its_time() -> None:
     pace = InquiryPace(ManualClock())
     for _ in range(3):
-        assert pace.timeout_s(holds_up=False) == LONGEST_S
+        assert pace.timeout_s(blocks_tasks=False) == LONGEST_S
         pace.unanswered()
 
 
@@ -26,13 +26,13 @@ def test_questions_beside_running_tasks_grow_and_so_do_the_pauses() -> None:
     pace = InquiryPace(clock)
     asked = []
     for _ in range(6):
-        timeout_s = pace.timeout_s(holds_up=True)
+        timeout_s = pace.timeout_s(blocks_tasks=True)
         assert timeout_s is not None
         asked.append(timeout_s)
         clock.advance(int(timeout_s * 1000))
         pace.unanswered()
         clock.advance(int(timeout_s * 9_000) - 1)
-        assert pace.timeout_s(holds_up=True) is None
+        assert pace.timeout_s(blocks_tasks=True) is None
         clock.advance(1)
     assert asked == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5]
 
@@ -40,18 +40,18 @@ def test_questions_beside_running_tasks_grow_and_so_do_the_pauses() -> None:
 def test_an_answer_makes_the_next_question_the_first_again() -> None:
     clock = ManualClock()
     pace = InquiryPace(clock)
-    pace.timeout_s(holds_up=True)
+    pace.timeout_s(blocks_tasks=True)
     clock.advance(50)
     pace.unanswered()
     pace.answered()
-    assert pace.timeout_s(holds_up=True) == 0.05
+    assert pace.timeout_s(blocks_tasks=True) == 0.05
 
 
 def test_a_question_that_failed_at_once_is_repeated_at_once() -> None:
     pace = InquiryPace(ManualClock())
-    pace.timeout_s(holds_up=True)
+    pace.timeout_s(blocks_tasks=True)
     pace.unanswered()
-    assert pace.timeout_s(holds_up=True) is not None
+    assert pace.timeout_s(blocks_tasks=True) is not None
 
 
 def test_running_tasks_have_nine_tenths_of_the_time_while_another_waits_for_its_offsets() -> None:

@@ -196,7 +196,7 @@ def outputs_are_not_flushed(patch: Patch) -> None:
     """At-least-once outputs may still be in the producer when their inputs are committed."""
 
     def wrong(self: Outlet) -> Steps[None]:
-        held, self._held_plain = self._held_plain, None
+        held, self._deferred_plain = self._deferred_plain, None
         if held and self._plain is not None:
             yield Step("produce_plain", self._plain.produce, (held,))
 

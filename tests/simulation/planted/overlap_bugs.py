@@ -42,11 +42,11 @@ def outputs_that_waited_survive_an_abort(patch: Patch) -> None:
     def wrong(self: Outlet) -> None:
         kept = self.__dict__.pop("kept", None)
         hold(self)
-        if kept and self._held is not None:
-            self._held += kept
+        if kept and self._deferred is not None:
+            self._deferred += kept
 
     patch(Outlet, "hold", wrong)
-    patch(Outlet, "discard", lambda self: self.__dict__.update(kept=self._held, _held=None))
+    patch(Outlet, "discard", lambda self: self.__dict__.update(kept=self._deferred, _deferred=None))
 
 
 @bug
