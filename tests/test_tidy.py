@@ -20,7 +20,12 @@ LINE_COLUMNS = 100
 
 # Files and functions over the limit today, with the size they must not exceed. An entry whose file
 # has come below the limit has to be removed: the test says so.
-LONG_FILES: dict[str, int] = {"logstate/task/task.py": 406, "logstate/testing/driver.py": 407}
+LONG_FILES: dict[str, int] = {
+    "logstate/task/task.py": 406,
+    "logstate/testing/driver.py": 407,
+    # One class each, as in Kafka Streams: readers look for its methods in one place.
+    "topology/dsl/stream.py": 1266,
+}
 LONG_FUNCTIONS: dict[str, int] = {
     # The hot loop: a call per record costs more than the operators it calls.
     "logstate/task/batch_loop.py:run_queue": 76,

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic
 
-if TYPE_CHECKING:
-    from logstate.topology.dsl.builder import StreamsBuilder
-
-K = TypeVar("K")
-V = TypeVar("V")
+from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +24,6 @@ class GlobalKTable(Generic[K, V]):
     Source: Kafka Streams' ``GlobalKTable`` (KIP-99).
     """
 
-    builder: StreamsBuilder
+    builder: InternalStreamsBuilder
     name: str
     store_name: str

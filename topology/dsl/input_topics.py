@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import Any, overload
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 from logstate.topology.dsl.global_table import GlobalKTable
-from logstate.topology.dsl.materialized import (
-    Materialized,
-    StoreDefaults,
-    materialized,
-)
+from logstate.topology.dsl.materialized import Materialized, materialized
 from logstate.topology.dsl.stream import KStream
 from logstate.topology.dsl.table import KTable
 from logstate.topology.dsl.topic_declarations import (
@@ -24,7 +21,6 @@ from logstate.topology.dsl.topic_declarations import (
 )
 from logstate.topology.graph.logical import (
     GlobalStoreLogicalNode,
-    LogicalGraph,
     SourceLogicalNode,
     TableSourceLogicalNode,
 )
@@ -32,22 +28,9 @@ from logstate.topology.graph.nodes import TimestampExtractor
 from logstate.topology.graph.plan_builder import GlobalStore
 from logstate.topology.operators.tables.table_source import TableSourceNode
 
-if TYPE_CHECKING:
-    from logstate.topology.dsl.builder import StreamsBuilder
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class InputTopics:
+class InputTopics(InternalStreamsBuilder):
     """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`."""
-
-    graph: LogicalGraph
-    defaults: StoreDefaults
-
-    @property
-    def _builder(self) -> StreamsBuilder:
-        return cast("StreamsBuilder", self)
 
     @overload
     def stream(
@@ -151,7 +134,7 @@ class InputTopics:
         logical = SourceLogicalNode(source)
         self.graph.add(self.graph.root, logical)
         return KStream(
-            self._builder,
+            self,
             node_name,
             logical,
             frozenset({node_name}),
@@ -261,7 +244,7 @@ class InputTopics:
         logical = TableSourceLogicalNode(source, node, output_versioned=node.is_versioned())
         self.graph.add(self.graph.root, logical)
         return KTable(
-            self._builder,
+            self,
             node_name,
             logical,
             frozenset({source_name}),
@@ -371,4 +354,4 @@ class InputTopics:
         node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
         logical = GlobalStoreLogicalNode(GlobalStore(spec, source, node))
         self.graph.add(self.graph.root, logical)
-        return GlobalKTable(self._builder, node_name, spec.name)
+        return GlobalKTable(self, node_name, spec.name)

@@ -12,12 +12,11 @@ from logstate.topology.declaring.argument_checks import check_kind
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.flow import K, V
+from logstate.topology.dsl.flow import K, TableFlow, V
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.dsl.table_joins import TableJoinOperators
 from logstate.topology.dsl.table_rows import TableRowOperators
 from logstate.topology.graph.logical import ProcessorLogicalNode
-from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.tables.suppress import SuppressNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.to_stream import ToStreamNode
@@ -31,7 +30,7 @@ V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
+class KTable(TableRowOperators[K, V], TableJoinOperators[K, V], TableFlow[K, V]):
     """A table at one point of the graph: the latest value per key, and the stream of its changes.
 
     >>> from logstate import StreamsBuilder
@@ -44,8 +43,6 @@ class KTable(TableRowOperators[K, V], TableJoinOperators[K, V]):
 
     Source: Kafka Streams' ``KTable``.
     """
-
-    node: TableNode
 
     @overload
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...

@@ -9,7 +9,11 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options
 from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import Materialized
-from logstate.topology.dsl.options import TableJoinOptions
+from logstate.topology.dsl.table_table_join import (
+    TableJoinOptions,
+    join_by_foreign_key,
+    join_tables,
+)
 from logstate.topology.graph.nodes import Partitioner
 
 if TYPE_CHECKING:
@@ -265,8 +269,6 @@ class TableJoinOperators(Flow[K, V]):
         other_partitioner: Partitioner | None = None,
         name: str | None = None,
     ) -> KTable[Any, Any]:
-        from logstate.topology.dsl import table_table_join as build
-
         function = callbacks.joiner(joiner)
         hint = "Make a stream one by to_table(); a stream can join a table the other way round."
         check_kind(other, TableJoinOperators, "A table join", "a KTable", hint)
@@ -275,10 +277,10 @@ class TableJoinOperators(Flow[K, V]):
         callbacks.partitioner(other_partitioner)
         this: Any = self
         if foreign_key is None:
-            return build.join_tables(
+            return join_tables(
                 this, other, function, kind=kind, store=store, value=value, name=name
             )
-        return build.join_by_foreign_key(
+        return join_by_foreign_key(
             this,
             other,
             function,

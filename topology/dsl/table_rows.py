@@ -13,7 +13,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.flow import Flow, K, Stores, V
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import TableNode
@@ -24,7 +24,6 @@ from logstate.topology.operators.tables.table_transform_values import TableTrans
 from logstate.topology.processor.value_transformer import ValueTransformer
 
 if TYPE_CHECKING:
-    from logstate.topology.dsl.stream_process import Stores
     from logstate.topology.dsl.table import KTable
 
 V2 = TypeVar("V2")

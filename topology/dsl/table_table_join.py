@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.aggregations import required_store, value_serde
+from logstate.topology.dsl.flow import TableFlow
+from logstate.topology.dsl.foreign_key_join import foreign_key_join
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
-from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import LogicalNode
 from logstate.topology.graph.nodes import Partitioner
 from logstate.topology.graph.plan_builder import PlanBuilder
 from logstate.topology.operators.joins.table_join import TableJoinMergeNode, TableJoinNode
 
+T = TypeVar("T", bound=TableFlow[Any, Any])
 Joiner = Callable[[Any, Any, Any], Any]
+
+
+class TableJoinOptions(TypedDict, total=False):
+    """Options of a table-table join: foreign key, store, the result's serde, name."""
+
+    foreign_key: Callable[..., Any] | None
+    store: str | Materialized | None
+    value: Any
+    partitioner: Partitioner | None
+    other_partitioner: Partitioner | None
+    name: str | None
 
 
 class TableJoinLogicalNode(LogicalNode):
@@ -53,15 +66,15 @@ class TableJoinLogicalNode(LogicalNode):
 
 
 def join_tables(
-    left: KTable[Any, Any],
-    right: KTable[Any, Any],
+    left: T,
+    right: T,
     joiner: Joiner,
     *,
     kind: Literal["inner", "left", "outer"],
     store: str | Materialized | None,
     value: Any,
     name: str | None,
-) -> KTable[Any, Any]:
+) -> T:
     """Join two co-partitioned tables by key."""
     graph = left.builder.graph
     options = materialized(store)
@@ -98,20 +111,18 @@ def join_tables(
     graph.add(left.logical, logical)
     graph.add(right.logical, logical)
     serde = optional_serde(value, None, f"the value of join {merge_name!r}")
-    return KTable(
-        left.builder,
+    return left._derive(
         merge_name,
         logical,
-        sources,
-        left.key,
-        serde if spec is None else spec.value,
-        merge,
+        source_names=sources,
+        value=serde if spec is None else spec.value,
+        node=merge,
     )
 
 
 def join_by_foreign_key(
-    left: KTable[Any, Any],
-    right: KTable[Any, Any],
+    left: T,
+    right: T,
     joiner: Joiner,
     *,
     foreign_key: Callable[[Any, Any], Any],
@@ -121,10 +132,8 @@ def join_by_foreign_key(
     partitioner: Partitioner | None,
     other_partitioner: Partitioner | None,
     name: str | None,
-) -> KTable[Any, Any]:
+) -> T:
     """Join rows of ``left`` with the row of ``right`` that their foreign key names."""
-    from logstate.topology.dsl.foreign_key_join import foreign_key_join
-
     join_name = required_name(
         name,
         "A foreign-key join",
@@ -146,7 +155,7 @@ def join_by_foreign_key(
     )
 
 
-def _joined_store(left: KTable[Any, Any], options: Materialized, value: Any) -> StoreSpec:
+def _joined_store(left: TableFlow[Any, Any], options: Materialized, value: Any) -> StoreSpec:
     return key_value_spec(
         options,
         left._key_serde(options.key, f"store {options.name!r}"),
