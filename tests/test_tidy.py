@@ -22,8 +22,8 @@ LINE_COLUMNS = 100
 # has come below the limit has to be removed: the test says so.
 LONG_FILES: dict[str, int] = {
     # One class, one noun, most of it the documentation of its methods: a mixin is no noun.
-    "topology/dsl/stream.py": 1550,
-    "topology/dsl/table.py": 860,
+    "topology/dsl/stream.py": 1259,
+    "topology/dsl/table.py": 727,
     "logstate/testing/driver.py": 407,
 }
 LONG_FUNCTIONS: dict[str, int] = {

@@ -10,10 +10,10 @@ from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_store
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
+from logstate.topology.dsl.flow import InternalStreamsBuilder
 from logstate.topology.dsl.topic_declarations import global_spec, source_node
 from logstate.topology.graph.logical import (
     GlobalStoreLogicalNode,
-    LogicalGraph,
     StoreLogicalNode,
     TopicStoreLogicalNode,
 )
@@ -23,10 +23,8 @@ from logstate.topology.operators.streams.process import Connections, ProcessNode
 from logstate.topology.processor.processor import Processor
 
 
-class AddedStores:
+class AddedStores(InternalStreamsBuilder):
     """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`."""
-
-    graph: LogicalGraph
 
     def add_store(self, store: StoreSpec) -> Self:
         """Add a store that processors connect to by its name.

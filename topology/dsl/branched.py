@@ -34,12 +34,11 @@ class BranchedKStream(Generic[K, V]):
     """
 
     def __init__(self, stream: StreamFlow[K, V], name: str | None) -> None:
-        self._stream = stream
+        self._stream: Any = stream
         self._graph = stream.builder.graph
         self._name = self._graph.names.named(name, "KSTREAM-BRANCH-")
         self._node = BranchNode(self._name, declared_at=declaration_site())
-        self._logical = ProcessorLogicalNode(self._node)
-        self._graph.add(stream.logical, self._logical)
+        self._logical = stream._add(self._node)
         self._branches: dict[str, KStream[K, V]] = {}
 
     def branch(
@@ -61,14 +60,8 @@ class BranchedKStream(Generic[K, V]):
         ...     driver.read("large", value=int), driver.read("medium", value=int)
         ([('bob', 250)], [('ada', 50)])
 
-        Semantics:
-            Null key: given to the predicate as None.
-            Null value: given to the predicate as None.
-            Late records: like all others.
+        Semantics: as :meth:`KStream.split`, but
             Order: kept within the branch; predicates are asked in the order of the calls.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
 
         Args:
             predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
@@ -106,14 +99,7 @@ class BranchedKStream(Generic[K, V]):
         ...     driver.read("rest", value=int)
         [('ada', 50)]
 
-        Semantics:
-            Null key: passed on.
-            Null value: passed on.
-            Late records: like all others.
-            Order: kept within the branch.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
+        Semantics: as :meth:`KStream.split`.
 
         Args:
             name: the branch is called split name + this; split name + "0" if not given.
@@ -146,14 +132,7 @@ class BranchedKStream(Generic[K, V]):
         ...     driver.read("large", value=int), driver.dropped_total
         ([('bob', 250)], 0)
 
-        Semantics:
-            Null key: as the branches decide.
-            Null value: as the branches decide.
-            Late records: like all others.
-            Order: kept within each branch.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
+        Semantics: as :meth:`KStream.split`, but
             Quirk: records dropped here are not counted: leaving them out is what was asked for.
 
         Returns:
@@ -179,15 +158,7 @@ class BranchedKStream(Generic[K, V]):
         node = PassThroughNode(child, declared_at=declaration_site())
         logical = ProcessorLogicalNode(node)
         self._graph.add(self._logical, logical)
-        parent = self._stream
-        branch = parent._derive(
-            child,
-            logical,
-            key=parent.key,
-            value=parent.value,
-            source_names=parent.source_names,
-            needs_repartition=parent.needs_repartition,
-        )
+        branch = self._stream._derive(child, logical)
         result = branch if chain is None else chain(branch)
         if result is not None:
             self._branches[child] = result

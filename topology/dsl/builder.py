@@ -6,12 +6,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.argument_checks import duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.dsl.added_stores import AddedStores
 from logstate.topology.dsl.input_topics import InputTopics
-from logstate.topology.dsl.materialized import StoreDefaults
-from logstate.topology.graph.logical import LogicalGraph
 from logstate.topology.plan.optimization import optimize, rules_of
 from logstate.topology.plan.plan import Topology, make_topology
 
@@ -58,13 +55,12 @@ class StreamsBuilder(InputTopics, AddedStores):
         window_emit_interval: timedelta = timedelta(seconds=1),
         outer_join_emit_interval: timedelta = timedelta(seconds=1),
     ) -> None:
-        self.graph = LogicalGraph()
-        self.defaults = StoreDefaults(in_memory_stores, store_headers)
-        self.window_emit_interval_ms = duration_ms(window_emit_interval, "window_emit_interval")
-        self.outer_join_emit_interval_ms = duration_ms(
-            outer_join_emit_interval, "outer_join_emit_interval"
+        super().__init__(
+            in_memory_stores=in_memory_stores,
+            store_headers=store_headers,
+            window_emit_interval=window_emit_interval,
+            outer_join_emit_interval=outer_join_emit_interval,
         )
-        self.group_topics = {}
         self._built: Topology | None = None
 
     def build(self, optimization: str | Iterable[str] = "none") -> Topology:

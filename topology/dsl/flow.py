@@ -1,4 +1,4 @@
-"""What streams and tables of the DSL have in common: where they are in the graph, and serdes.
+"""What streams and tables have in common: their builder, their place in the graph, their serdes.
 
 ``key`` and ``value`` are None where nobody said how the objects become bytes. That is no error
 until they have to: at a topic or a store.
@@ -6,38 +6,60 @@ until they have to: at a topic or a store.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
+from logstate.topology.declaring.argument_checks import duration_ms
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.declaring.serde_arguments import required_serde
+from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.dsl.materialized import StoreDefaults
-from logstate.topology.graph.logical import LogicalGraph, LogicalNode
-from logstate.topology.graph.nodes import TableNode
+from logstate.topology.graph.logical import LogicalGraph, LogicalNode, ProcessorLogicalNode
+from logstate.topology.graph.nodes import ProcessorNode, TableNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
 
 K = TypeVar("K")
 V = TypeVar("V")
+N = TypeVar("N", bound=ProcessorNode)
 
 
-class Declarations:
-    """What handles see of the builder that they come from."""
+class PairOptions(TypedDict, total=False):
+    """Options of an operator that makes new keys and values: their serdes, its name."""
 
-    graph: LogicalGraph
-    defaults: StoreDefaults
-    window_emit_interval_ms: int
-    outer_join_emit_interval_ms: int
-    #: repartition topics that several aggregations of one named group share
-    group_topics: dict[tuple[Any, str], LogicalNode]
+    key: Any
+    value: Any
+    name: str | None
+
+
+class InternalStreamsBuilder:
+    """The builder as streams and tables need it: the graph that they add to, and its settings."""
+
+    def __init__(
+        self,
+        *,
+        in_memory_stores: bool = False,
+        store_headers: bool = False,
+        window_emit_interval: timedelta = timedelta(seconds=1),
+        outer_join_emit_interval: timedelta = timedelta(seconds=1),
+    ) -> None:
+        self.graph = LogicalGraph()
+        self.defaults = StoreDefaults(in_memory_stores, store_headers)
+        self.window_emit_interval_ms = duration_ms(window_emit_interval, "window_emit_interval")
+        self.outer_join_emit_interval_ms = duration_ms(
+            outer_join_emit_interval, "outer_join_emit_interval"
+        )
+        #: repartition topics that several aggregations of one named group share
+        self.group_topics: dict[tuple[Any, str], LogicalNode] = {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Flow(Generic[K, V]):
     """A stream or table at one point of the graph. Immutable: every operator makes a new one."""
 
-    builder: Declarations
+    builder: InternalStreamsBuilder
     name: str
     logical: LogicalNode
     #: physical sources of its sub-topology, whose topics must be co-partitioned in a join
@@ -63,18 +85,50 @@ class Flow(Generic[K, V]):
                 declared_at=declaration_site(),
             )
 
+    def _node(self, kind: Callable[..., N], name: str | None, prefix: str, **options: Any) -> N:
+        """A new operator, under the given name or one that is generated with the prefix."""
+        node_name = self.builder.graph.names.named(name, prefix)
+        return kind(node_name, declared_at=declaration_site(), **options)
+
+    def _add(self, node: ProcessorNode, **marks: Any) -> ProcessorLogicalNode:
+        """Put an operator below this flow."""
+        logical = ProcessorLogicalNode(node, **marks)
+        self.builder.graph.add(self.logical, logical)
+        return logical
+
+    def _derive(self, name: str, logical: LogicalNode, **changed: Any) -> Self:
+        """A flow of the same kind at another point of the graph."""
+        return replace(self, name=name, logical=logical, **changed)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamFlow(Flow[K, V]):
-    """A stream as what builds its joins and groups sees it; see ``KStream``."""
+    """A stream as its joins see it; users have it as a ``KStream``."""
 
     needs_repartition: bool
 
-    def _derive(self, name: str, logical: LogicalNode, **fields: Any) -> Any:
-        """A stream of the same builder."""
-        return type(self)(self.builder, name, logical, **fields)
+    def _below(
+        self,
+        node: ProcessorNode,
+        *,
+        key_changing: bool = False,
+        value_changing: bool = False,
+        keeps_value: bool = False,
+        key: Any = None,
+        value: Any = None,
+    ) -> Self:
+        """The stream below one new operator."""
+        inherited_key = None if key_changing else self.key
+        inherited_value = self.value if keeps_value else None
+        return self._derive(
+            node.name,
+            self._add(node, key_changing=key_changing, value_changing=value_changing),
+            key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
+            value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
+            needs_repartition=self.needs_repartition or key_changing,
+        )
 
-    def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Any:
+    def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Self:
         """This stream behind the repartition topic that a grouping or join needs."""
         topic = repartition_topic(self.builder.graph, prefix)
         site = declaration_site()
@@ -82,7 +136,7 @@ class StreamFlow(Flow[K, V]):
             RepartitionLogicalNode(topic, key, value, is_optimizable=True, declared_at=site)
         )
 
-    def _behind(self, node: RepartitionLogicalNode) -> Any:
+    def _behind(self, node: RepartitionLogicalNode) -> Self:
         self.builder.graph.add(self.logical, node)
         return self._derive(
             node.name,
@@ -96,11 +150,6 @@ class StreamFlow(Flow[K, V]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableFlow(Flow[K, V]):
-    """A table as what builds its joins sees it; see ``KTable``."""
+    """A table as its joins and aggregations see it; users have it as a ``KTable``."""
 
     node: TableNode
-
-    def _derive(self, node: TableNode, logical: LogicalNode, **fields: Any) -> Any:
-        """A table of the same builder: this one but for ``fields``."""
-        own = {"source_names": self.source_names, "key": self.key, "value": self.value}
-        return type(self)(self.builder, node.name, logical, node=node, **(own | fields))

@@ -39,7 +39,7 @@ Names, for a join named ``j``: topics ``j-subscription-registration-topic`` and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.serde import Serde
@@ -73,9 +73,12 @@ _PROCESSOR = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-"
 _RESOLVER = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-"
 
 
+T = TypeVar("T", bound=TableFlow[Any, Any])
+
+
 def foreign_key_join(
-    left: TableFlow[Any, Any],
-    right: TableFlow[Any, Any],
+    left: T,
+    right: T,
     *,
     foreign_key: Callable[[Any, Any], Any],
     joiner: Callable[[Any, Any, Any], Any],
@@ -85,7 +88,7 @@ def foreign_key_join(
     partitioner: Partitioner | None = None,
     other_partitioner: Partitioner | None = None,
     declared_at: str | None = None,
-) -> Any:
+) -> T:
     """The joined table. ``foreign_key(key, value)`` of a left row; ``joiner(key, left, right)``.
 
     ``other_partitioner`` places subscriptions like the right table, ``partitioner`` responses like
@@ -102,13 +105,13 @@ def foreign_key_join(
     return shape.resolving(responses, joiner, store)
 
 
-class _ForeignKeyShape:
+class _ForeignKeyShape(Generic[T]):
     """The logical graph of one join while it grows."""
 
     def __init__(
         self,
-        left: TableFlow[Any, Any],
-        right: TableFlow[Any, Any],
+        left: T,
+        right: T,
         name: str,
         *,
         is_left: bool,
@@ -208,7 +211,7 @@ class _ForeignKeyShape:
         responses: SourceLogicalNode,
         joiner: Callable[[Any, Any, Any], Any],
         store: StoreSpec | None,
-    ) -> Any:
+    ) -> T:
         """The left side again: the joined table."""
         resolve = SubscriptionResolveNode(
             self._suffixed("-subscription-response-resolver", _RESOLVER),
@@ -229,11 +232,12 @@ class _ForeignKeyShape:
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)
         return self.left._derive(
-            node,
+            node.name,
             logical,
             source_names=self.left.source_names | {responses.name},
             key=self.primary_key,
             value=None if store is None else store.value,
+            node=node,
         )
 
     def _suffixed(self, suffix: str, prefix: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from logstate.topology.dsl.flow import Declarations, K, V
+from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,6 @@ class GlobalKTable(Generic[K, V]):
     Source: Kafka Streams' ``GlobalKTable`` (KIP-99).
     """
 
-    builder: Declarations
+    builder: InternalStreamsBuilder
     name: str
     store_name: str

@@ -8,12 +8,9 @@ from typing import Any, overload
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import declaration_site
-from logstate.topology.dsl.flow import Declarations, K, V
+from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 from logstate.topology.dsl.global_table import GlobalKTable
-from logstate.topology.dsl.materialized import (
-    Materialized,
-    materialized,
-)
+from logstate.topology.dsl.materialized import Materialized, materialized
 from logstate.topology.dsl.stream import KStream
 from logstate.topology.dsl.table import KTable
 from logstate.topology.dsl.topic_declarations import (
@@ -32,7 +29,7 @@ from logstate.topology.graph.plan_builder import GlobalStore
 from logstate.topology.operators.tables.table_source import TableSourceNode
 
 
-class InputTopics(Declarations):
+class InputTopics(InternalStreamsBuilder):
     """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`."""
 
     @overload

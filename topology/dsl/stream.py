@@ -19,22 +19,20 @@ from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.dsl.branched import BranchedKStream
-from logstate.topology.dsl.flow import K, StreamFlow, V
+from logstate.topology.dsl.flow import K, PairOptions, StreamFlow, V
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.dsl.grouped_stream import KGroupedStream
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
-from logstate.topology.dsl.options import StreamJoinOptions, StreamTableJoinOptions
-from logstate.topology.dsl.stream_stream_join import StreamStreamJoin
-from logstate.topology.dsl.stream_table_join import join_global_table, join_table
+from logstate.topology.dsl.stream_stream_join import StreamJoinOptions, StreamStreamJoin
+from logstate.topology.dsl.stream_table_join import (
+    GlobalTableJoinOptions,
+    StreamTableJoinOptions,
+    join_global_table,
+    join_table,
+)
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode, SinkLogicalNode
-from logstate.topology.graph.nodes import (
-    Partitioner,
-    ProcessorNode,
-    SinkNode,
-    TopicChooser,
-    TopicRef,
-)
+from logstate.topology.graph.nodes import Partitioner, SinkNode, TopicChooser, TopicRef
 from logstate.topology.operators.streams.filter import FilterNode
 from logstate.topology.operators.streams.flat_map import FlatMapNode
 from logstate.topology.operators.streams.flat_map_values import FlatMapValuesNode
@@ -68,10 +66,35 @@ class KStream(StreamFlow[K, V]):
     Made by ``StreamsBuilder.stream``. ``key`` and ``value`` are its serdes, None where an operator
     above made new objects and did not say how they become bytes. ``needs_repartition``: an operator
     above may have changed keys, so records of one key may lie on several partitions; groupings and
-    joins then go through a repartition topic first.
+    joins then go through a repartition topic first. Operators that may change keys are ``map``,
+    ``flat_map``, ``select_key`` and ``process``, whether keys really change or not, because nobody
+    can know; the ones for values only spare the topic.
+
+    Semantics: of every operator, but for what it says itself:
+        Null key: passed on; a callback is given None.
+        Null value: passed on; a callback is given None.
+        Late records: like all others: only what keeps state has a notion of late.
+        Order: kept.
+        Repartition: none, here or below.
+        Store: none.
+        Timestamp: the record's, and its headers.
+
+    Args:
+        name: the operator's name; generated if not given.
+        key: serde of the result's keys, where a topic or store below needs it.
+        value: serde of the result's values, likewise.
+
+    Returns:
+        The stream below the operator.
+
+    Raises:
+        TopologyError: a callback has another shape, a serde is none, or a name cannot be part of a
+            topic's name.
 
     Source: Kafka Streams' ``KStream``.
     """
+
+    # -- records go where: nothing here changes one
 
     @overload
     def filter(
@@ -92,26 +115,12 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("large", value=int)
         [('bob', 250)]
 
-        Semantics:
-            Null key: given to the predicate as None.
-            Null value: given to the predicate as None.
-            Late records: like all others. What is filtered out does not advance the clocks of
-                windows, suppress and joins below: each has its own stream time, made of the records
-                that reach it.
-            Order: kept.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
+        Semantics: as every operator, but
+            Late records: what is filtered out does not advance the clocks of windows, suppress and
+                joins below: each has its own stream time, made of the records that reach it.
 
         Args:
             predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of accepted records.
-
-        Raises:
-            TopologyError: the predicate has another shape.
 
         Source: Kafka Streams' ``KStream.filter``.
         """
@@ -138,28 +147,21 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("pages", value=str)
         [('ada', 'home')]
 
-        Semantics:
-            Null key: given to the predicate as None.
-            Null value: given to the predicate as None.
-            Late records: like all others; see :meth:`filter` for clocks below.
-            Order: kept.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
+        Semantics: as :meth:`filter`.
 
         Args:
-            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of the other records.
-
-        Raises:
-            TopologyError: the predicate has another shape.
+            predicate: as for :meth:`filter`.
 
         Source: Kafka Streams' ``KStream.filterNot``.
         """
         return self._filter(predicate, name, keeps=False)
+
+    def _filter(
+        self, predicate: Callable[..., object], name: str | None, *, keeps: bool
+    ) -> KStream[K, V]:
+        function = callbacks.predicate(predicate)
+        node = self._node(FilterNode, name, "KSTREAM-FILTER-", predicate=function, keeps=keeps)
+        return self._below(node, keeps_value=True)
 
     def merge(self, *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """One stream of the records of this and all others.
@@ -174,15 +176,10 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("all", value=str)
         [('ada', 'home'), ('bob', 'cart')]
 
-        Semantics:
-            Null key: passed on.
-            Null value: passed on.
-            Late records: like all others.
+        Semantics: as every operator, but
             Order: kept within each input, none between them: a task takes the record with the
                 smallest timestamp among those it has, which is best effort.
             Repartition: none here; below, if one of the inputs would have needed it.
-            Store: none.
-            Timestamp: the record's, and its headers.
             Quirk: topics that are merged belong to one sub-topology, whose tasks are as many as the
                 topic with most partitions has: partition 3 of all of them is one task's.
 
@@ -199,11 +196,26 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.merge`` (KIP-202).
         """
-        merged: Any = self
+        merged = self
         for position, other in enumerate(others):
             suffix = "" if position == len(others) - 1 else f"-{position}"
             merged = merged._merge_one(other, None if name is None else name + suffix)
-        return merged  # type: ignore[no-any-return]
+        return merged
+
+    def _merge_one(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
+        check_kind(other, KStream, "merge", "KStreams", "Make a table one by to_stream().")
+        self._check_same_builder(other, "merge")
+        node = self._node(PassThroughNode, name, "KSTREAM-MERGE-")
+        logical = ProcessorLogicalNode(node, merge=True)
+        self.builder.graph.add([self.logical, other.logical], logical)
+        return self._derive(
+            node.name,
+            logical,
+            key=self.key if self.key is other.key else None,
+            value=self.value if self.value is other.value else None,
+            source_names=self.source_names | other.source_names,
+            needs_repartition=self.needs_repartition or other.needs_repartition,
+        )
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
         """Route every record to the first branch whose predicate accepts it.
@@ -219,14 +231,8 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("small", value=int)
         [('ada', 50)]
 
-        Semantics:
-            Null key: given to the predicates as None.
-            Null value: given to the predicates as None.
-            Late records: like all others.
+        Semantics: as every operator, but
             Order: kept within a branch.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
 
         Args:
             name: the operator's name and prefix of its branches' names; generated if not given.
@@ -234,56 +240,19 @@ class KStream(StreamFlow[K, V]):
         Returns:
             The split, to which branches are added; see :class:`BranchedKStream`.
 
-        Raises:
-            TopologyError: the name cannot be part of a topic's name.
-
         Source: Kafka Streams' ``KStream.split`` (KIP-418).
         """
         return BranchedKStream(self, name)
 
-    def _filter(
-        self, predicate: Callable[..., object], name: str | None, *, keeps: bool
-    ) -> KStream[K, V]:
-        node_name = self.builder.graph.names.named(name, "KSTREAM-FILTER-")
-        function = callbacks.predicate(predicate)
-        site = declaration_site()
-        node = FilterNode(node_name, predicate=function, keeps=keeps, declared_at=site)
-        return self._below(node, keeps_key=True, keeps_value=True)
-
-    def _merge_one(self, other: KStream[K, V], name: str | None) -> KStream[K, V]:
-        check_kind(other, KStream, "merge", "KStreams", "Make a table one by to_stream().")
-        self._check_same_builder(other, "merge")
-        node_name = self.builder.graph.names.named(name, "KSTREAM-MERGE-")
-        node = PassThroughNode(node_name, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node, merge=True)
-        self.builder.graph.add([self.logical, other.logical], logical)
-        merged: KStream[K, V] = self._derive(
-            node_name,
-            logical,
-            key=self.key if self.key is other.key else None,
-            value=self.value if self.value is other.value else None,
-            source_names=self.source_names | other.source_names,
-            needs_repartition=self.needs_repartition or other.needs_repartition,
-        )
-        return merged
+    # -- new keys or values
 
     @overload
     def map(
-        self,
-        mapper: Callable[[V], tuple[K2, V2]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        self, mapper: Callable[[V], tuple[K2, V2]], **options: Unpack[PairOptions]
     ) -> KStream[K2, V2]: ...
     @overload
     def map(
-        self,
-        mapper: Callable[[K, V], tuple[K2, V2]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        self, mapper: Callable[[K, V], tuple[K2, V2]], **options: Unpack[PairOptions]
     ) -> KStream[K2, V2]: ...
     def map(
         self,
@@ -304,34 +273,16 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("visitors", value=str)
         [('home', 'ada')]
 
-        Semantics:
-            Null key: given to the mapper as None.
-            Null value: given to the mapper as None.
-            Late records: mapped like all others.
-            Order: kept.
-            Repartition: none here; a grouping or join below goes through a repartition topic first,
-                whether keys really change or not, because nobody can know. Use :meth:`map_values`
-                where they do not.
-            Store: none.
-            Timestamp: the record's, and its headers.
+        Semantics: as every operator, but
+            Repartition: none here; a grouping or join below goes through a repartition topic first.
+                Use :meth:`map_values` where keys do not change.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two.
-            key: serde of the new keys, where a topic or store below needs it.
-            value: serde of the new values, likewise.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of mapped records.
-
-        Raises:
-            TopologyError: the mapper has another shape, or a serde is none.
 
         Source: Kafka Streams' ``KStream.map``.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-MAP-")
-        function = callbacks.mapper(mapper)
-        node = MapNode(node_name, mapper=function, declared_at=declaration_site())
+        node = self._node(MapNode, name, "KSTREAM-MAP-", mapper=callbacks.mapper(mapper))
         return self._below(node, key_changing=True, key=key, value=value)
 
     @overload
@@ -355,52 +306,27 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("lengths", value=int)
         [('ada', 4)]
 
-        Semantics:
-            Null key: given to the mapper as None.
+        Semantics: as every operator, but
             Null value: given to the mapper as None; a mapper that returns None makes a null value,
                 which a topic takes as a tombstone.
-            Late records: mapped like all others.
-            Order: kept.
-            Repartition: none, here or below: the key is the same, so is the partition.
-            Store: none.
-            Timestamp: the record's, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``. It must not change the key in
                 place.
-            value: serde of the new values, where a topic or store below needs it.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of mapped records.
-
-        Raises:
-            TopologyError: the mapper has another shape, or ``value`` is no serde.
 
         Source: Kafka Streams' ``KStream.mapValues``; with the key: KIP-149.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-MAPVALUES-")
         function = callbacks.mapper(mapper)
-        node = MapValuesNode(node_name, mapper=function, declared_at=declaration_site())
+        node = self._node(MapValuesNode, name, "KSTREAM-MAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
 
     @overload
     def flat_map(
-        self,
-        mapper: Callable[[V], Iterable[tuple[K2, V2]]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        self, mapper: Callable[[V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions]
     ) -> KStream[K2, V2]: ...
     @overload
     def flat_map(
-        self,
-        mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], **options: Unpack[PairOptions]
     ) -> KStream[K2, V2]: ...
     def flat_map(
         self,
@@ -421,34 +347,18 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("items", value=str)
         [('tea', 'ada'), ('milk', 'ada')]
 
-        Semantics:
-            Null key: given to the mapper as None.
-            Null value: given to the mapper as None.
-            Late records: mapped like all others.
+        Semantics: as :meth:`map`, but
             Order: that of the iterable; each pair goes all the way down before the next one is
                 asked for.
-            Repartition: none here; a grouping or join below goes through a repartition topic first.
-            Store: none.
             Timestamp: the record's for all pairs, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable of tuples of
                 two, or is a generator. For no result it returns an empty one, not None.
-            key: serde of the new keys, where a topic or store below needs it.
-            value: serde of the new values, likewise.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of all pairs.
-
-        Raises:
-            TopologyError: the mapper has another shape, or a serde is none.
 
         Source: Kafka Streams' ``KStream.flatMap``.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-FLATMAP-")
-        function = callbacks.mapper(mapper)
-        node = FlatMapNode(node_name, mapper=function, declared_at=declaration_site())
+        node = self._node(FlatMapNode, name, "KSTREAM-FLATMAP-", mapper=callbacks.mapper(mapper))
         return self._below(node, key_changing=True, key=key, value=value)
 
     @overload
@@ -472,33 +382,18 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("words", value=str)
         [('ada', 'to'), ('ada', 'be')]
 
-        Semantics:
-            Null key: given to the mapper as None.
-            Null value: given to the mapper as None.
-            Late records: mapped like all others.
+        Semantics: as every operator, but
             Order: that of the iterable; each value goes all the way down before the next one is
                 asked for.
-            Repartition: none, here or below: the key is the same.
-            Store: none.
-            Timestamp: the record's for all values, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable, or is a
                 generator. For no result it returns an empty one, not None.
-            value: serde of the new values, where a topic or store below needs it.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of all values.
-
-        Raises:
-            TopologyError: the mapper has another shape, or ``value`` is no serde.
 
         Source: Kafka Streams' ``KStream.flatMapValues``; with the key: KIP-149.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-FLATMAPVALUES-")
         function = callbacks.mapper(mapper)
-        node = FlatMapValuesNode(node_name, mapper=function, declared_at=declaration_site())
+        node = self._node(FlatMapValuesNode, name, "KSTREAM-FLATMAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
 
     @overload
@@ -523,34 +418,22 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("by-city", value=dict)
         [('Oslo', {'city': 'Oslo'})]
 
-        Semantics:
+        Semantics: as :meth:`map`, but
             Null key: given to the mapper as None; a new key of None is dropped by the next
                 repartition.
-            Null value: given to the mapper as None.
-            Late records: like all others.
             Order: kept. Behind a repartition topic, records from several partitions meet in no
                 fixed order.
-            Repartition: none here; a grouping or join below goes through a repartition topic first.
-            Store: none.
-            Timestamp: the record's, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
-            key: serde of the new keys, where a topic or store below needs it.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream under its new keys.
-
-        Raises:
-            TopologyError: the mapper has another shape, or ``key`` is no serde.
 
         Source: Kafka Streams' ``KStream.selectKey``.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
         function = callbacks.mapper(mapper)
-        node = SelectKeyNode(node_name, mapper=function, declared_at=declaration_site())
+        node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
         return self._below(node, key_changing=True, key=key, keeps_value=True)
+
+    # -- the user's own code: side effects and processors
 
     @overload
     def peek(self, action: Callable[[V], object], *, name: str | None = None) -> KStream[K, V]: ...
@@ -570,14 +453,8 @@ class KStream(StreamFlow[K, V]):
         ...     seen, driver.read("same", value=str)
         (['home'], [('ada', 'home')])
 
-        Semantics:
-            Null key: given to the action as None.
-            Null value: given to the action as None.
-            Late records: like all others.
+        Semantics: as every operator, but
             Order: kept; the action is over before the record goes on.
-            Repartition: none, here or below.
-            Store: none.
-            Timestamp: the record's, and its headers.
             Quirk: the action happens at least once, under exactly-once too: a record that is
                 processed again after a crash has its side effect again, because nothing can take
                 one back.
@@ -585,20 +462,11 @@ class KStream(StreamFlow[K, V]):
         Args:
             action: ``action(value)`` or ``action(key, value)``; its result is not used. Do not
                 change the value in place: operators beside this one see the same object.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The same stream, one step further down.
-
-        Raises:
-            TopologyError: the action has another shape.
 
         Source: Kafka Streams' ``KStream.peek``.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-PEEK-")
-        function = callbacks.action(action)
-        node = PeekNode(node_name, action=function, declared_at=declaration_site())
-        return self._below(node, keeps_key=True, keeps_value=True)
+        node = self._node(PeekNode, name, "KSTREAM-PEEK-", action=callbacks.action(action))
+        return self._below(node, keeps_value=True)
 
     @overload
     def foreach(self, action: Callable[[V], object], *, name: str | None = None) -> None: ...
@@ -614,32 +482,17 @@ class KStream(StreamFlow[K, V]):
         ...     driver.pipe("clicks", "ada", "home")
         ada home
 
-        Semantics:
-            Null key: given to the action as None.
-            Null value: given to the action as None.
-            Late records: like all others.
-            Order: that of the stream.
-            Repartition: none.
-            Store: none.
+        Semantics: as :meth:`peek`, but
             Timestamp: nothing is forwarded.
-            Quirk: the action happens at least once, under exactly-once too, as with :meth:`peek`.
-                What has to happen exactly once must be a record on a topic.
+            Quirk: the action happens at least once, under exactly-once too. What has to happen
+                exactly once must be a record on a topic.
 
         Args:
             action: ``action(value)`` or ``action(key, value)``; its result is not used.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            Nothing: there is no stream below.
-
-        Raises:
-            TopologyError: the action has another shape.
 
         Source: Kafka Streams' ``KStream.foreach``.
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-FOREACH-")
-        function = callbacks.action(action)
-        self._below(PeekNode(node_name, action=function, declared_at=declaration_site()))
+        self._add(self._node(PeekNode, name, "KSTREAM-FOREACH-", action=callbacks.action(action)))
 
     def print(
         self,
@@ -658,171 +511,20 @@ class KStream(StreamFlow[K, V]):
         ...     driver.pipe("clicks", "ada", "home")
         [clicks]: ada, home
 
-        Semantics:
-            Null key: printed as None.
-            Null value: printed as None.
-            Late records: like all others.
-            Order: that of the stream.
-            Repartition: none.
-            Store: none.
-            Timestamp: nothing is forwarded.
+        Semantics: as :meth:`foreach`, but
             Quirk: lines are written at least once, as with :meth:`peek`; they are not flushed.
 
         Args:
             label: text in the brackets; the stream's name if not given.
             file: an open text file; standard output of the moment if not given.
             mapper: ``mapper(value)`` or ``mapper(key, value)`` makes the text after the label.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            Nothing: there is no stream below. To print in between use :meth:`peek`.
-
-        Raises:
-            TopologyError: the mapper has another shape.
 
         Source: Kafka Streams' ``KStream.print(Printed)`` (KIP-160).
         """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-PRINTER-")
-        node = PrintNode(
-            node_name,
-            label=self.name if label is None else label,
-            file=file,
-            mapper=None if mapper is None else callbacks.mapper(mapper),
-            declared_at=declaration_site(),
-        )
-        self._below(node)
-
-    @overload
-    def group_by(
-        self,
-        mapper: Callable[[V], K2],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[K2, V]: ...
-    @overload
-    def group_by(
-        self,
-        mapper: Callable[[K, V], K2],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[K2, V]: ...
-    def group_by(
-        self,
-        mapper: Callable[..., Any],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
-    ) -> KGroupedStream[Any, V]:
-        """Group the records by a new key, to aggregate them.
-
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> orders = builder.stream("orders", value=dict)
-        >>> by_city = orders.group_by(lambda order: order["city"], name="by-city", key=str)
-        >>> by_city.count(store="orders-per-city").to_stream().to("counts")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe("orders", "o-1", {"city": "Oslo"})
-        ...     driver.pipe("orders", "o-2", {"city": "Oslo"})
-        ...     driver.read("counts", value=int)
-        [('Oslo', 1), ('Oslo', 2)]
-
-        Semantics:
-            Null key: given to the mapper as None; a new key of None is dropped before the topic and
-                not counted.
-            Null value: given to the mapper as None and passed on; the aggregation decides.
-            Late records: the aggregation decides.
-            Order: records of one new key that come from several partitions meet in no fixed order.
-            Repartition: always, through ``<application id>-<name>-repartition``; named after the
-                aggregation's store if ``name`` is not given. Several aggregations of one named
-                group share one topic.
-            Store: none here; the aggregation has one.
-            Timestamp: the record's, and its headers.
-
-        Args:
-            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
-            name: names the operator and the repartition topic.
-            key: serde of the new keys.
-            value: serde of the values; that of the stream if not given.
-
-        Returns:
-            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
-
-        Raises:
-            TopologyError: the mapper has another shape, or a serde is none; the aggregation raises
-                it for serdes that are missing.
-
-        Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
-        """
-        node_name = self.builder.graph.names.named(name, "KSTREAM-KEY-SELECT-")
-        function = callbacks.mapper(mapper)
-        node = SelectKeyNode(node_name, mapper=function, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node, key_changing=True)
-        self.builder.graph.add(self.logical, logical)
-        return KGroupedStream(
-            self.builder,
-            node_name,
-            logical,
-            self.source_names,
-            optional_serde(key, None, f"the key of group {node_name!r}"),
-            optional_serde(value, self.value, f"the value of group {node_name!r}"),
-            needs_repartition=True,
-            topic_name=name,
-        )
-
-    def group_by_key(
-        self, *, name: str | None = None, key: Any = None, value: Any = None
-    ) -> KGroupedStream[K, V]:
-        """Group the records by the key they have, to aggregate them.
-
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder()
-        >>> clicks = builder.stream("clicks", value=str).group_by_key()
-        >>> clicks.count(store="clicks-per-user").to_stream().to("counts")
-        >>> with TopologyTestDriver(builder.build()) as driver:
-        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("ada", "cart", 1)])
-        ...     driver.read("counts", value=int)
-        [('ada', 1), ('ada', 2)]
-
-        Semantics:
-            Null key: passed on; the aggregation drops it. Dropped, not counted, where there is a
-                repartition topic.
-            Null value: passed on; the aggregation decides.
-            Late records: the aggregation decides.
-            Order: kept.
-            Repartition: only if an operator above may have changed keys; through ``<application
-                id>-<name>-repartition``, named after the aggregation's store if ``name`` is not
-                given.
-            Store: none here; the aggregation has one.
-            Timestamp: the record's, and its headers.
-
-        Args:
-            name: names the repartition topic, if there is one.
-            key: serde of the keys; that of the stream if not given.
-            value: serde of the values; that of the stream if not given.
-
-        Returns:
-            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
-
-        Raises:
-            TopologyError: a serde is none; the aggregation raises it for serdes that are missing.
-
-        Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
-        """
-        return KGroupedStream(
-            self.builder,
-            self.name,
-            self.logical,
-            self.source_names,
-            optional_serde(key, self.key, f"the key of group {name or self.name!r}"),
-            optional_serde(value, self.value, f"the value of group {name or self.name!r}"),
-            needs_repartition=self.needs_repartition,
-            topic_name=None if name is None else check_name(name, "a group"),
-        )
+        label = self.name if label is None else label
+        function = None if mapper is None else callbacks.mapper(mapper)
+        prefix = "KSTREAM-PRINTER-"
+        self._add(self._node(PrintNode, name, prefix, label=label, file=file, mapper=function))
 
     def process(
         self,
@@ -850,9 +552,7 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("changes", value=int)
         [('hall', 20), ('hall', 21)]
 
-        Semantics:
-            Null key: given to the processor.
-            Null value: given to the processor.
+        Semantics: as every operator, but
             Late records: given to the processor; ``context.current_stream_time_ms()`` tells how
                 late.
             Order: what is forwarded goes all the way down before ``forward`` returns.
@@ -865,12 +565,6 @@ class KStream(StreamFlow[K, V]):
             supplier: makes one processor per task: the class, or a function without parameters.
             stores: names of stores added to the builder, or declarations of stores to add along
                 with it.
-            key: serde of the results' keys, where a topic or store below needs it.
-            value: serde of the results' values, likewise.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of what is forwarded.
 
         Raises:
             TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
@@ -901,30 +595,17 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("stamped", value=str)
         [('ada', 'home+ada')]
 
-        Semantics:
-            Null key: given to the processor.
-            Null value: given to the processor.
-            Late records: given to the processor.
-            Order: what is forwarded goes all the way down before ``forward`` returns.
+        Semantics: as :meth:`process`, but
             Repartition: none, here or below: forwarding another key than the record's raises
                 ValueError. Only a scheduled callback, which has no record, may forward any key, and
                 has to stay within those of its partition.
-            Store: those in ``stores``. Operators that share a store run in the same task.
-            Timestamp: that of the forwarded record, which may be any from 0 on, and its headers.
 
         Args:
-            supplier: makes one processor per task: the class, or a function without parameters.
-            stores: names of stores added to the builder, or declarations of stores to add along
-                with it.
-            value: serde of the results' values, where a topic or store below needs it.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The stream of what is forwarded.
+            supplier: as for :meth:`process`.
+            stores: as for :meth:`process`.
 
         Raises:
-            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
-                does not exist.
+            TopologyError: as for :meth:`process`.
 
         Source: Kafka Streams' ``KStream.processValues`` (KIP-820).
         """
@@ -952,26 +633,132 @@ class KStream(StreamFlow[K, V]):
             schedule_name=name or graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
-        logical = ProcessorLogicalNode(node)
-        graph.add(self.logical, logical)
-        inherited = self.key if keeps_key else None
-        processed: KStream[Any, Any] = self._derive(
+        return self._derive(
             node_name,
-            logical,
-            key=optional_serde(key, inherited, f"the key of {node_name!r}"),
+            self._add(node),
+            key=optional_serde(key, self.key if keeps_key else None, f"the key of {node_name!r}"),
             value=optional_serde(value, None, f"the value of {node_name!r}"),
-            source_names=self.source_names,
             needs_repartition=self.needs_repartition or not keeps_key,
         )
-        return processed
+
+    # -- groups
+
+    @overload
+    def group_by(
+        self, mapper: Callable[[V], K2], **options: Unpack[PairOptions]
+    ) -> KGroupedStream[K2, V]: ...
+    @overload
+    def group_by(
+        self, mapper: Callable[[K, V], K2], **options: Unpack[PairOptions]
+    ) -> KGroupedStream[K2, V]: ...
+    def group_by(
+        self,
+        mapper: Callable[..., Any],
+        *,
+        name: str | None = None,
+        key: Any = None,
+        value: Any = None,
+    ) -> KGroupedStream[Any, V]:
+        """Group the records by a new key, to aggregate them.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> orders = builder.stream("orders", value=dict)
+        >>> by_city = orders.group_by(lambda order: order["city"], name="by-city", key=str)
+        >>> by_city.count(store="orders-per-city").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("orders", "o-1", {"city": "Oslo"})
+        ...     driver.pipe("orders", "o-2", {"city": "Oslo"})
+        ...     driver.read("counts", value=int)
+        [('Oslo', 1), ('Oslo', 2)]
+
+        Semantics: as :meth:`group_by_key`, but
+            Null key: given to the mapper as None; a new key of None is dropped before the topic and
+                not counted.
+            Order: records of one new key that come from several partitions meet in no fixed order.
+            Repartition: always, through ``<application id>-<name>-repartition``; named after the
+                aggregation's store if ``name`` is not given. Several aggregations of one named
+                group share one topic.
+
+        Args:
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns the new key.
+            name: names the operator and the repartition topic.
+            key: serde of the new keys.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Source: Kafka Streams' ``KStream.groupBy``; names: KIP-372.
+        """
+        function = callbacks.mapper(mapper)
+        node = self._node(SelectKeyNode, name, "KSTREAM-KEY-SELECT-", mapper=function)
+        return KGroupedStream(
+            self.builder,
+            node.name,
+            self._add(node, key_changing=True),
+            self.source_names,
+            optional_serde(key, None, f"the key of group {node.name!r}"),
+            optional_serde(value, self.value, f"the value of group {node.name!r}"),
+            needs_repartition=True,
+            topic_name=name,
+        )
+
+    def group_by_key(
+        self, *, name: str | None = None, key: Any = None, value: Any = None
+    ) -> KGroupedStream[K, V]:
+        """Group the records by the key they have, to aggregate them.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> clicks = builder.stream("clicks", value=str).group_by_key()
+        >>> clicks.count(store="clicks-per-user").to_stream().to("counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("clicks", [("ada", "home", 0), ("ada", "cart", 1)])
+        ...     driver.read("counts", value=int)
+        [('ada', 1), ('ada', 2)]
+
+        Semantics: as every operator, but
+            Null key: passed on; the aggregation drops it. Dropped, not counted, where there is a
+                repartition topic.
+            Null value: passed on; the aggregation decides.
+            Late records: the aggregation decides.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the aggregation's store if ``name`` is not
+                given.
+            Store: none here; the aggregation has one.
+
+        Args:
+            name: names the repartition topic, if there is one.
+            key: serde of the keys; that of the stream if not given.
+            value: serde of the values; that of the stream if not given.
+
+        Returns:
+            The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
+
+        Raises:
+            TopologyError: a serde is none; the aggregation raises it for serdes that are missing.
+
+        Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
+        """
+        return KGroupedStream(
+            self.builder,
+            self.name,
+            self.logical,
+            self.source_names,
+            optional_serde(key, self.key, f"the key of group {name or self.name!r}"),
+            optional_serde(value, self.value, f"the value of group {name or self.name!r}"),
+            needs_repartition=self.needs_repartition,
+            topic_name=None if name is None else check_name(name, "a group"),
+        )
+
+    # -- joins
 
     @overload
     def join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[V, V2], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
@@ -986,17 +773,13 @@ class KStream(StreamFlow[K, V]):
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[V, V2], R],
-        *,
-        key_mapper: Callable[..., Any],
-        name: str | None = None,
+        **options: Unpack[GlobalTableJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V, V2], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
@@ -1011,9 +794,7 @@ class KStream(StreamFlow[K, V]):
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[K, V, V2], R],
-        *,
-        key_mapper: Callable[..., Any],
-        name: str | None = None,
+        **options: Unpack[GlobalTableJoinOptions],
     ) -> KStream[K, R]: ...
     def join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Inner join: a result for every match. What a match is depends on the other side.
@@ -1100,8 +881,6 @@ class KStream(StreamFlow[K, V]):
         self,
         other: KStream[K, V2],
         joiner: Callable[[V, V2 | None], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
@@ -1116,17 +895,13 @@ class KStream(StreamFlow[K, V]):
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[V, V2 | None], R],
-        *,
-        key_mapper: Callable[..., Any],
-        name: str | None = None,
+        **options: Unpack[GlobalTableJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
@@ -1141,9 +916,7 @@ class KStream(StreamFlow[K, V]):
         self,
         other: GlobalKTable[Any, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        *,
-        key_mapper: Callable[..., Any],
-        name: str | None = None,
+        **options: Unpack[GlobalTableJoinOptions],
     ) -> KStream[K, R]: ...
     def left_join(self, other: Any, joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Left join: every record of this stream has a result; without a match right is None.
@@ -1164,10 +937,9 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read_with_timestamps("out", value=str)
         [('ada', 'tea+card', 12), ('bob', 'rum+None', 13)]
 
-        Semantics:
+        Semantics: as :meth:`join`, but
             Null key: has a result without a match, at once (KIP-962); on the right side dropped and
                 counted. With a global table a mapped key of None has no match.
-            Null value: dropped and counted.
             Late records: as with :meth:`join`. A record without a match that is older than its
                 window allows has its result at once, although its grace is not over and a match may
                 still come.
@@ -1186,9 +958,6 @@ class KStream(StreamFlow[K, V]):
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; right may be None.
             options: as for :meth:`join`.
 
-        Returns:
-            The joined stream; its values have no serde until one is given.
-
         Raises:
             TopologyError: as for :meth:`join`.
 
@@ -1203,8 +972,6 @@ class KStream(StreamFlow[K, V]):
         self,
         other: KStream[K, V2],
         joiner: Callable[[V | None, V2 | None], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     @overload
@@ -1212,17 +979,10 @@ class KStream(StreamFlow[K, V]):
         self,
         other: KStream[K, V2],
         joiner: Callable[[K, V | None, V2 | None], R],
-        *,
-        windows: JoinWindows,
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
     def outer_join(
-        self,
-        other: KStream[K, Any],
-        joiner: Joiner,
-        *,
-        windows: JoinWindows,
-        **options: Unpack[StreamJoinOptions],
+        self, other: KStream[K, Any], joiner: Joiner, *, windows: JoinWindows, **options: Any
     ) -> KStream[K, Any]:
         """Outer join of two streams: every record of both sides has a result.
 
@@ -1242,17 +1002,13 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read_with_timestamps("out", value=str)
         [('ada', 'None/yes', 9), ('ada', 'tea?/None', 10)]
 
-        Semantics:
+        Semantics: as :meth:`left_join`, but
             Null key: has a result without a match, at once, on both sides (KIP-962).
-            Null value: dropped and counted.
-            Late records: as with :meth:`left_join`, on both sides.
             Order: as with :meth:`left_join`; of unmatched records with one timestamp the right
                 side's first.
-            Repartition: as with :meth:`left_join`.
             Store: ``<store>-outer-this-join-store``, ``<store>-outer-other-join-store``, and
                 ``<store>-outer-shared-join-store`` for what waits unmatched.
-            Timestamp: of an unmatched record its own; otherwise the larger one.
-            Quirk: an idle topic flushes nothing, as with :meth:`left_join`.
+            Quirk: an idle topic flushes nothing.
 
         Args:
             other: a KStream of the same builder.
@@ -1262,18 +1018,14 @@ class KStream(StreamFlow[K, V]):
             options: ``name`` (required), ``store``, ``key``, ``value``, ``other_value``, as for
                 :meth:`join`.
 
-        Returns:
-            The joined stream; its values have no serde until one is given.
-
         Raises:
             TopologyError: as for :meth:`join`.
 
         Source: Kafka Streams' ``KStream.outerJoin``; no spurious results: KIP-633; null keys:
         KIP-962.
         """
-        joined: KStream[K, Any] = self._join(
-            other, joiner, "outer", {"windows": windows, **options}
-        )
+        options["windows"] = windows
+        joined: KStream[K, Any] = self._join(other, joiner, "outer", options)
         return joined
 
     def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:
@@ -1308,6 +1060,8 @@ class KStream(StreamFlow[K, V]):
         options["store"] = materialized(options.get("store"))
         return StreamStreamJoin(self, other, joiner, kind=kind, **options).build()
 
+    # -- the way out: topics and tables
+
     def to(
         self,
         topic: str | TopicChooser,
@@ -1328,17 +1082,15 @@ class KStream(StreamFlow[K, V]):
         ...     driver.read("large", value=int), driver.read("small", value=int)
         ([('bob', 250)], [('ada', 50)])
 
-        Semantics:
+        Semantics: as every operator, but
             Null key: written without a key; the producer chooses the partition.
             Null value: written without a value: a tombstone for whoever reads the topic as a table.
-            Late records: like all others.
             Order: kept per partition. Outputs of one input record come in the order in which the
                 graph is walked, depth first, children in the order of their declaration.
             Repartition: none. Partition = murmur2 of the key's bytes, as every JVM client places
                 it; a windowed key is placed by its inner key alone, so that results stay on the
                 partition of their input.
             Store: none. Topics are never created.
-            Timestamp: the record's, and its headers.
             Quirk: event time 0 is written as 1 ms, because the client would turn 0 into the time of
                 sending.
 
@@ -1346,14 +1098,10 @@ class KStream(StreamFlow[K, V]):
             topic: a topic's name, or ``topic(key, value, metadata)``; metadata is where the record
                 came from, None inside scheduled callbacks.
             key: serde of the keys; that of the stream if not given.
-            value: serde of the values; that of the stream if not given.
+            value: likewise of the values.
             partitioner: ``partitioner(topic, key, value, partition_count)`` returns a partition, a
                 list of partitions (one copy each; [] drops the record, which is counted), or None
                 for the default.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            Nothing: there is no stream below, but this one can be used again.
 
         Raises:
             TopologyError: a serde is not known, or the topic's name is none.
@@ -1395,25 +1143,20 @@ class KStream(StreamFlow[K, V]):
         ...     driver.store("places").get("ada"), driver.dropped_total
         (ValueAndTimestamp(value='Rome', timestamp=5, headers=None), 1)
 
-        Semantics:
+        Semantics: as every operator, but
             Null key: dropped and counted.
             Null value: deletes the row and is forwarded as a tombstone.
             Late records: overwrite newer rows, as they come. Only a versioned store (``history=``)
                 puts them where they belong.
-            Order: kept.
             Repartition: if an operator above may have changed keys; the topic is named after
                 ``name``.
             Store: the one named ``store``, else none. Without one nothing below can read rows.
-            Timestamp: the record's, and its headers.
 
         Args:
             store: name or :class:`Materialized` of the table's store.
             key: serde of the keys; that of the stream if not given.
-            value: serde of the values; that of the stream if not given.
+            value: likewise of the values.
             name: the operator's name; needed where a repartition topic is.
-
-        Returns:
-            The table.
 
         Raises:
             TopologyError: a serde or a name is needed and missing.
@@ -1428,7 +1171,7 @@ class KStream(StreamFlow[K, V]):
         use = f"table {node_name!r}"
         key_serde = optional_serde(key, self.key, f"the key of {use}")
         value_serde = optional_serde(value, self.value, f"the value of {use}")
-        parent: KStream[K, V] = self
+        parent = self
         if self.needs_repartition:
             prefix = required_name(
                 name,
@@ -1441,15 +1184,15 @@ class KStream(StreamFlow[K, V]):
             )
         spec = None
         if options is not None:
+            store_use = f"store {options.name!r}"
             spec = key_value_spec(
                 options,
-                self._key_serde(options.key or key, f"store {options.name!r}"),
-                self._value_serde(options.value or value, f"store {options.name!r}"),
+                self._key_serde(options.key or key, store_use),
+                self._value_serde(options.value or value, store_use),
                 self.builder.defaults,
             )
         node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node, output_versioned=node.is_versioned())
-        graph.add(parent.logical, logical)
+        logical = parent._add(node, output_versioned=node.is_versioned())
         return KTable(
             self.builder, node_name, logical, parent.source_names, key_serde, value_serde, node
         )
@@ -1473,22 +1216,19 @@ class KStream(StreamFlow[K, V]):
         ...     list(driver.internal), driver.read("out", value=int)
         (['app-spread-repartition'], [('ada', 7)])
 
-        Semantics:
+        Semantics: as every operator, but
             Null key: dropped, not counted; kept if a left or outer join below has a use for it
                 (KIP-962).
-            Null value: passed on.
-            Late records: like all others.
             Order: kept per key; behind the topic, records from several partitions meet in no fixed
                 order.
             Repartition: always; what is below runs in tasks of its own.
             Store: none. The topic is created by the application, and its records are deleted once
                 they are consumed and committed.
-            Timestamp: the record's, and its headers.
 
         Args:
             name: names the topic and its nodes; required.
             key: serde of the keys; that of the stream if not given.
-            value: serde of the values; that of the stream if not given.
+            value: likewise of the values.
             partitions: the topic's partition count. If not given it follows the topics it is joined
                 with, else the largest count above it.
             partitioner: ``partitioner(topic, key, value, partition_count)``, as for :meth:`to`.
@@ -1516,35 +1256,4 @@ class KStream(StreamFlow[K, V]):
             partitioner=partitioner,
             declared_at=declaration_site(),
         )
-        behind: KStream[K, V] = self._behind(node)
-        return behind
-
-    # ------------------------------------------------------------------ the stream below
-
-    def _below(
-        self,
-        node: ProcessorNode,
-        *,
-        key_changing: bool = False,
-        value_changing: bool = False,
-        keeps_key: bool = False,
-        keeps_value: bool = False,
-        key: Any = None,
-        value: Any = None,
-    ) -> KStream[Any, Any]:
-        """The stream below one new operator."""
-        logical = ProcessorLogicalNode(
-            node, key_changing=key_changing, value_changing=value_changing
-        )
-        self.builder.graph.add(self.logical, logical)
-        inherited_key = self.key if keeps_key or not key_changing else None
-        inherited_value = self.value if keeps_value else None
-        below: KStream[Any, Any] = self._derive(
-            node.name,
-            logical,
-            key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
-            value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
-            source_names=self.source_names,
-            needs_repartition=self.needs_repartition or key_changing,
-        )
-        return below
+        return self._behind(node)

@@ -9,7 +9,7 @@ that wait unmatched. A side whose unmatched rows the OTHER side emits has ``oute
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Required, TypedDict
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
@@ -19,9 +19,8 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.dsl.flow import Flow, StreamFlow
+from logstate.topology.dsl.flow import StreamFlow
 from logstate.topology.dsl.materialized import Materialized
-from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.operators.joins.self_join import SelfJoinNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
@@ -29,6 +28,17 @@ from logstate.topology.operators.streams.pass_through import PassThroughNode
 from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
 
 JoinKind = Literal["inner", "left", "outer"]
+
+
+class StreamJoinOptions(TypedDict, total=False):
+    """Options of a stream-stream join: its windows, store base name, serdes, name."""
+
+    windows: Required[JoinWindows]
+    store: str | Materialized | None
+    key: Any
+    value: Any
+    other_value: Any
+    name: str | None
 
 
 class StreamStreamJoin:
@@ -69,7 +79,7 @@ class StreamStreamJoin:
         self.right_value = right._value_serde(other_value, f"the right side of {use}")
         self.declared_at = declaration_site()
 
-    def build(self) -> Any:
+    def build(self) -> StreamFlow[Any, Any]:
         """Add everything to the graph; the joined stream."""
         left, right = self._repartitioned()
         self.graph.copartition(left.source_names | right.source_names)
@@ -83,8 +93,13 @@ class StreamStreamJoin:
         other_suffix = "-outer-other-join" if self.is_left else "-other-join"
         this_store = self._window_store(this_suffix, self.left_value)
         other_store = self._window_store(other_suffix, self.right_value)
-        this_window = self._window_node(left, this_windowed, this_store)
-        other_window = self._window_node(right, other_windowed, other_store)
+        site = self.declared_at
+        this_window = left._add(
+            StreamJoinWindowNode(this_windowed, store=this_store, declared_at=site)
+        )
+        other_window = right._add(
+            StreamJoinWindowNode(other_windowed, store=other_store, declared_at=site)
+        )
         logical = StreamJoinLogicalNode(
             this_window=this_window,
             other_window=other_window,
@@ -111,22 +126,13 @@ class StreamStreamJoin:
             needs_repartition=False,
         )
 
-    def _repartitioned(self) -> tuple[Any, Any]:
+    def _repartitioned(self) -> tuple[StreamFlow[Any, Any], StreamFlow[Any, Any]]:
         left, right = self.left, self.right
         if left.needs_repartition:
             left = left._through_topic(f"{self.name}-left", self.key, self.left_value)
         if right.needs_repartition:
             right = right._through_topic(f"{self.name}-right", self.key, self.right_value)
         return left, right
-
-    def _window_node(
-        self, side: Flow[Any, Any], name: str, store: StoreSpec
-    ) -> ProcessorLogicalNode:
-        node = StreamJoinWindowNode(name, store=store, declared_at=self.declared_at)
-        logical = ProcessorLogicalNode(node)
-        parent: LogicalNode = side.logical
-        self.graph.add(parent, logical)
-        return logical
 
     def _add_join_nodes(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Required, TypedDict, TypeVar
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
@@ -14,15 +14,32 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.dsl.flow import Flow, StreamFlow, TableFlow
 from logstate.topology.dsl.global_table import GlobalKTable
-from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.operators.joins.global_table_join import GlobalTableJoinNode
 from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode
 from logstate.topology.operators.joins.stream_table_join import StreamTableJoinNode
 
+S = TypeVar("S", bound=StreamFlow[Any, Any])
+
+
+class StreamTableJoinOptions(TypedDict, total=False):
+    """Options of a stream-table join: grace, the stream's serdes, name."""
+
+    grace: timedelta | None
+    key: Any
+    value: Any
+    name: str | None
+
+
+class GlobalTableJoinOptions(TypedDict, total=False):
+    """Options of a join with a global table: how to find the key of its row, name."""
+
+    key_mapper: Required[Callable[..., Any]]
+    name: str | None
+
 
 def join_table(
-    stream: StreamFlow[Any, Any],
+    stream: S,
     table: TableFlow[Any, Any],
     joiner: Callable[..., Any],
     *,
@@ -31,7 +48,7 @@ def join_table(
     key: Any = None,
     value: Any = None,
     name: str | None = None,
-) -> Any:
+) -> S:
     """Inner or left join with a table; with ``grace`` through a buffer."""
     function = callbacks.joiner(joiner)
     builder = stream.builder
@@ -51,41 +68,29 @@ def join_table(
     builder.graph.copartition(sources)
     table.node.materialize()
     prefix = "KSTREAM-LEFTJOIN-" if is_left else "KSTREAM-JOIN-"
-    node_name = builder.graph.names.named(name, prefix)
-    site = declaration_site()
+    sides: dict[str, Any] = {"table": table.node, "joiner": function, "is_left": is_left}
     node: ProcessorNode
     if grace is None:
-        node = StreamTableJoinNode(
-            node_name, table=table.node, joiner=function, is_left=is_left, declared_at=site
-        )
+        node = stream._node(StreamTableJoinNode, name, prefix, **sides)
     else:
-        node = StreamTableGraceJoinNode(
-            node_name,
-            table=table.node,
-            joiner=function,
-            is_left=is_left,
-            grace_ms=_grace_ms(grace, table, name),
-            store=_buffer(stream, node_name, grace, key, value),
-            declared_at=site,
+        buffer = required_name(
+            name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
         )
-    logical = ProcessorLogicalNode(node)
-    logical.relaxed_null_key = is_left
-    builder.graph.add(stream.logical, logical)
-    return stream._derive(
-        node_name, logical, key=stream.key, value=None, source_names=sources,
-        needs_repartition=False,
-    )  # fmt: skip
+        sides["grace_ms"] = _grace_ms(grace, table)
+        sides["store"] = _buffer(stream, buffer, grace, key, value)
+        node = stream._node(StreamTableGraceJoinNode, name, prefix, **sides)
+    return _joined(stream, node, is_left=is_left, source_names=sources, needs_repartition=False)
 
 
 def join_global_table(
-    stream: StreamFlow[Any, Any],
+    stream: S,
     table: GlobalKTable[Any, Any],
     joiner: Callable[..., Any],
     *,
     is_left: bool,
     key_mapper: Callable[..., Any] | None = None,
     name: str | None = None,
-) -> Any:
+) -> S:
     """Inner or left join with a global table, by a mapped key."""
     if key_mapper is None:
         raise TopologyError(
@@ -93,28 +98,25 @@ def join_global_table(
             " key from a record, for example lambda key, value: key.",
             declared_at=declaration_site(),
         )
-    builder = stream.builder
-    node = GlobalTableJoinNode(
-        builder.graph.names.named(name, "KSTREAM-LEFTJOIN-"),
+    node = stream._node(
+        GlobalTableJoinNode,
+        name,
+        "KSTREAM-LEFTJOIN-",
         store_name=table.store_name,
         key_mapper=callbacks.mapper(key_mapper, "key mapper"),
         joiner=callbacks.joiner(joiner),
         is_left=is_left,
-        declared_at=declaration_site(),
     )
-    logical = ProcessorLogicalNode(node)
+    return _joined(stream, node, is_left=is_left)
+
+
+def _joined(stream: S, node: ProcessorNode, *, is_left: bool, **changed: Any) -> S:
+    logical = stream._add(node)
     logical.relaxed_null_key = is_left
-    builder.graph.add(stream.logical, logical)
-    return stream._derive(
-        node.name, logical, key=stream.key, value=None, source_names=stream.source_names,
-        needs_repartition=stream.needs_repartition,
-    )  # fmt: skip
+    return stream._derive(node.name, logical, value=None, **changed)
 
 
-def _grace_ms(grace: timedelta, table: TableFlow[Any, Any], name: str | None) -> int:
-    required_name(
-        name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
-    )
+def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
     grace_ms = duration_ms(grace, "grace of a stream-table join")
     if not table.node.is_versioned():
         raise TopologyError(

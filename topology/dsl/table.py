@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
@@ -12,12 +12,14 @@ from logstate.topology.declaring.argument_checks import check_kind, check_option
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.flow import K, TableFlow, V
+from logstate.topology.dsl.flow import K, PairOptions, TableFlow, V
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
-from logstate.topology.dsl.options import TableJoinOptions
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
-from logstate.topology.dsl.table_table_join import join_by_foreign_key, join_tables
-from logstate.topology.graph.logical import ProcessorLogicalNode
+from logstate.topology.dsl.table_table_join import (
+    TableJoinOptions,
+    join_by_foreign_key,
+    join_tables,
+)
 from logstate.topology.graph.nodes import Partitioner, TableNode
 from logstate.topology.operators.streams.process import Connections
 from logstate.topology.operators.tables.suppress import SuppressNode
@@ -40,6 +42,13 @@ R = TypeVar("R")
 _OPTIONS = set(TableJoinOptions.__annotations__)
 
 
+class TableOptions(TypedDict, total=False):
+    """Options of an operator that derives a table: its store, its name."""
+
+    store: str | Materialized | None
+    name: str | None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class KTable(TableFlow[K, V]):
     """A table at one point of the graph: the latest value per key, and the stream of its changes.
@@ -51,6 +60,29 @@ class KTable(TableFlow[K, V]):
     Made by ``StreamsBuilder.table``, by aggregations, and by ``KStream.to_table``. It is kept in a
     store if it was given a name for one; an operator that reads rows below a table without a store
     reads those of the table above it, and if there is none, ``build()`` says where to name one.
+
+    Semantics: of every operator, but for what it says itself:
+        Null key: no row has one.
+        Null value: stays a tombstone; a callback never sees it.
+        Late records: as the table above has them.
+        Order: kept.
+        Repartition: none, here or below.
+        Store: the one named ``store``, else none: rows are then read from the table above, and the
+            callback is called anew each time, so it must be a function of the row.
+        Timestamp: the change's, and its headers.
+
+    Args:
+        key: serde of the result's keys, where a topic or store below needs it.
+        value: serde of the result's values, likewise.
+        store: name or :class:`Materialized` of the result's store.
+        name: the operator's name; generated if not given.
+
+    Returns:
+        The table below the operator.
+
+    Raises:
+        TopologyError: a callback has another shape, ``key`` or ``value`` is no serde, the serde of
+            a store is not known, or a name cannot be part of a topic's name.
 
     Source: Kafka Streams' ``KTable``.
     """
@@ -83,60 +115,39 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("changes", value=int)
         [('TEA', 3), ('TEA', None)]
 
-        Semantics:
-            Null key: no row has one.
+        Semantics: as every operator, but
             Null value: a tombstone is forwarded as a null value, and given to the mapper as None.
             Late records: every change is forwarded, of a versioned table those that are not the
                 latest too.
-            Order: kept.
             Repartition: none here; with a mapper, a grouping or join below goes through a
                 repartition topic first.
             Store: none.
-            Timestamp: the change's, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new key; without it keys
                 stay.
-            key: serde of the new keys, where a topic or store below needs it.
-            name: the operator's name; generated if not given.
 
         Returns:
             The stream of changes. A change without effect is one too.
-
-        Raises:
-            TopologyError: the mapper has another shape, or ``key`` is no serde.
 
         Source: Kafka Streams' ``KTable.toStream``.
         """
         from logstate.topology.dsl.stream import KStream
 
-        node_name = self.builder.graph.names.named(name, "KTABLE-TOSTREAM-")
-        node = ToStreamNode(node_name, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node)
-        self.builder.graph.add(self.logical, logical)
+        node = self._node(ToStreamNode, name, "KTABLE-TOSTREAM-")
         stream: KStream[Any, V] = KStream(
-            self.builder, node_name, logical, self.source_names, self.key, self.value,
+            self.builder, node.name, self._add(node), self.source_names, self.key, self.value,
             needs_repartition=False,
         )  # fmt: skip
         return stream if mapper is None else stream.select_key(mapper, key=key)
 
     @overload
     def group_by(
-        self,
-        mapper: Callable[[V], tuple[K2, V2]],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
+        self, mapper: Callable[[V], tuple[K2, V2]], **options: Unpack[PairOptions]
     ) -> KGroupedTable[K2, V2]: ...
     @overload
     def group_by(
-        self,
-        mapper: Callable[[K, V], tuple[K2, V2]],
-        *,
-        name: str | None = None,
-        key: Any = None,
-        value: Any = None,
+        self, mapper: Callable[[K, V], tuple[K2, V2]], **options: Unpack[PairOptions]
     ) -> KGroupedTable[K2, V2]: ...
     def group_by(
         self,
@@ -158,7 +169,7 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("counts", value=int)
         [('Ulm', 1), ('Ulm', 0), ('Bonn', 1)]
 
-        Semantics:
+        Semantics: as every operator, but
             Null key: no row has one; a change with one stops the application. A mapped key of None
                 leaves that side of the change out.
             Null value: a deleted row is taken out of its group. A mapped value of None leaves that
@@ -170,14 +181,11 @@ class KTable(TableFlow[K, V]):
             Repartition: always, through ``<application id>-<name>-repartition``; named after the
                 aggregation's store if ``name`` is not given.
             Store: none here. It needs old values, so the table must have a store, or one above it.
-            Timestamp: the change's, and its headers.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new ``(key, value)``. It
                 is called for old values too and must give the same for the same row.
             name: names the operator and the repartition topic.
-            key: serde of the new keys.
-            value: serde of the new values.
 
         Returns:
             The grouped table: count, reduce or aggregate it.
@@ -190,18 +198,16 @@ class KTable(TableFlow[K, V]):
         from logstate.topology.dsl.grouped_table import KGroupedTable
 
         function = callbacks.mapper(mapper)
-        node_name = self.builder.graph.names.named(name, "KTABLE-SELECT-")
-        node = TableGroupByNode(node_name, mapper=function, declared_at=declaration_site())
-        logical = ProcessorLogicalNode(node)
-        self.builder.graph.add(self.logical, logical)
+        node = self._node(TableGroupByNode, name, "KTABLE-SELECT-", mapper=function)
+        logical = self._add(node)
         self.node.enable_sending_old_values(force=True)
         return KGroupedTable(
             self.builder,
-            node_name,
+            node.name,
             logical,
             self.source_names,
-            optional_serde(key, None, f"the key of group {node_name!r}"),
-            optional_serde(value, None, f"the value of group {node_name!r}"),
+            optional_serde(key, None, f"the key of group {node.name!r}"),
+            optional_serde(value, None, f"the value of group {node.name!r}"),
             topic_name=name,
         )
 
@@ -219,13 +225,11 @@ class KTable(TableFlow[K, V]):
         ...     driver.read_with_timestamps("calm-stock", value=int)
         [('tea', 4, 109)]
 
-        Semantics:
-            Null key: no row has one.
+        Semantics: as every operator, but
             Null value: with a time limit tombstones are forwarded like values; of a window that was
                 deleted before it closed nothing is heard.
             Late records: replace what is held for their key; they do not change when it leaves.
             Order: by the time they were due, then by the key's bytes.
-            Repartition: none.
             Store: a buffer named ``<name>-store``, in memory, with a changelog.
             Timestamp: that of the last update that was held, and its headers.
             Quirk: time is the operator's own stream time, so nothing leaves until a later record
@@ -275,27 +279,17 @@ class KTable(TableFlow[K, V]):
             when_full=condition.when_full,
             declared_at=declaration_site(),
         )
-        logical = ProcessorLogicalNode(node, output_versioned=False)
+        logical = self._add(node, output_versioned=False)
         logical.refuses_versioned_input = True
-        self.builder.graph.add(self.logical, logical)
-        below: KTable[K, V] = self._derive(node, logical)
-        return below
+        return self._derive(node.name, logical, node=node)
 
     @overload
     def filter(
-        self,
-        predicate: Callable[[V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[V], object], **options: Unpack[TableOptions]
     ) -> KTable[K, V]: ...
     @overload
     def filter(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[K, V], object], **options: Unpack[TableOptions]
     ) -> KTable[K, V]: ...
     def filter(
         self,
@@ -315,15 +309,7 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("plenty", value=int)
         [('tea', 12), ('tea', None)]
 
-        Semantics:
-            Null key: no row has one.
-            Null value: stays a tombstone; the predicate never sees it.
-            Late records: as the table above has them.
-            Order: kept.
-            Repartition: none, here or below.
-            Store: the one named ``store``, else none: rows are then read from the table above and
-                filtered.
-            Timestamp: the change's, and its headers.
+        Semantics: as every operator, but
             Quirk: a row that stops fitting becomes a tombstone. One that neither fits nor fitted
                 sends nothing where the table above has a store; where it has none every row that
                 does not fit sends a tombstone, because without old values the filter cannot know
@@ -331,14 +317,6 @@ class KTable(TableFlow[K, V]):
 
         Args:
             predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
-            store: name or :class:`Materialized` of the table's store.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The filtered table.
-
-        Raises:
-            TopologyError: the predicate has another shape, or a serde is not known.
 
         Source: Kafka Streams' ``KTable.filter``.
         """
@@ -346,19 +324,11 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def filter_not(
-        self,
-        predicate: Callable[[V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[V], object], **options: Unpack[TableOptions]
     ) -> KTable[K, V]: ...
     @overload
     def filter_not(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, predicate: Callable[[K, V], object], **options: Unpack[TableOptions]
     ) -> KTable[K, V]: ...
     def filter_not(
         self,
@@ -378,27 +348,10 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("open", value=str)
         [('ada', 'new'), ('ada', None)]
 
-        Semantics:
-            Null key: no row has one.
-            Null value: stays a tombstone; the predicate never sees it.
-            Late records: as the table above has them.
-            Order: kept.
-            Repartition: none, here or below.
-            Store: the one named ``store``, else none: rows are then read from the table above and
-                filtered.
-            Timestamp: the change's, and its headers.
-            Quirk: superfluous tombstones below a table without a store, as with :meth:`filter`.
+        Semantics: as :meth:`filter`.
 
         Args:
-            predicate: ``predicate(value)`` or ``predicate(key, value)``; any truth value.
-            store: name or :class:`Materialized` of the table's store.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The filtered table.
-
-        Raises:
-            TopologyError: the predicate has another shape, or a serde is not known.
+            predicate: as for :meth:`filter`.
 
         Source: Kafka Streams' ``KTable.filterNot``.
         """
@@ -406,21 +359,11 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def map_values(
-        self,
-        mapper: Callable[[V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, mapper: Callable[[V], V2], *, value: Any = None, **options: Unpack[TableOptions]
     ) -> KTable[K, V2]: ...
     @overload
     def map_values(
-        self,
-        mapper: Callable[[K, V], V2],
-        *,
-        value: Any = None,
-        store: str | Materialized | None = None,
-        name: str | None = None,
+        self, mapper: Callable[[K, V], V2], *, value: Any = None, **options: Unpack[TableOptions]
     ) -> KTable[K, V2]: ...
     def map_values(
         self,
@@ -441,45 +384,18 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("cities", value=str)
         [('ada', 'Oslo'), ('ada', None)]
 
-        Semantics:
-            Null key: no row has one.
-            Null value: stays a tombstone; the mapper never sees it. A mapper that returns None
-                deletes the row.
-            Late records: as the table above has them.
-            Order: kept.
-            Repartition: none, here or below.
-            Store: the one named ``store``, else none: rows are then read from the table above and
-                mapped anew each time, so the mapper must be a function of the row.
-            Timestamp: the change's, and its headers.
+        Semantics: as every operator, but
+            Null value: stays a tombstone. A mapper that returns None deletes the row.
             Quirk: a change that maps to the same value is forwarded all the same (KIP-557 was taken
                 back).
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``.
-            value: serde of the new values, where a topic or store needs it.
-            store: name or :class:`Materialized` of the table's store.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The mapped table.
-
-        Raises:
-            TopologyError: the mapper has another shape, or a serde is not known.
 
         Source: Kafka Streams' ``KTable.mapValues``; with the key: KIP-149.
         """
-        function = callbacks.mapper(mapper)
-        node_name = self.builder.graph.names.named(name, "KTABLE-MAPVALUES-")
-        serde = optional_serde(value, None, f"the value of table {node_name!r}")
-        spec = self._spec(store, value)
-        node = TableMapValuesNode(
-            node_name,
-            parent=self.node,
-            mapper=function,
-            store=spec,
-            declared_at=declaration_site(),
-        )
-        return self._below(node, spec, value=spec.value if spec is not None else serde)
+        function, prefix = callbacks.mapper(mapper), "KTABLE-MAPVALUES-"
+        return self._below(TableMapValuesNode, name, prefix, store, value, mapper=function)
 
     def transform_values(
         self,
@@ -505,15 +421,10 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("where", value=str)
         [('ada', 'Oslo (0_0)'), ('ada', None)]
 
-        Semantics:
-            Null key: no row has one.
+        Semantics: as every operator, but
             Null value: given to the transformer as None, unlike by :meth:`map_values`.
-            Late records: as the table above has them.
-            Order: kept.
-            Repartition: none, here or below.
             Store: those in ``stores``, and the one named ``store``, if any, for the result. Without
                 it rows are transformed anew whenever they are read.
-            Timestamp: the change's, and its headers.
             Quirk: the transformer is called for old values too where something below asks for them,
                 so it must be a function of the row and of its stores.
 
@@ -522,12 +433,6 @@ class KTable(TableFlow[K, V]):
                 parameters.
             stores: names of stores added to the builder, or declarations of stores to add along
                 with it.
-            value: serde of the new values, where a topic or store needs it.
-            store: name or :class:`Materialized` of the table's store.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The transformed table.
 
         Raises:
             TopologyError: the supplier cannot be called without arguments, or a serde is not known;
@@ -535,19 +440,16 @@ class KTable(TableFlow[K, V]):
 
         Source: Kafka Streams' ``KTable.transformValues`` (KIP-292).
         """
-        node_name = self.builder.graph.names.named(name, "KTABLE-TRANSFORMVALUES-")
-        serde = optional_serde(value, None, f"the value of table {node_name!r}")
-        spec = self._spec(store, value)
-        node = TableTransformValuesNode(
-            node_name,
-            parent=self.node,
+        return self._below(
+            TableTransformValuesNode,
+            name,
+            "KTABLE-TRANSFORMVALUES-",
+            store,
+            value,
             supplier=callbacks.supplier(supplier),
             connections=Connections(stores),
-            store=spec,
             schedule_name=name or self.builder.graph.names.of_supplier(supplier),
-            declared_at=declaration_site(),
         )
-        return self._below(node, spec, value=spec.value if spec is not None else serde)
 
     def _filter(
         self,
@@ -557,39 +459,41 @@ class KTable(TableFlow[K, V]):
         *,
         keeps: bool,
     ) -> KTable[K, V]:
-        function = callbacks.predicate(predicate)
-        node_name = self.builder.graph.names.named(name, "KTABLE-FILTER-")
-        spec = self._spec(store, None)
-        node = TableFilterNode(
-            node_name,
-            parent=self.node,
-            predicate=function,
+        below: KTable[K, V] = self._below(
+            TableFilterNode,
+            name,
+            "KTABLE-FILTER-",
+            store,
+            self.value,
+            predicate=callbacks.predicate(predicate),
             keeps=keeps,
-            store=spec,
-            declared_at=declaration_site(),
         )
-        return self._below(node, spec, value=self.value if spec is None else spec.value)
-
-    def _spec(self, store: str | Materialized | None, value: Any) -> StoreSpec | None:
-        """The store of a derived table, where it was asked for."""
-        options = materialized(store)
-        if options is None:
-            return None
-        use = f"store {options.name!r}"
-        return key_value_spec(
-            options,
-            self._key_serde(options.key, use),
-            self._value_serde(value if options.value is None else options.value, use),
-            self.builder.defaults,
-        )
-
-    def _below(self, node: TableNode, spec: StoreSpec | None, *, value: Any) -> KTable[K, Any]:
-        logical = ProcessorLogicalNode(
-            node, output_versioned=None if spec is None else spec.kind == "versioned"
-        )
-        self.builder.graph.add(self.logical, logical)
-        below: KTable[K, Any] = self._derive(node, logical, value=value)
         return below
+
+    def _below(
+        self,
+        kind: Callable[..., TableNode],
+        name: str | None,
+        prefix: str,
+        store: str | Materialized | None,
+        value: Any,
+        **options: Any,
+    ) -> KTable[K, Any]:
+        """A table whose rows follow from this one's, with a store of its own if asked for."""
+        node_name = self.builder.graph.names.named(name, prefix)
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec, chosen = None, materialized(store)
+        if chosen is not None:
+            use = f"store {chosen.name!r}"
+            key = self._key_serde(chosen.key, use)
+            of_value = self._value_serde(serde if chosen.value is None else chosen.value, use)
+            spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
+            serde = spec.value
+        site = declaration_site()
+        node = kind(node_name, parent=self.node, store=spec, declared_at=site, **options)
+        is_versioned = None if spec is None else spec.kind == "versioned"
+        logical = self._add(node, output_versioned=is_versioned)
+        return self._derive(node.name, logical, node=node, value=serde)
 
     @overload
     def join(
@@ -670,9 +574,6 @@ class KTable(TableFlow[K, V]):
                 placed by a partitioner of their own; called with the key and None), ``name``
                 (required with ``foreign_key``).
 
-        Returns:
-            The joined table.
-
         Raises:
             TopologyError: a table without a store, another builder, another shape of a callback, or
                 a name, store or serde that is missing.
@@ -687,14 +588,14 @@ class KTable(TableFlow[K, V]):
         self,
         other: KTable[Any, V2],
         joiner: Callable[[V, V2 | None], R],
-        **options: Unpack[TableJoinOptions],
+        **o: Unpack[TableJoinOptions],
     ) -> KTable[K, R]: ...
     @overload
     def left_join(
         self,
         other: KTable[Any, V2],
         joiner: Callable[[K, V, V2 | None], R],
-        **options: Unpack[TableJoinOptions],
+        **o: Unpack[TableJoinOptions],
     ) -> KTable[K, R]: ...
     def left_join(
         self,
@@ -717,16 +618,12 @@ class KTable(TableFlow[K, V]):
         ...     driver.read_with_timestamps("out", value=str)
         [('1', 'ada/None', 3), ('1', 'ada/gold', 5), ('1', 'ada/None', 7)]
 
-        Semantics:
+        Semantics: as :meth:`join`, but
             Null key: dropped and counted. A foreign key of None has a result without a right side
                 (KIP-962).
             Null value: a deleted left row deletes the result; a deleted right row takes its side
                 away.
-            Late records: as with :meth:`join`.
-            Order: as with :meth:`join`.
-            Repartition: as with :meth:`join`.
-            Store: as with :meth:`join`.
-            Timestamp: as with :meth:`join`; of a result without a right row that of the change.
+            Timestamp: of a result without a right row that of the change.
             Quirk: every tombstone of a left row is forwarded, even if there was no row before,
                 unless the right side has none either.
 
@@ -734,12 +631,6 @@ class KTable(TableFlow[K, V]):
             other: a table of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; right may be None.
             options: as for :meth:`join`.
-
-        Returns:
-            The joined table.
-
-        Raises:
-            TopologyError: as for :meth:`join`.
 
         Source: Kafka Streams' ``KTable.leftJoin``; by foreign key: KIP-213.
         """
@@ -752,9 +643,8 @@ class KTable(TableFlow[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[V | None, V2 | None], R],
         *,
-        store: str | Materialized | None = None,
         value: Any = None,
-        name: str | None = None,
+        **options: Unpack[TableOptions],
     ) -> KTable[K, R]: ...
     @overload
     def outer_join(
@@ -762,9 +652,8 @@ class KTable(TableFlow[K, V]):
         other: KTable[K, V2],
         joiner: Callable[[K, V | None, V2 | None], R],
         *,
-        store: str | Materialized | None = None,
         value: Any = None,
-        name: str | None = None,
+        **options: Unpack[TableOptions],
     ) -> KTable[K, R]: ...
     def outer_join(
         self,
@@ -791,25 +680,15 @@ class KTable(TableFlow[K, V]):
         ...     driver.read("total", value=int)
         [('kwh', 4), ('kwh', 13), ('kwh', 4), ('kwh', None)]
 
-        Semantics:
+        Semantics: as :meth:`join`, but
             Null key: dropped and counted.
             Null value: a deleted row takes its side away; with both gone a tombstone is sent.
-            Late records: as with :meth:`join`.
-            Order: one result per change, in their order.
-            Repartition: none; both topics must be co-partitioned.
-            Store: both tables need one; the result has the one named ``store``, else none.
             Timestamp: the larger of both rows'; of a result with one side that of the change.
 
         Args:
             other: a table of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; either may be None, not
                 both.
-            store: name or :class:`Materialized` of the result's store.
-            value: serde of the results, where a topic or store needs it.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The joined table.
 
         Raises:
             TopologyError: a table without a store, another builder, another shape of joiner, or a
@@ -838,22 +717,19 @@ class KTable(TableFlow[K, V]):
         self._check_same_builder(other, "join")
         callbacks.partitioner(partitioner)
         callbacks.partitioner(other_partitioner)
-        joined: KTable[Any, Any]
         if foreign_key is None:
-            joined = join_tables(
+            return join_tables(
                 self, other, function, kind=kind, store=store, value=value, name=name
             )
-        else:
-            joined = join_by_foreign_key(
-                self,
-                other,
-                function,
-                foreign_key=callbacks.mapper(foreign_key, "foreign key function"),
-                is_left=kind == "left",
-                store=store,
-                value=value,
-                partitioner=partitioner,
-                other_partitioner=other_partitioner,
-                name=name,
-            )
-        return joined
+        return join_by_foreign_key(
+            self,
+            other,
+            function,
+            foreign_key=callbacks.mapper(foreign_key, "foreign key function"),
+            is_left=kind == "left",
+            store=store,
+            value=value,
+            partitioner=partitioner,
+            other_partitioner=other_partitioner,
+            name=name,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
@@ -18,7 +18,19 @@ from logstate.topology.graph.nodes import Partitioner
 from logstate.topology.graph.plan_builder import PlanBuilder
 from logstate.topology.operators.joins.table_join import TableJoinMergeNode, TableJoinNode
 
+T = TypeVar("T", bound=TableFlow[Any, Any])
 Joiner = Callable[[Any, Any, Any], Any]
+
+
+class TableJoinOptions(TypedDict, total=False):
+    """Options of a table-table join: foreign key, store, the result's serde, name."""
+
+    foreign_key: Callable[..., Any] | None
+    store: str | Materialized | None
+    value: Any
+    partitioner: Partitioner | None
+    other_partitioner: Partitioner | None
+    name: str | None
 
 
 class TableJoinLogicalNode(LogicalNode):
@@ -54,15 +66,15 @@ class TableJoinLogicalNode(LogicalNode):
 
 
 def join_tables(
-    left: TableFlow[Any, Any],
-    right: TableFlow[Any, Any],
+    left: T,
+    right: T,
     joiner: Joiner,
     *,
     kind: Literal["inner", "left", "outer"],
     store: str | Materialized | None,
     value: Any,
     name: str | None,
-) -> Any:
+) -> T:
     """Join two co-partitioned tables by key."""
     graph = left.builder.graph
     options = materialized(store)
@@ -100,13 +112,17 @@ def join_tables(
     graph.add(right.logical, logical)
     serde = optional_serde(value, None, f"the value of join {merge_name!r}")
     return left._derive(
-        merge, logical, source_names=sources, value=serde if spec is None else spec.value
+        merge_name,
+        logical,
+        source_names=sources,
+        value=serde if spec is None else spec.value,
+        node=merge,
     )
 
 
 def join_by_foreign_key(
-    left: TableFlow[Any, Any],
-    right: TableFlow[Any, Any],
+    left: T,
+    right: T,
     joiner: Joiner,
     *,
     foreign_key: Callable[[Any, Any], Any],
@@ -116,7 +132,7 @@ def join_by_foreign_key(
     partitioner: Partitioner | None,
     other_partitioner: Partitioner | None,
     name: str | None,
-) -> Any:
+) -> T:
     """Join rows of ``left`` with the row of ``right`` that their foreign key names."""
     join_name = required_name(
         name,

@@ -3,6 +3,8 @@
 1. a summary; 2. an example, which tests/test_doctests.py runs; 3. the semantics, for operators line
 by line: null keys and values, late records, order, repartition, store, timestamp, or as another's,
 but for some of them; 4. arguments, result and errors; 5. the source of its rules.
+
+What holds for every operator of a class, of 3 and 4, the class may tell once: "as every operator".
 """
 
 from __future__ import annotations
@@ -110,10 +112,25 @@ def section(doc: str, name: str) -> str:
 
 
 def described_as(name: str) -> str | None:
-    """The operator whose semantics this one has too, "but" for the labels that it gives itself."""
+    """Whose semantics this operator has too, "but" for the labels that it gives itself: those of
+    another one, or those that its class tells for every operator.
+    """
     doc = documentation(operators()[name])
+    if re.search(r"^Semantics: as every operator(?:, but|\.)$", doc, re.MULTILINE):
+        return name.partition(".")[0]
     found = re.search(r"^Semantics: as :meth:`(?:(\w+)\.)?(\w+)`(?:, but|\.)$", doc, re.MULTILINE)
     return found and f"{found.group(1) or name.partition('.')[0]}.{found.group(2)}"
+
+
+def told_once(name: str, title: str) -> str:
+    """What an operator's class tells in a section for all of its operators."""
+    owner = name.partition(".")[0]
+    known = {cls.__name__: cls for cls in OPERATOR_CLASSES}
+    return section(documentation(known[owner]), title) if owner in known else ""
+
+
+def described(arguments: str) -> list[str]:
+    return re.findall(r"^    \**(\w+):", arguments, re.MULTILINE)
 
 
 def parameters(member: Any) -> list[str]:
@@ -132,9 +149,10 @@ def test_a_public_name_has_a_summary_an_example_and_a_source(name: str) -> None:
 
 @pytest.mark.parametrize("name", operators())
 def test_an_operator_says_what_becomes_of_every_kind_of_record(name: str) -> None:
-    semantics = section(documentation(operators()[name]), "Semantics")
+    classes = {cls.__name__: cls for cls in OPERATOR_CLASSES}
+    semantics = section(documentation((operators() | classes)[name]), "Semantics")
     labels = re.findall(r"^    ([A-Z][a-z]+(?: [a-z]+)?:)", semantics, re.MULTILINE)
-    if other := described_as(name):
+    if name in operators() and (other := described_as(name)):
         assert labels == [one for one in (*OPERATOR_LABELS, "Quirk:") if one in labels]
         assert other != name
         test_an_operator_says_what_becomes_of_every_kind_of_record(other)
@@ -149,14 +167,14 @@ def test_an_operator_says_what_becomes_of_every_kind_of_record(name: str) -> Non
 def test_a_function_documents_its_arguments_and_its_result(name: str) -> None:
     member = everything()[name]
     doc = documentation(member)
-    described = re.findall(r"^    \**(\w+):", section(doc, "Args"), re.MULTILINE)
+    here, once = described(section(doc, "Args")), described(told_once(name, "Args"))
     if "_ms" not in "".join(parameters(member)):  # extractors have one shape, told at the module
-        assert described == parameters(member)
+        assert here == [one for one in parameters(member) if one in here or one not in once]
     function = member.fget if isinstance(member, property) else member
     if inspect.signature(function).return_annotation not in ("None", None):
-        assert section(doc, "Returns"), "nothing on what it returns"
+        assert section(doc, "Returns") or told_once(name, "Returns"), "nothing on what it returns"
     if name in operators() and name not in CANNOT_FAIL:
-        assert section(doc, "Raises"), "nothing on what it raises"
+        assert section(doc, "Raises") or told_once(name, "Raises"), "nothing on what it raises"
 
 
 def test_an_operator_has_an_example_that_runs_records_through_it() -> None:
