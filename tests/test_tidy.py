@@ -23,7 +23,7 @@ LINE_COLUMNS = 100
 LONG_FILES: dict[str, int] = {
     # One class, one noun, most of it the documentation of its methods: a mixin is no noun.
     "topology/dsl/stream.py": 1259,
-    "topology/dsl/table.py": 727,
+    "topology/dsl/table.py": 735,
     "logstate/testing/driver.py": 407,
 }
 LONG_FUNCTIONS: dict[str, int] = {

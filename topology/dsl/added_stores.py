@@ -17,14 +17,33 @@ from logstate.topology.graph.logical import (
     StoreLogicalNode,
     TopicStoreLogicalNode,
 )
-from logstate.topology.graph.nodes import TimestampExtractor
+from logstate.topology.graph.nodes import SourceNode, TimestampExtractor
 from logstate.topology.graph.plan_builder import GlobalStore
 from logstate.topology.operators.streams.process import Connections, ProcessNode
 from logstate.topology.processor.processor import Processor
 
 
 class AddedStores(InternalStreamsBuilder):
-    """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`."""
+    """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`.
+
+    Args:
+        store: the store's declaration: from :func:`key_value_store`,
+            :func:`timestamped_key_value_store`, :func:`window_store`, :func:`session_store` or
+            :func:`versioned_store`.
+        topic: the topic that the store is filled from.
+        supplier: makes the processor that fills it: the class, or a function without parameters.
+        key: type or serde of the topic's keys, str if not given.
+        value: type or serde of the topic's values; required.
+        name: the processor's name, its source is called name + "-source"; generated if not given.
+        timestamp_extractor: as for :meth:`stream`.
+
+    Returns:
+        The builder, to chain calls.
+
+    Raises:
+        TopologyError: no value serde, or a supplier that needs arguments; at ``build()``: another
+            store of that name, or another reader of the topic.
+    """
 
     def add_store(self, store: StoreSpec) -> Self:
         """Add a store that processors connect to by its name.
@@ -43,16 +62,6 @@ class AddedStores(InternalStreamsBuilder):
         Semantics: each task has a store of its own, with the keys of its partition. Operators
         connected to one store become one sub-topology. The changelog is ``<application
         id>-<name>-changelog``. A store nobody connects to does not exist at run time.
-
-        Args:
-            store: from :func:`key_value_store`, :func:`timestamped_key_value_store`,
-                :func:`window_store`, :func:`session_store` or :func:`versioned_store`.
-
-        Returns:
-            The builder, to chain calls.
-
-        Raises:
-            TopologyError: at ``build()``: there is another store of that name.
 
         Source: Kafka Streams' ``StreamsBuilder.addStateStore``.
         """
@@ -91,36 +100,10 @@ class AddedStores(InternalStreamsBuilder):
         the store by its name and must not write to it; they run in the same tasks, so what they
         read must be co-partitioned.
 
-        Args:
-            store: its declaration, as for :meth:`add_store`.
-            topic: the topic it is filled from.
-            supplier: makes one processor per task: the class, or a function without parameters.
-            key: type or serde of the topic's keys, str if not given.
-            value: type or serde of the topic's values; required.
-            name: the processor's name, its source is called name + "-source"; generated if not
-                given.
-            timestamp_extractor: as for :meth:`stream`.
-
-        Returns:
-            The builder, to chain calls.
-
-        Raises:
-            TopologyError: no value serde, or a supplier that needs arguments; at ``build()``:
-                another store of that name, or another reader of the topic.
-
         Source: Kafka Streams' ``Topology.addReadOnlyStateStore`` (KIP-813).
         """
-        source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
-        node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
-        source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)
-        check_store(store)
-        check_name(store.name, "a store")
-        node = ProcessNode(
-            node_name,
-            supplier=callbacks.supplier(supplier),
-            connections=Connections(store),
-            schedule_name=name or self.graph.names.of_supplier(supplier),
-            declared_at=declaration_site(),
+        source, node = self._filling(
+            store, Connections(store), topic, supplier, key, value, name, timestamp_extractor
         )
         self.graph.add(self.graph.root, TopicStoreLogicalNode(source, node, store))
         return self
@@ -155,25 +138,27 @@ class AddedStores(InternalStreamsBuilder):
         changelog. Every processor of the topology may read it, without connecting; none may write
         to it but this one.
 
-        Args:
-            store: its declaration, as for :meth:`add_store`.
-            topic: the topic it is filled from, all partitions of it.
-            supplier: makes one processor per instance: the class, or a function without parameters.
-            key: type or serde of the topic's keys, str if not given.
-            value: type or serde of the topic's values; required.
-            name: the processor's name, its source is called name + "-source"; generated if not
-                given.
-            timestamp_extractor: as for :meth:`stream`.
-
-        Returns:
-            The builder, to chain calls.
-
-        Raises:
-            TopologyError: no value serde, or a supplier that needs arguments; at ``build()``:
-                another store of that name.
-
         Source: Kafka Streams' ``StreamsBuilder.addGlobalStore`` (KIP-99).
         """
+        source, node = self._filling(
+            store, Connections(store.name), topic, supplier, key, value, name, timestamp_extractor
+        )
+        logical = GlobalStoreLogicalNode(GlobalStore(global_spec(store, topic), source, node))
+        self.graph.add(self.graph.root, logical)
+        return self
+
+    def _filling(
+        self,
+        store: StoreSpec,
+        connections: Connections,
+        topic: str,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        key: Any,
+        value: Any,
+        name: str | None,
+        timestamp_extractor: TimestampExtractor | None,
+    ) -> tuple[SourceNode, ProcessNode]:
+        """The source and the processor that fill a store."""
         check_store(store)
         check_name(store.name, "a store")
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
@@ -182,11 +167,8 @@ class AddedStores(InternalStreamsBuilder):
         node = ProcessNode(
             node_name,
             supplier=callbacks.supplier(supplier),
-            connections=Connections(store.name),
+            connections=connections,
             schedule_name=name or self.graph.names.of_supplier(supplier),
             declared_at=declaration_site(),
         )
-        spec = global_spec(store, topic)
-        logical = GlobalStoreLogicalNode(GlobalStore(spec, source, node))
-        self.graph.add(self.graph.root, logical)
-        return self
+        return source, node

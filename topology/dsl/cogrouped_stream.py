@@ -33,6 +33,19 @@ class CogroupedKStream(Generic[K, A]):
     Made by ``KGroupedStream.cogroup``. ``groups`` are the grouped streams with their aggregators;
     their topics must be co-partitioned.
 
+    Args:
+        value: type or serde of the aggregate.
+        store: name or :class:`Materialized` of the store; required.
+        emit: "update" sends every change, "commit" the last one per key and commit.
+        name: prefix of the operators' names; generated if not given.
+
+    Returns:
+        The table of aggregates.
+
+    Raises:
+        TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is not
+            known.
+
     Source: Kafka Streams' ``CogroupedKStream`` (KIP-150).
     """
 
@@ -121,16 +134,6 @@ class CogroupedKStream(Generic[K, A]):
 
         Args:
             initializer: ``initializer()`` makes the aggregate of a new key.
-            value: type or serde of the aggregate.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per key and commit.
-            name: prefix of the operators' names; generated if not given.
-
-        Returns:
-            The table of aggregates.
-
-        Raises:
-            TopologyError: no store, an unknown ``emit``, or a serde is not known.
 
         Source: Kafka Streams' ``CogroupedKStream.aggregate`` (KIP-150).
         """

@@ -42,6 +42,19 @@ class KGroupedTable(Flow[K, V]):
     Made by ``KTable.group_by``. Every change of a row takes its old value out of one group and puts
     the new one into one, on its way through the topic ``<application id>-<name>-repartition``.
 
+    Args:
+        value: type or serde of the aggregate.
+        store: name or :class:`Materialized` of the store; required.
+        emit: "update" sends every change, "commit" the last one per group and commit.
+        name: the operator's name; generated if not given.
+
+    Returns:
+        The table of aggregates.
+
+    Raises:
+        TopologyError: no store, an unknown ``emit``, another shape of a callback, or a serde is not
+            known.
+
     Source: Kafka Streams' ``KGroupedTable``.
     """
 
@@ -77,17 +90,6 @@ class KGroupedTable(Flow[K, V]):
             Timestamp: the largest of the group's changes so far.
             Quirk: a group that loses its last row stays, with 0, as in Kafka Streams: a count has
                 no result that means "delete".
-
-        Args:
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of counts.
-
-        Raises:
-            TopologyError: no store, an unknown ``emit``, or a serde is not known.
 
         Source: Kafka Streams' ``KGroupedTable.count``.
         """
@@ -128,15 +130,6 @@ class KGroupedTable(Flow[K, V]):
             adder: ``adder(aggregate, new)``.
             subtractor: ``subtractor(aggregate, old)``; must undo what the adder did. Returning None
                 deletes the group's row.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of combined values.
-
-        Raises:
-            TopologyError: as for :meth:`count`; another shape of a callback.
 
         Source: Kafka Streams' ``KGroupedTable.reduce``; one record for both values: KIP-904.
         """
@@ -207,16 +200,6 @@ class KGroupedTable(Flow[K, V]):
             adder: ``adder(aggregate, value)`` or ``adder(key, value, aggregate)``.
             subtractor: of the same shapes; must undo what the adder did. Returning None deletes the
                 group's row.
-            value: type or serde of the aggregate.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per group and commit.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of aggregates.
-
-        Raises:
-            TopologyError: as for :meth:`count`; another shape of a callback.
 
         Source: Kafka Streams' ``KGroupedTable.aggregate``; one record for both values: KIP-904.
         """

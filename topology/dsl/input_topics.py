@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
@@ -29,17 +29,45 @@ from logstate.topology.graph.plan_builder import GlobalStore
 from logstate.topology.operators.tables.table_source import TableSourceNode
 
 
+class GlobalTableOptions(TypedDict, total=False):
+    """Options of whatever reads a topic."""
+
+    name: str | None
+    timestamp_extractor: TimestampExtractor | None
+
+
+class StreamOptions(GlobalTableOptions, total=False):
+    """Options of a stream."""
+
+    offset_reset: OffsetReset | None
+
+
+class TableOptions(StreamOptions, total=False):
+    """Options of a table."""
+
+    store: str | Materialized | None
+
+
 class InputTopics(InternalStreamsBuilder):
-    """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`."""
+    """Mixed into :class:`logstate.topology.dsl.builder.StreamsBuilder`.
+
+    Args:
+        key: type or serde of the keys, str if not given.
+        value: type or serde of the values; required.
+        name: the operator's name, the source of a table's is called name + "-source"; generated if
+            not given.
+        timestamp_extractor: ``extractor(key, value, record_timestamp, partition_time)``, times in
+            ms; see ``logstate.topology.processor.timestamp_extractors``.
+        offset_reset: where to start without a committed offset: "earliest", "latest", "none" (stop
+            with an error), or a timedelta back from now. The application's if not given.
+    """
 
     @overload
     def stream(
         self,
         *topics: str | re.Pattern[str],
         value: type[V] | Serde[V],
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[StreamOptions],
     ) -> KStream[str, V]: ...
     @overload
     def stream(
@@ -47,9 +75,7 @@ class InputTopics(InternalStreamsBuilder):
         *topics: str | re.Pattern[str],
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[StreamOptions],
     ) -> KStream[K, V]: ...
     @overload
     def stream(
@@ -57,9 +83,7 @@ class InputTopics(InternalStreamsBuilder):
         *topics: str | re.Pattern[str],
         key: Any = ...,
         value: Any = ...,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[StreamOptions],
     ) -> KStream[Any, Any]: ...
     def stream(
         self,
@@ -100,13 +124,6 @@ class InputTopics(InternalStreamsBuilder):
             topics: their names; or one ``re.compile("orders-.*")``, for all topics whose whole name
                 it matches when the application starts. Topics that are made later are read after a
                 restart of all instances.
-            key: type or serde of the keys, str if not given.
-            value: type or serde of the values; required.
-            name: the source's name; generated if not given.
-            timestamp_extractor: ``extractor(key, value, record_timestamp, partition_time)``, times
-                in ms; see ``logstate.topology.processor.timestamp_extractors``.
-            offset_reset: where to start without a committed offset: "earliest", "latest", "none"
-                (stop with an error), or a timedelta back from now. The application's if not given.
 
         Returns:
             The stream.
@@ -149,10 +166,7 @@ class InputTopics(InternalStreamsBuilder):
         topic: str,
         *,
         value: type[V] | Serde[V],
-        store: str | Materialized | None = ...,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[TableOptions],
     ) -> KTable[str, V]: ...
     @overload
     def table(
@@ -161,10 +175,7 @@ class InputTopics(InternalStreamsBuilder):
         *,
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
-        store: str | Materialized | None = ...,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[TableOptions],
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -173,10 +184,7 @@ class InputTopics(InternalStreamsBuilder):
         *,
         key: Any = ...,
         value: Any = ...,
-        store: str | Materialized | None = ...,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
-        offset_reset: OffsetReset | None = ...,
+        **options: Unpack[TableOptions],
     ) -> KTable[Any, Any]: ...
     def table(
         self,
@@ -216,13 +224,7 @@ class InputTopics(InternalStreamsBuilder):
 
         Args:
             topic: its name.
-            key: type or serde of the keys, str if not given.
-            value: type or serde of the values; required.
             store: name or :class:`Materialized` of the table's store.
-            name: the operator's name, its source is called name + "-source"; generated if not
-                given.
-            timestamp_extractor: as for :meth:`stream`.
-            offset_reset: as for :meth:`stream`.
 
         Returns:
             The table.
@@ -260,8 +262,7 @@ class InputTopics(InternalStreamsBuilder):
         *,
         value: type[V] | Serde[V],
         store: str | Materialized,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
+        **options: Unpack[GlobalTableOptions],
     ) -> GlobalKTable[str, V]: ...
     @overload
     def global_table(
@@ -271,8 +272,7 @@ class InputTopics(InternalStreamsBuilder):
         key: type[K] | Serde[K],
         value: type[V] | Serde[V],
         store: str | Materialized,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
+        **options: Unpack[GlobalTableOptions],
     ) -> GlobalKTable[K, V]: ...
     @overload
     def global_table(
@@ -282,8 +282,7 @@ class InputTopics(InternalStreamsBuilder):
         key: Any = ...,
         value: Any = ...,
         store: str | Materialized,
-        name: str | None = ...,
-        timestamp_extractor: TimestampExtractor | None = ...,
+        **options: Unpack[GlobalTableOptions],
     ) -> GlobalKTable[Any, Any]: ...
     def global_table(
         self,
@@ -323,12 +322,7 @@ class InputTopics(InternalStreamsBuilder):
 
         Args:
             topic: its name.
-            key: type or serde of the keys, str if not given.
-            value: type or serde of the values; required.
             store: name or :class:`Materialized` of its store; required. It cannot be versioned.
-            name: the operator's name, its source is called name + "-source"; generated if not
-                given.
-            timestamp_extractor: as for :meth:`stream`.
 
         Returns:
             The global table, for ``KStream.join`` and ``left_join``, and for processors by its

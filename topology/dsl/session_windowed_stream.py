@@ -117,17 +117,6 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
                 Returning None removes the session.
             merger: ``merger(a, b)`` or ``merger(key, a, b)`` unites two sessions' aggregates in the
                 order of time; a fresh initializer's value comes first, the record's own value last.
-            value: type or serde of the aggregate.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update", "commit" or "close", as for :meth:`count`.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of aggregates; its keys are ``Windowed``.
-
-        Raises:
-            TopologyError: as for :meth:`count`; another shape of a callback, or a serde is not
-                known.
 
         Source: Kafka Streams' ``SessionWindowedKStream.aggregate`` (KIP-94).
         """

@@ -21,7 +21,22 @@ R = TypeVar("R")
 
 
 class CountAndReduce(ABC, Generic[R, V]):
-    """Mixed into all grouped streams: plain, time-windowed and session-windowed ones."""
+    """Mixed into all grouped streams: plain, time-windowed and session-windowed ones.
+
+    Args:
+        value: type or serde of the aggregate.
+        store: name or :class:`Materialized` of the store; required.
+        emit: "update" sends every change, "commit" the last one per key (and window) and commit;
+            "close" one final result per window, see the windowed stream's class.
+        name: the operator's name; generated if not given.
+
+    Returns:
+        The table of aggregates; its keys are ``Windowed`` if the stream is.
+
+    Raises:
+        TopologyError: no store, a retention shorter than windows are open, an ``emit`` that does
+            not exist (for these windows), another shape of a callback, or a serde is not known.
+    """
 
     @abstractmethod
     def _grouping(self) -> tuple[GroupedFlow[Any, V], AnyWindows | None]:
@@ -74,19 +89,6 @@ class CountAndReduce(ABC, Generic[R, V]):
                 absent, so a subtractor sees it: Kafka Streams forwards the initializer's value as
                 the old one. Sessions and some sliding windows do not.
 
-        Args:
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update" sends every change, "commit" the last one per key (and window) and
-                commit; "close" one final result per window, see the windowed stream's class.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of counts; its keys are ``Windowed`` if the stream is.
-
-        Raises:
-            TopologyError: no store, a retention shorter than windows are open, an ``emit`` that
-                does not exist (for these windows), or the key's serde is not known.
-
         Source: Kafka Streams' ``count`` of ``KGroupedStream``, ``TimeWindowedKStream`` and
         ``SessionWindowedKStream`` (KIP-94); ``emit="commit"`` is its record cache made exact
         (KIP-63).
@@ -125,15 +127,6 @@ class CountAndReduce(ABC, Generic[R, V]):
             reducer: ``reducer(old, new)``; the first value of a key, in the window, is its
                 aggregate without a call. Returning None deletes the row. It merges sessions too, in
                 the order of time.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update", "commit" or "close", as for :meth:`count`.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of combined values; its keys are ``Windowed`` if the stream is.
-
-        Raises:
-            TopologyError: as for :meth:`count`; another shape of reducer, or a serde is not known.
 
         Source: Kafka Streams' ``reduce`` of ``KGroupedStream``, ``TimeWindowedKStream`` and
         ``SessionWindowedKStream`` (KIP-94).
@@ -201,17 +194,6 @@ class StreamAggregations(CountAndReduce[R, V], Generic[K, R, V]):
             aggregator: ``aggregator(aggregate, value)`` or ``aggregator(key, value, aggregate)``.
                 It may change the aggregate it is given, and has to return it. Returning None
                 deletes the row; the next record starts with the initializer again.
-            value: type or serde of the aggregate.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update", "commit" or "close", as for :meth:`count`.
-            name: the operator's name; generated if not given.
-
-        Returns:
-            The table of aggregates; its keys are ``Windowed`` if the stream is.
-
-        Raises:
-            TopologyError: as for :meth:`count`; another shape of a callback, or a serde is not
-                known.
 
         Source: Kafka Streams' ``aggregate`` of ``KGroupedStream`` and ``TimeWindowedKStream``;
         final results: KIP-825.

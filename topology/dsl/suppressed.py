@@ -101,15 +101,8 @@ def until_time_limit(
     resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
     the one that just came.
 
-    Args:
+    Args: as for :func:`until_window_closes`, and
         limit: how long updates are collected, in event time.
-        max_records: how many keys may wait; any number if not given.
-        max_bytes: how many bytes they may have, estimated; any number if not given.
-        logged: whether the buffer has a changelog. Without one what waits is lost when the
-            partition moves.
-
-    Returns:
-        The condition for ``KTable.suppress``.
 
     Raises:
         TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum

@@ -31,7 +31,8 @@ class WindowedCogroupedKStream(Generic[K, A]):
     >>> hourly.windows
     TumblingWindows(size_ms=3600000, grace_ms=0)
 
-    Made by ``CogroupedKStream.windowed_by``.
+    Made by ``CogroupedKStream.windowed_by``; arguments are those of :class:`CogroupedKStream`, and
+    ``emit="close"`` as in :class:`TimeWindowedKStream`.
 
     Source: Kafka Streams' ``TimeWindowedCogroupedKStream`` and ``SessionWindowedCogroupedKStream``
     (KIP-150).
@@ -79,13 +80,6 @@ class WindowedCogroupedKStream(Generic[K, A]):
         Args:
             initializer: ``initializer()`` makes the aggregate of a new window.
             merger: for sessions, and only for them: ``merger(a, b)`` or ``merger(key, a, b)``.
-            value: type or serde of the aggregate.
-            store: name or :class:`Materialized` of the store; required.
-            emit: "update", "commit" or "close", as in :class:`TimeWindowedKStream`.
-            name: prefix of the operators' names; generated if not given.
-
-        Returns:
-            The table; its keys are ``Windowed``.
 
         Raises:
             TopologyError: no store, no merger or one too many, an unknown ``emit``, or a serde is

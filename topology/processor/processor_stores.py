@@ -56,7 +56,7 @@ def key_value_store(
         The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, or a serde is none.
+        TopologyError: the name cannot be part of a topic's name, or a type has no serde.
 
     Source: Kafka Streams' ``Stores.keyValueStoreBuilder``.
     """
@@ -94,20 +94,11 @@ def lru_store(
     the key that was put or read least recently, and logs a tombstone for it. Scans and queries are
     no use. Reads are not logged: after a crash or a move the order is that of the last puts.
 
-    Args:
-        name: the store's name.
-        key: type or serde of the keys.
-        value: type or serde of the values.
+    Args: as for :func:`key_value_store`, and
         capacity: the most keys it holds, in each task.
-        logged: whether there is a changelog.
-        changelog_config: settings of the changelog topic, over those that the store needs.
-
-    Returns:
-        The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, a serde is none, or the capacity
-            is below one.
+        TopologyError: as there, and for a capacity below one.
 
     Source: Kafka Streams' ``Stores.lruMap``.
     """
@@ -147,20 +138,8 @@ def timestamped_key_value_store(
     Semantics: as :func:`key_value_store`; the changelog has the row's timestamp, and the value
     without it, so that it reads like any topic.
 
-    Args:
-        name: the store's name.
-        key: type or serde of the keys.
-        value: type or serde of the values.
-        in_memory: keep rows in memory instead of RocksDB.
-        logged: whether there is a changelog.
-        changelog_config: settings of the changelog topic, over those that the store needs.
+    Args: as for :func:`key_value_store`, and
         headers: rows keep the record headers they are put with (KIP-1271).
-
-    Returns:
-        The declaration, for ``add_store`` or ``stores=``.
-
-    Raises:
-        TopologyError: the name cannot be part of a topic's name, or a serde is none.
 
     Source: Kafka Streams' ``Stores.timestampedKeyValueStoreBuilder`` (KIP-258); headers: KIP-1271.
     """
@@ -205,27 +184,17 @@ def window_store(
     than it by the retention are invisible; a put that old is dropped and counted. ``put(key, None,
     start)`` deletes.
 
-    Args:
-        name: the store's name.
-        key: type or serde of the keys.
-        value: type or serde of the values.
+    Args: as for :func:`key_value_store`, and
         size: length of a window; only tells where windows end.
         retention: how far back rows are kept.
         segment_interval: how finely expired rows are given up; half the retention if not given, but
             at least 60 s.
         retain_duplicates: every put is a row of its own, as stream joins need it; null values then
             change nothing.
-        in_memory: keep rows in memory instead of RocksDB.
-        logged: whether there is a changelog.
-        changelog_config: settings of the changelog topic, over those that the store needs.
         timestamped: values are ``ValueAndTimestamp``.
 
-    Returns:
-        The declaration, for ``add_store`` or ``stores=``.
-
     Raises:
-        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
-            no timedelta in whole milliseconds.
+        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
 
     Source: Kafka Streams' ``Stores.windowStoreBuilder``.
     """
@@ -278,23 +247,13 @@ def session_store(
     inclusive. The store's own clock is the largest session end put into it; older rows than the
     retention are invisible, and a put that old is dropped and counted.
 
-    Args:
-        name: the store's name.
-        key: type or serde of the keys.
-        value: type or serde of the values.
+    Args: as for :func:`key_value_store`, and
         retention: how far back sessions are kept, by their end.
         segment_interval: how finely expired rows are given up; half the retention if not given, but
             at least 60 s.
-        in_memory: keep rows in memory instead of RocksDB.
-        logged: whether there is a changelog.
-        changelog_config: settings of the changelog topic, over those that the store needs.
-
-    Returns:
-        The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
-            no timedelta in whole milliseconds.
+        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
 
     Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94).
     """
@@ -335,21 +294,12 @@ def versioned_store(
     is a deletion from then on. Beyond the history nothing is found, and a put that old is not made.
     Always on disk.
 
-    Args:
-        name: the store's name.
-        key: type or serde of the keys.
-        value: type or serde of the values.
+    Args: as for :func:`key_value_store`, and
         history: how far back versions are kept.
         segment_interval: how finely old versions are given up; chosen by the store if not given.
-        logged: whether there is a changelog.
-        changelog_config: settings of the changelog topic, over those that the store needs.
-
-    Returns:
-        The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, a serde is none, or a duration is
-            no timedelta in whole milliseconds.
+        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
 
     Source: Kafka Streams' ``Stores.versionedKeyValueStoreBuilder`` (KIP-889).
     """

@@ -5,6 +5,7 @@ by line: null keys and values, late records, order, repartition, store, timestam
 but for some of them; 4. arguments, result and errors; 5. the source of its rules.
 
 What holds for every operator of a class, of 3 and 4, the class may tell once: "as every operator".
+A function may have the arguments, the result and the errors of another one: "as for".
 """
 
 from __future__ import annotations
@@ -123,10 +124,19 @@ def described_as(name: str) -> str | None:
 
 
 def told_once(name: str, title: str) -> str:
-    """What an operator's class tells in a section for all of its operators."""
+    """What an operator's class tells in a section for all of its operators; what another function
+    tells of which this one says "as for".
+    """
+    same = re.search(r"^Args: as for :func:`(\w+)`, and$", documentation(everything()[name]), re.M)
+    if same:
+        return section(documentation(everything()[same.group(1)]), title)
     owner = name.partition(".")[0]
-    known = {cls.__name__: cls for cls in OPERATOR_CLASSES}
-    return section(documentation(known[owner]), title) if owner in known else ""
+    known = {cls.__name__: cls for cls in (*OPERATOR_CLASSES, StreamsBuilder)}
+    if owner == "WindowedCogroupedKStream":  # as its class says
+        owner = "CogroupedKStream"
+    classes = known[owner].__mro__ if "." in name and owner in known else ()
+    told = [section(inspect.cleandoc(cls.__doc__ or ""), title) for cls in classes]
+    return "\n".join(told)
 
 
 def described(arguments: str) -> list[str]:
