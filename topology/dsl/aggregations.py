@@ -34,7 +34,10 @@ from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.aggregate import AggregateNode
 from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
-from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
+from logstate.topology.operators.aggregates.window_aggregate import (
+    WindowAggregateNode,
+    no_aggregate,
+)
 
 #: (key, value, aggregate) -> aggregate; a merger of sessions is (key, a, b) -> aggregate
 Aggregator: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -153,6 +156,7 @@ class StreamAggregation:
         if windows is None:
             return AggregateNode(name, **options)
         options["emit_interval_ms"] = self.emit_interval_ms
+        options["initializer"] = fold.initializer or no_aggregate
         if isinstance(windows, SessionWindows):
             assert fold.merger is not None
             return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)

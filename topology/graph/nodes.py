@@ -14,14 +14,18 @@ several. Stream edges call ``forward(key, value, timestamp, headers)``, table ed
 Invariants: names are unique in a topology; a node's output edge is a table edge exactly if its
 class says ``has_table_edge`` (every :class:`TableNode` does); ``compile`` keeps per-task state only
 in the closure, never on the node.
+
+A node class declares its fields, and is a dataclass by that: all of them but the name are given by
+keyword.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import RecordMetadata, TopicPartition
@@ -71,12 +75,19 @@ class ValueGetter(NamedTuple):
     as_of: Callable[[Any, int], StoredRow | None] | None = None
 
 
-class Node:
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+class _Declared:
+    """Makes a dataclass, compared by identity, of every subclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False, repr=False, kw_only=True)(cls)
+
+
+class Node(_Declared):
     """What every node has: its name in `describe()` and the user's ``file:line``."""
 
-    def __init__(self, name: str, *, declared_at: str | None = None) -> None:
-        self.name = name
-        self.declared_at = declared_at
+    name: str = field(kw_only=False)
+    declared_at: str | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -85,25 +96,12 @@ class Node:
 class SourceNode(Node):
     """Reads topics. Has no loop: the task decodes, extracts timestamps and calls its children."""
 
-    def __init__(
-        self,
-        name: str,
-        topics: tuple[TopicRef, ...],
-        key: Serde[Any],
-        value: Serde[Any],
-        *,
-        timestamp_extractor: TimestampExtractor | None = None,
-        offset_reset: str | timedelta | None = None,
-        value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.topics = topics
-        self.key = key
-        self.value = value
-        self.timestamp_extractor = timestamp_extractor
-        self.offset_reset = offset_reset
-        self.value_deserializer = value_deserializer
+    topics: tuple[TopicRef, ...] = field(kw_only=False)
+    key: Serde[Any] = field(kw_only=False)
+    value: Serde[Any] = field(kw_only=False)
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | timedelta | None = None
+    value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None
 
     def deserialize_value(self, topic: str) -> Callable[[bytes], Any]:
         """The value's decoder for a resolved topic; internal formats bring their own."""
@@ -119,12 +117,17 @@ class ProcessorNode(Node, ABC):
     has_table_edge: ClassVar[bool] = False
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
-        """Stores that come into being with this node. Asked for when the plan is written."""
-        return ()
+        """Stores that come into being with this node. Asked for when the plan is written.
+
+        That of its field ``store``, if it declares one; the name of another node's store is none.
+        """
+        store = getattr(self, "store", None)
+        return (store,) if isinstance(store, StoreSpec) else ()
 
     def store_names(self) -> tuple[str, ...]:
         """All stores this node touches, shown by `describe()`; they tie sub-topologies together."""
-        return tuple(spec.name for spec in self.own_stores())
+        store = getattr(self, "store", None)
+        return (store,) if isinstance(store, str) else tuple(one.name for one in self.own_stores())
 
     def global_store_names(self) -> tuple[str, ...]:
         """Global stores it reads: checked at build, not shown and not tying anything together."""
@@ -146,9 +149,9 @@ class TableNode(ProcessorNode):
     """
 
     has_table_edge = True
-    sends_old_values: bool = False
+    sends_old_values: bool = field(default=False, init=False)
     #: tells apart the nodes that write one store: the groups of a cogroup, in order
-    group_number: int = 0
+    group_number: int = field(default=0, init=False)
 
     def enable_sending_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
         """Ask for old values. ``force``: materialise a source if that is what it takes.
@@ -182,25 +185,12 @@ class SinkNode(Node):
     pair ``(new, old)``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        topic: TopicRef | TopicChooser,
-        key: Serde[Any],
-        value: Serde[Any],
-        *,
-        partitioner: Partitioner | None = None,
-        value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None,
-        takes_table_edge: bool = False,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.topic = topic
-        self.key = key
-        self.value = value
-        self.partitioner = partitioner
-        self.value_serializer = value_serializer
-        self.takes_table_edge = takes_table_edge
+    topic: TopicRef | TopicChooser = field(kw_only=False)
+    key: Serde[Any] = field(kw_only=False)
+    value: Serde[Any] = field(kw_only=False)
+    partitioner: Partitioner | None = None
+    value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None
+    takes_table_edge: bool = False
 
     def serialize_value(self, topic: str) -> Callable[[Any], bytes]:
         """The value's encoder for a resolved topic; internal formats bring their own."""

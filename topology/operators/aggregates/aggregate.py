@@ -19,9 +19,10 @@ from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
 from logstate.topology.operators.tables.to_stream import stream_below
 
 #: the common case in as few steps as there are: every record goes through here
@@ -52,36 +53,12 @@ def bind(read, put, initializer, aggregator, forward, task, drop):
 """
 
 
-class AggregateNode(TableNode):
+class AggregateNode(MaterializedNode):
     """``initializer`` None means reduce: the first value is the aggregate."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store: StoreSpec,
-        initializer: Callable[[], Any] | None,
-        aggregator: Callable[[Any, Any, Any], Any],
-        emit: Emit = "update",
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-        self.initializer = initializer
-        self.aggregator = aggregator
-        self.emit = emit
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        return row_getter(task, self.store)
-
-    def is_versioned(self) -> bool:
-        return self.store.kind == "versioned"
+    initializer: Callable[[], Any] | None
+    aggregator: Callable[[Any, Any, Any], Any]
+    emit: Emit = "update"
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

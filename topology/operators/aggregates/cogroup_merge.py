@@ -28,22 +28,16 @@ from collections.abc import Mapping
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
 
 
-class CogroupMergeNode(TableNode):
+class CogroupMergeNode(MaterializedNode):
     """Passes on what the ``parents``, the aggregations over ``store``, forward."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        parents: tuple[TableNode, ...],
-        store: StoreSpec,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.parents = parents
-        self.store = store
+    parents: tuple[TableNode, ...]
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return ()  # the aggregations'
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
         for parent in self.parents:
@@ -51,14 +45,8 @@ class CogroupMergeNode(TableNode):
         self.sends_old_values = True
         return True
 
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return self.parents[0].value_getter(task)
-
-    def is_versioned(self) -> bool:
-        return self.parents[0].is_versioned()
 
     def compile(
         self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]

@@ -45,48 +45,31 @@ from typing import Any, TypeAlias
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import ValueAndTimestamp
 from logstate.topology.declaring.windows import Emit, SessionWindows
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.aggregates.window_aggregate import no_aggregate
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
 
 #: forwards (session, aggregate, old aggregate)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
 
 
-class SessionAggregateNode(TableNode):
+class SessionAggregateNode(MaterializedNode):
     """One row per key and session. Adds ``merger(key, one, other)`` to the usual callbacks."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store: StoreSpec,
-        windows: SessionWindows,
-        initializer: Callable[[], Any] | None,
-        aggregator: Callable[[Any, Any, Any], Any],
-        merger: Callable[[Any, Any, Any], Any],
-        emit: Emit,
-        emit_interval_ms: int = 0,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
+    windows: SessionWindows
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+    merger: Callable[[Any, Any, Any], Any]
+    emit: Emit
+    emit_interval_ms: int = 0
+
+    def __post_init__(self) -> None:
         # Closed sessions are read when the retention hides them already.
-        self.store = replace(store, keep_at_retention=True) if emit == "close" else store
-        self.windows = windows
-        self.initializer = initializer or no_aggregate
-        self.aggregator = aggregator
-        self.merger = merger
-        self.emit = emit
-        self.emit_interval_ms = emit_interval_ms
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
+        if self.emit == "close":
+            self.store = replace(self.store, keep_at_retention=True)
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         fetch_session = task.store(self.store.name).fetch_session

@@ -14,47 +14,22 @@ from typing import Any
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.aggregates.aggregate import key_identity
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
 
 
-class TableAggregateNode(TableNode):
+class TableAggregateNode(MaterializedNode):
     """``initializer`` None means reduce."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store: StoreSpec,
-        initializer: Callable[[], Any] | None,
-        adder: Callable[[Any, Any, Any], Any],
-        subtractor: Callable[[Any, Any, Any], Any],
-        emit: Emit = "update",
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-        self.initializer = initializer
-        self.adder = adder
-        self.subtractor = subtractor
-        self.emit = emit
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        return row_getter(task, self.store)
-
-    def is_versioned(self) -> bool:
-        return self.store.kind == "versioned"
+    initializer: Callable[[], Any] | None
+    adder: Callable[[Any, Any, Any], Any]
+    subtractor: Callable[[Any, Any, Any], Any]
+    emit: Emit = "update"
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -47,9 +47,10 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.declaring.windows import Emit, HoppingWindows, TumblingWindows, Windows
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
 from logstate.topology.operators.tables.to_stream import stream_below
 
 #: updates one row: (key, value, timestamp, headers, window start, window end)
@@ -96,34 +97,14 @@ def bind(store, functions, windows, forward, context, types):
 """
 
 
-class WindowAggregateNode(TableNode):
+class WindowAggregateNode(MaterializedNode):
     """One row per key and window. ``initializer()``, ``aggregator(key, value, aggregate)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store: StoreSpec,
-        windows: Windows,
-        initializer: Callable[[], Any] | None,
-        aggregator: Callable[[Any, Any, Any], Any],
-        emit: Emit,
-        emit_interval_ms: int = 0,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-        self.windows = windows
-        self.initializer = initializer or no_aggregate
-        self.aggregator = aggregator
-        self.emit = emit
-        self.emit_interval_ms = emit_interval_ms
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
+    windows: Windows
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+    emit: Emit
+    emit_interval_ms: int = 0
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)

@@ -18,21 +18,10 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class GlobalTableJoinNode(ProcessorNode):
     """Inner or left join by a mapped key; the result keeps the stream's key."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store_name: str,
-        key_mapper: Callable[[Any, Any], Any],
-        joiner: Callable[[Any, Any, Any], Any],
-        is_left: bool,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store_name = store_name
-        self.key_mapper = key_mapper
-        self.joiner = joiner
-        self.is_left = is_left
+    store_name: str
+    key_mapper: Callable[[Any, Any], Any]
+    joiner: Callable[[Any, Any, Any], Any]
+    is_left: bool
 
     def global_store_names(self) -> tuple[str, ...]:
         return (self.store_name,)

@@ -36,22 +36,9 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class SelfJoinNode(ProcessorNode):
     """Both sides in one. ``joiner(key, left, right)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        store: str,
-        windows: JoinWindows,
-        joiner: Callable[[Any, Any, Any], Any],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-        self.windows = windows
-        self.joiner = joiner
-
-    def store_names(self) -> tuple[str, ...]:
-        return (self.store,)
+    store: str
+    windows: JoinWindows
+    joiner: Callable[[Any, Any, Any], Any]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

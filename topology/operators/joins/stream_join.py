@@ -68,33 +68,16 @@ _BOTH_SIDES = 2
 class StreamJoinNode(ProcessorNode):
     """One of the two sides. ``joiner(key, left, right)`` on both."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        is_left_side: bool,
-        own_window_store: str,
-        other_window_store: str,
-        outer_store: StoreSpec | None,
-        windows: JoinWindows,
-        joiner: Callable[[Any, Any, Any], Any],
-        emits_unmatched: bool,
-        other_emits_unmatched: bool,
-        clock: str,
-        emit_interval_ms: int,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.is_left_side = is_left_side
-        self.own_window_store = own_window_store
-        self.other_window_store = other_window_store
-        self.outer_store = outer_store
-        self.windows = windows
-        self.joiner = joiner
-        self.emits_unmatched = emits_unmatched
-        self.other_emits_unmatched = other_emits_unmatched
-        self.clock = clock
-        self.emit_interval_ms = emit_interval_ms
+    is_left_side: bool
+    own_window_store: str
+    other_window_store: str
+    outer_store: StoreSpec | None
+    windows: JoinWindows
+    joiner: Callable[[Any, Any, Any], Any]
+    emits_unmatched: bool
+    other_emits_unmatched: bool
+    clock: str
+    emit_interval_ms: int
 
     @property
     def before_ms(self) -> int:

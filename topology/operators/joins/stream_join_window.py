@@ -21,12 +21,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class StreamJoinWindowNode(ProcessorNode):
     """Keeps one side's records for as long as the join may need them."""
 
-    def __init__(self, name: str, *, store: StoreSpec, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
+    store: StoreSpec
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -48,26 +48,11 @@ from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
 class StreamTableGraceJoinNode(ProcessorNode):
     """Inner or left join by the record's own key. ``joiner(key, left, right)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        table: TableNode,
-        joiner: Callable[[Any, Any, Any], Any],
-        is_left: bool,
-        grace_ms: int,
-        store: StoreSpec,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.table = table
-        self.joiner = joiner
-        self.is_left = is_left
-        self.grace_ms = grace_ms
-        self.store = store
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
+    table: TableNode
+    joiner: Callable[[Any, Any, Any], Any]
+    is_left: bool
+    grace_ms: int
+    store: StoreSpec
 
     def store_names(self) -> tuple[str, ...]:
         return (self.store.name, *self.table.getter_store_names())

@@ -18,19 +18,9 @@ from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
 class StreamTableJoinNode(ProcessorNode):
     """Inner or left join by the record's own key."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        table: TableNode,
-        joiner: Callable[[Any, Any, Any], Any],
-        is_left: bool,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.table = table
-        self.joiner = joiner
-        self.is_left = is_left
+    table: TableNode
+    joiner: Callable[[Any, Any, Any], Any]
+    is_left: bool
 
     def store_names(self) -> tuple[str, ...]:
         return self.table.getter_store_names()

@@ -18,9 +18,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
 class SubscriptionJoinNode(ProcessorNode):
     """Forwards ``(left key, SubscriptionResponse)``."""
 
-    def __init__(self, name: str, *, right: TableNode, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.right = right
+    right: TableNode
 
     def store_names(self) -> tuple[str, ...]:
         return self.right.getter_store_names()

@@ -18,12 +18,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class SubscriptionReceiveNode(ProcessorNode):
     """Forwards ``(foreign key, Subscription)`` as it came."""
 
-    def __init__(self, name: str, *, store: str, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-
-    def store_names(self) -> tuple[str, ...]:
-        return (self.store,)
+    store: str
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -21,23 +21,11 @@ from logstate.topology.operators.joins.murmur3 import hash_128
 class SubscriptionResolveNode(ProcessorNode):
     """Forwards ``(left key, joined value or None)``. ``joiner(key, left, right)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        left: TableNode,
-        value: Serde[Any],
-        registration_topic: str,
-        joiner: Callable[[Any, Any, Any], Any],
-        is_left: bool,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.left = left
-        self.value = value
-        self.registration_topic = registration_topic
-        self.joiner = joiner
-        self.is_left = is_left
+    left: TableNode
+    value: Serde[Any]
+    registration_topic: str
+    joiner: Callable[[Any, Any, Any], Any]
+    is_left: bool
 
     def store_names(self) -> tuple[str, ...]:
         return self.left.getter_store_names()

@@ -23,6 +23,7 @@ Out-of-order updates of a versioned table are dropped and counted (KIP-914).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TaskContext
@@ -41,24 +42,12 @@ TellChange = Callable[[Any, Any, Any, "bytes | None", int, Headers], None]
 class SubscriptionSendNode(ProcessorNode):
     """Forwards ``(foreign key, Subscription)``. ``foreign_key(key, value)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        foreign_key: Callable[[Any, Any], Any],
-        foreign_key_serde: Serde[Any],
-        value: Serde[Any],
-        registration_topic: str,
-        is_left: bool,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.foreign_key = foreign_key
-        self.foreign_key_serde = foreign_key_serde
-        self.value = value
-        self.registration_topic = registration_topic
-        self.is_left = is_left
-        self.use_versioned_semantics = False
+    foreign_key: Callable[[Any, Any], Any]
+    foreign_key_serde: Serde[Any]
+    value: Serde[Any]
+    registration_topic: str
+    is_left: bool
+    use_versioned_semantics: bool = field(default=False, init=False)
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

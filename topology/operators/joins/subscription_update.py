@@ -9,6 +9,7 @@ the same. Null keys are dropped and counted; so are out-of-order updates of a ve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
@@ -20,13 +21,8 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class SubscriptionUpdateNode(ProcessorNode):
     """Forwards ``(left key, SubscriptionResponse)``."""
 
-    def __init__(self, name: str, *, store: str, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-        self.use_versioned_semantics = False
-
-    def store_names(self) -> tuple[str, ...]:
-        return (self.store,)
+    store: str
+    use_versioned_semantics: bool = field(default=False, init=False)
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -39,6 +39,7 @@ The tables must be co-partitioned; nothing is repartitioned.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from logstate.contracts.processing import TableProcess, TaskContext
@@ -59,25 +60,13 @@ class TableJoinNode(ProcessorNode):
 
     has_table_edge = True
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        side: Literal["left", "right"],
-        kind: JoinKind,
-        this: TableNode,
-        other: TableNode,
-        joiner: Callable[[Any, Any, Any], Any],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.side = side
-        self.kind = kind
-        self.this = this
-        self.other = other
-        self.joiner = joiner
-        self.sends_old_values = False
-        self.use_versioned_semantics = False
+    side: Literal["left", "right"]
+    kind: JoinKind
+    this: TableNode
+    other: TableNode
+    joiner: Callable[[Any, Any, Any], Any]
+    sends_old_values: bool = field(default=False, init=False)
+    use_versioned_semantics: bool = field(default=False, init=False)
 
     @property
     def needs_this(self) -> bool:
@@ -145,22 +134,9 @@ class TableJoinNode(ProcessorNode):
 class TableJoinMergeNode(TableNode):
     """The joined table: the union of both sides' results, kept in ``store`` if there is one."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        left: TableJoinNode,
-        right: TableJoinNode,
-        store: StoreSpec | None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.left = left
-        self.right = right
-        self.store = store
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return () if self.store is None else (self.store,)
+    left: TableJoinNode
+    right: TableJoinNode
+    store: StoreSpec | None
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
         # Kafka Streams materialises both tables for this even where it is not enforced.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
@@ -13,11 +14,9 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class BranchNode(ProcessorNode):
     """Branches in the order of their declaration; without a default the rest is dropped."""
 
-    def __init__(self, name: str, *, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        #: (predicate, child's name), filled while the branches are declared
-        self.branches: list[tuple[Callable[[Any, Any], Any], str]] = []
-        self.default: str | None = None
+    #: (predicate, child's name), filled while the branches are declared
+    branches: list[tuple[Callable[[Any, Any], Any], str]] = field(default_factory=list, init=False)
+    default: str | None = field(default=None, init=False)
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -13,17 +13,8 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class FilterNode(ProcessorNode):
     """Lets pass what the predicate accepts; it sees null keys and values too."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        predicate: Callable[[Any, Any], Any],
-        keeps: bool = True,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.predicate = predicate
-        self.keeps = keeps
+    predicate: Callable[[Any, Any], Any]
+    keeps: bool = True
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

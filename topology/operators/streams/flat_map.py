@@ -13,15 +13,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class FlatMapNode(ProcessorNode):
     """The mapper returns an iterable of ``(key, value)``; each goes all the way down in turn."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.mapper = mapper
+    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

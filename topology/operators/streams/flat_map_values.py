@@ -13,15 +13,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class FlatMapValuesNode(ProcessorNode):
     """The mapper returns an iterable of values; each goes all the way down in turn."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        mapper: Callable[[Any, Any], Iterable[Any]],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.mapper = mapper
+    mapper: Callable[[Any, Any], Iterable[Any]]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -13,15 +13,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class MapNode(ProcessorNode):
     """The mapper returns ``(key, value)``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        mapper: Callable[[Any, Any], tuple[Any, Any]],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.mapper = mapper
+    mapper: Callable[[Any, Any], tuple[Any, Any]]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

@@ -17,15 +17,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class PeekNode(ProcessorNode):
     """Calls the action, then passes the record on (foreach simply has no children)."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        action: Callable[[Any, Any], Any],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.action = action
+    action: Callable[[Any, Any], Any]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

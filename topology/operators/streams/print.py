@@ -14,19 +14,9 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class PrintNode(ProcessorNode):
     """One line ``[label]: key, value`` per record. ``file`` None: standard output of the moment."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        label: str,
-        file: TextIO | None = None,
-        mapper: Callable[[Any, Any], Any] | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.label = label
-        self.file = file
-        self.mapper = mapper
+    label: str
+    file: TextIO | None = None
+    mapper: Callable[[Any, Any], Any] | None = None
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

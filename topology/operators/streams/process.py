@@ -46,22 +46,11 @@ class Connections:
 class ProcessNode(ProcessorNode):
     """``keeps_key``: process_values, whose results must have the key of their input."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        supplier: Callable[[], Processor[Any, Any, Any, Any]],
-        connections: Connections,
-        keeps_key: bool = False,
-        schedule_name: str | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.supplier = supplier
-        self.connections = connections
-        self.keeps_key = keeps_key
-        #: under which its schedules' due times are committed
-        self.schedule_name = schedule_name or name
+    supplier: Callable[[], Processor[Any, Any, Any, Any]]
+    connections: Connections
+    keeps_key: bool = False
+    #: under which its schedules' due times are committed
+    schedule_name: str
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return self.connections.owned

@@ -13,9 +13,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class RepartitionFilterNode(ProcessorNode):
     """Passes everything, or everything with a key. Not counted as dropped, as in Kafka Streams."""
 
-    def __init__(self, name: str, *, drops_null_keys: bool, declared_at: str | None = None) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.drops_null_keys = drops_null_keys
+    drops_null_keys: bool
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

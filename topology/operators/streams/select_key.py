@@ -13,15 +13,7 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 class SelectKeyNode(ProcessorNode):
     """The mapper returns the new key."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        mapper: Callable[[Any, Any], Any],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.mapper = mapper
+    mapper: Callable[[Any, Any], Any]
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

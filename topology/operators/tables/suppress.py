@@ -50,32 +50,17 @@ from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
 class SuppressNode(TableNode):
     """Forwards the rows of ``parent`` late, from the suppress buffer ``store``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        parent: TableNode,
-        store: StoreSpec,
-        until: Literal["window_closes", "time_limit"],
-        wait_ms: int,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-        when_full: Literal["shut_down", "emit_early"] = "emit_early",
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.parent = parent
-        self.store = store
-        self.until = until
-        self.wait_ms = wait_ms
-        self.max_records = max_records
-        self.max_bytes = max_bytes
-        self.when_full = when_full
-        # The buffer remembers what downstream still believes: the old value of the first update.
-        parent.enable_sending_old_values(force=True)
+    parent: TableNode
+    store: StoreSpec
+    until: Literal["window_closes", "time_limit"]
+    wait_ms: int
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: Literal["shut_down", "emit_early"] = "emit_early"
 
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return (self.store,)
+    def __post_init__(self) -> None:
+        # The buffer remembers what downstream still believes: the old value of the first update.
+        self.parent.enable_sending_old_values(force=True)
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
         self.sends_old_values = self.parent.enable_sending_old_values(force=force)

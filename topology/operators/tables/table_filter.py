@@ -8,74 +8,30 @@ rule; materialise the table to save the tombstones).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.graph.nodes import Process
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 
 
-class TableFilterNode(TableNode):
+class TableFilterNode(DerivedNode):
     """The predicate never sees null values: they are tombstones and stay that."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        parent: TableNode,
-        predicate: Callable[[Any, Any], Any],
-        keeps: bool = True,
-        store: StoreSpec | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.parent = parent
-        self.predicate = predicate
-        self.keeps = keeps
-        self.store = store
-        self.use_versioned_semantics = False
+    predicate: Callable[[Any, Any], Any]
+    keeps: bool = True
+    use_versioned_semantics: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
         # Old values that cost nothing save tombstones; none are enforced for that.
-        self.sends_old_values = parent.enable_sending_old_values(force=False)
+        self.sends_old_values = self.parent.enable_sending_old_values(force=False)
 
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return () if self.store is None else (self.store,)
-
-    def enable_sending_old_values(self, *, force: bool) -> bool:
-        if self.store is not None or self.parent.enable_sending_old_values(force=force):
-            self.sends_old_values = True
-        return self.sends_old_values
-
-    def materialize(self) -> None:
-        if self.store is None:
-            self.parent.materialize()
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return self.parent.getter_store_names() if self.store is None else (self.store.name,)
-
-    def is_versioned(self) -> bool:
-        return self.parent.is_versioned() if self.store is None else self.store.kind == "versioned"
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        if self.store is not None:
-            return row_getter(task, self.store)
+    def derived_row(self, task: TaskContext) -> DerivedRow:
         matches = self._matcher()
-        latest, as_of = self.parent.value_getter(task)
-
-        def filtered_latest(key: Any) -> StoredRow | None:
-            row = latest(key)
-            return row if row is not None and matches(key, row[0]) else None
-
-        if as_of is None:
-            return ValueGetter(filtered_latest)
-        at = as_of
-
-        def filtered_as_of(key: Any, timestamp: int) -> StoredRow | None:
-            row = at(key, timestamp)
-            return row if row is not None and matches(key, row[0]) else None
-
-        return ValueGetter(filtered_latest, filtered_as_of)
+        return lambda key, row: row if row is not None and matches(key, row[0]) else None
 
     def _matcher(self) -> Callable[[Any, Any], Any]:
         predicate = self.predicate

@@ -8,6 +8,7 @@ never shows the state between.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.errors import LogstateError
@@ -21,16 +22,8 @@ class TableGroupByNode(ProcessorNode):
 
     has_table_edge = True
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        mapper: Callable[[Any, Any], tuple[Any, Any]],
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.mapper = mapper
-        self.use_versioned_semantics = False
+    mapper: Callable[[Any, Any], tuple[Any, Any]]
+    use_versioned_semantics: bool = field(default=False, init=False)
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

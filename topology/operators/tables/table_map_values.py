@@ -7,51 +7,19 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.contracts.stores import StoredRow
+from logstate.topology.graph.nodes import Process
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 
 
-class TableMapValuesNode(TableNode):
-    """Kept only if its store is named; else rows are computed from the parent's when read."""
+class TableMapValuesNode(DerivedNode):
+    """The mapper never sees null values: they are tombstones and stay that."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        parent: TableNode,
-        mapper: Callable[[Any, Any], Any],
-        store: StoreSpec | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.parent = parent
-        self.mapper = mapper
-        self.store = store
+    mapper: Callable[[Any, Any], Any]
 
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return () if self.store is None else (self.store,)
-
-    def enable_sending_old_values(self, *, force: bool) -> bool:
-        if self.store is not None or self.parent.enable_sending_old_values(force=force):
-            self.sends_old_values = True
-        return self.sends_old_values
-
-    def materialize(self) -> None:
-        if self.store is None:
-            self.parent.materialize()
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return self.parent.getter_store_names() if self.store is None else (self.store.name,)
-
-    def is_versioned(self) -> bool:
-        return self.parent.is_versioned() if self.store is None else self.store.kind == "versioned"
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        if self.store is not None:
-            return row_getter(task, self.store)
+    def derived_row(self, task: TaskContext) -> DerivedRow:
         mapper = self.mapper
-        latest, as_of = self.parent.value_getter(task)
 
         def mapped(key: Any, row: StoredRow | None) -> StoredRow | None:
             value = None if row is None else mapper(key, row[0])
@@ -59,13 +27,7 @@ class TableMapValuesNode(TableNode):
                 return None
             return (value, row[1], row[2])
 
-        def mapped_latest(key: Any) -> StoredRow | None:
-            return mapped(key, latest(key))
-
-        if as_of is None:
-            return ValueGetter(mapped_latest)
-        at = as_of
-        return ValueGetter(mapped_latest, lambda key, timestamp: mapped(key, at(key, timestamp)))
+        return mapped
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

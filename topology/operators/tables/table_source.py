@@ -22,14 +22,7 @@ class TableSourceNode(TableNode):
     only a versioned store puts them where they belong.
     """
 
-    def __init__(
-        self, name: str, *, store: StoreSpec | None, declared_at: str | None = None
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.store = store
-
-    def own_stores(self) -> tuple[StoreSpec, ...]:
-        return () if self.store is None else (self.store,)
+    store: StoreSpec | None
 
     def materialize(self) -> None:
         if self.store is None:

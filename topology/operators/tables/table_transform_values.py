@@ -12,63 +12,32 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import Connections, OperatorContext
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
 
 
-class TableTransformValuesNode(TableNode):
-    """Kept only if its store is named; else rows are computed from the parent's when read."""
+class TableTransformValuesNode(DerivedNode):
+    """Schedules of a transformer are committed under ``schedule_name``."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        parent: TableNode,
-        supplier: Callable[[], ValueTransformer[Any, Any, Any]],
-        connections: Connections,
-        store: StoreSpec | None = None,
-        schedule_name: str | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(name, declared_at=declared_at)
-        self.schedule_name = schedule_name or name
-        self.parent = parent
-        self.supplier = supplier
-        self.connections = connections
-        self.store = store
+    supplier: Callable[[], ValueTransformer[Any, Any, Any]]
+    connections: Connections
+    schedule_name: str
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
-        own = () if self.store is None else (self.store,)
-        return (*self.connections.owned, *own)
+        return (*self.connections.owned, *super().own_stores())
 
     def store_names(self) -> tuple[str, ...]:
-        own = () if self.store is None else (self.store.name,)
-        return (*self.connections.names, *own)
-
-    def enable_sending_old_values(self, *, force: bool) -> bool:
-        if self.store is not None or self.parent.enable_sending_old_values(force=force):
-            self.sends_old_values = True
-        return self.sends_old_values
-
-    def materialize(self) -> None:
-        if self.store is None:
-            self.parent.materialize()
+        return (*self.connections.names, *(spec.name for spec in super().own_stores()))
 
     def getter_store_names(self) -> tuple[str, ...]:
-        if self.store is not None:
-            return (self.store.name,)
-        return (*self.parent.getter_store_names(), *self.connections.names)
+        names = super().getter_store_names()
+        return names if self.store is not None else (*names, *self.connections.names)
 
-    def is_versioned(self) -> bool:
-        return self.parent.is_versioned() if self.store is None else self.store.kind == "versioned"
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        if self.store is not None:
-            return row_getter(task, self.store)
+    def derived_row(self, task: TaskContext) -> DerivedRow:
         transform = self._transform(task, f"{self.schedule_name}-reader")
-        latest, as_of = self.parent.value_getter(task)
 
         def transformed(key: Any, row: StoredRow | None) -> StoredRow | None:
             value = transform(key, None if row is None else row[0])
@@ -76,15 +45,7 @@ class TableTransformValuesNode(TableNode):
                 return None
             return (value, -1 if row is None else row[1], None)
 
-        def transformed_latest(key: Any) -> StoredRow | None:
-            return transformed(key, latest(key))
-
-        if as_of is None:
-            return ValueGetter(transformed_latest)
-        at = as_of
-        return ValueGetter(
-            transformed_latest, lambda key, timestamp: transformed(key, at(key, timestamp))
-        )
+        return transformed
 
     def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
         transformer = self.supplier()
