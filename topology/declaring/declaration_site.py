@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import logstate.contracts.records as nouns
@@ -31,9 +32,15 @@ def is_library_file(path: str) -> bool:
 def declaration_site() -> str:
     """``file:line`` of the user's call that led here, relative to the working directory."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_library_file(frame.f_code.co_filename):
+    while frame.f_back is not None and _is_library_code(frame.f_code):
         frame = frame.f_back
     return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _is_library_code(code: CodeType) -> bool:
+    # The constructors of nodes are made by ``dataclass``, from text without a file.
+    is_constructor = code.co_name == "__init__" and code.co_filename == "<string>"
+    return is_constructor or is_library_file(code.co_filename)
 
 
 def function_site(function: Callable[..., Any]) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Self
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_store
-from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import InternalStreamsBuilder
 from logstate.topology.dsl.topic_declarations import global_spec, source_node
@@ -169,6 +168,5 @@ class AddedStores(InternalStreamsBuilder):
             supplier=callbacks.supplier(supplier),
             connections=connections,
             schedule_name=name or self.graph.names.of_supplier(supplier),
-            declared_at=declaration_site(),
         )
         return source, node

@@ -150,7 +150,6 @@ class StreamAggregation:
             "initializer": fold.initializer,
             "aggregator": fold.aggregator,
             "emit": self.emit,
-            "declared_at": declaration_site(),
         }
         windows = self.windows
         if windows is None:

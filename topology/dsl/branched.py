@@ -37,7 +37,7 @@ class BranchedKStream(Generic[K, V]):
         self._stream: Any = stream
         self._graph = stream.builder.graph
         self._name = self._graph.names.named(name, "KSTREAM-BRANCH-")
-        self._node = BranchNode(self._name, declared_at=declaration_site())
+        self._node = BranchNode(self._name)
         self._logical = stream._add(self._node)
         self._branches: dict[str, KStream[K, V]] = {}
 
@@ -155,7 +155,7 @@ class BranchedKStream(Generic[K, V]):
 
     def _add(self, child: str, chain: Chain | None) -> None:
         self._graph.names.burn()
-        node = PassThroughNode(child, declared_at=declaration_site())
+        node = PassThroughNode(child)
         logical = ProcessorLogicalNode(node)
         self._graph.add(self._logical, logical)
         branch = self._stream._derive(child, logical)

@@ -88,7 +88,7 @@ class Flow(Generic[K, V]):
     def _node(self, kind: Callable[..., N], name: str | None, prefix: str, **options: Any) -> N:
         """A new operator, under the given name or one that is generated with the prefix."""
         node_name = self.builder.graph.names.named(name, prefix)
-        return kind(node_name, declared_at=declaration_site(), **options)
+        return kind(node_name, **options)
 
     def _add(self, node: ProcessorNode, **marks: Any) -> ProcessorLogicalNode:
         """Put an operator below this flow."""

@@ -144,7 +144,6 @@ class _ForeignKeyShape(Generic[T]):
                 value=self.left_value,
                 registration_topic=self.registration_topic,
                 is_left=self.is_left,
-                declared_at=self.declared_at,
             ),
         )
         source = self._through(
@@ -175,19 +174,16 @@ class _ForeignKeyShape(Generic[T]):
         receive = SubscriptionReceiveNode(
             self._suffixed("-subscription-receive", _PROCESSOR),
             store=spec.name,
-            declared_at=self.declared_at,
         )
         received = self._below(subscriptions, receive)
         join = SubscriptionJoinNode(
             self._suffixed("-subscription-join-foreign", _PROCESSOR),
             right=self.right.node,
-            declared_at=self.declared_at,
         )
         joined = self._below(received, join)
         update = SubscriptionUpdateNode(
             self._suffixed("-foreign-join-subscription", _PROCESSOR),
             store=spec.name,
-            declared_at=self.declared_at,
         )
         return [joined, self._below(self.right.logical, update)]
 
@@ -220,13 +216,11 @@ class _ForeignKeyShape(Generic[T]):
             registration_topic=self.registration_topic,
             joiner=joiner,
             is_left=self.is_left,
-            declared_at=self.declared_at,
         )
         resolved = self._below(responses, resolve)
         node = TableSourceNode(
             self._suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
             store=store,
-            declared_at=self.declared_at,
         )
         is_versioned = store is not None and store.kind == "versioned"
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
@@ -266,7 +260,6 @@ class _ForeignKeyShape(Generic[T]):
             key,
             value,
             partitioner=partitioner,
-            declared_at=self.declared_at,
         )
         written = _InternalSinkLogicalNode(sink)
         self.graph.add(list(parents), written)
@@ -275,7 +268,6 @@ class _ForeignKeyShape(Generic[T]):
             (ref,),
             key,
             value,
-            declared_at=self.declared_at,
         )
         read = SourceLogicalNode(source)
         self.graph.add(written, read)

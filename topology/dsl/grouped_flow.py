@@ -115,9 +115,7 @@ def cogrouped(
         nodes.append(node)
         logicals.append(logical)
     merge_name = graph.names.suffixed(name, "-cogroup-merge", "COGROUPKSTREAM-MERGE-")
-    merge = CogroupMergeNode(
-        merge_name, parents=tuple(nodes), store=store, declared_at=declaration_site()
-    )
+    merge = CogroupMergeNode(merge_name, parents=tuple(nodes), store=store)
     merged = ProcessorLogicalNode(merge)
     graph.add(logicals, merged)
     key, value = aggregation.result_key(), store.value

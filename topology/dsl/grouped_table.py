@@ -242,7 +242,6 @@ class KGroupedTable(Flow[K, V]):
             adder=fold.aggregator,
             subtractor=subtractor,
             emit=options.get("emit", "update"),
-            declared_at=declaration_site(),
         )
         logical = ProcessorLogicalNode(node, output_versioned=spec.kind == "versioned")
         graph.add(repartition, logical)

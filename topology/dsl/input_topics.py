@@ -242,7 +242,7 @@ class InputTopics(InternalStreamsBuilder):
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, offset_reset)
         spec = None if options is None else table_store(options, source, self.defaults)
-        node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
+        node = TableSourceNode(node_name, store=spec)
         logical = TableSourceLogicalNode(source, node, output_versioned=node.is_versioned())
         self.graph.add(self.graph.root, logical)
         return KTable(
@@ -345,7 +345,7 @@ class InputTopics(InternalStreamsBuilder):
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)
         spec = global_spec(table_store(options, source, self.defaults), topic)
-        node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
+        node = TableSourceNode(node_name, store=spec)
         logical = GlobalStoreLogicalNode(GlobalStore(spec, source, node))
         self.graph.add(self.graph.root, logical)
         return GlobalKTable(self, node_name, spec.name)

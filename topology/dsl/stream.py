@@ -631,7 +631,6 @@ class KStream(StreamFlow[K, V]):
             connections=Connections(stores),
             keeps_key=keeps_key,
             schedule_name=name or graph.names.of_supplier(supplier),
-            declared_at=declaration_site(),
         )
         return self._derive(
             node_name,
@@ -1120,7 +1119,6 @@ class KStream(StreamFlow[K, V]):
             self._key_serde(key, use),
             self._value_serde(value, use),
             partitioner=partitioner,
-            declared_at=declaration_site(),
         )
         self.builder.graph.add(self.logical, SinkLogicalNode(sink))
 
@@ -1191,7 +1189,7 @@ class KStream(StreamFlow[K, V]):
                 self._value_serde(options.value or value, store_use),
                 self.builder.defaults,
             )
-        node = TableSourceNode(node_name, store=spec, declared_at=declaration_site())
+        node = TableSourceNode(node_name, store=spec)
         logical = parent._add(node, output_versioned=node.is_versioned())
         return KTable(
             self.builder, node_name, logical, parent.source_names, key_serde, value_serde, node

@@ -93,25 +93,19 @@ class StreamStreamJoin:
         other_suffix = "-outer-other-join" if self.is_left else "-other-join"
         this_store = self._window_store(this_suffix, self.left_value)
         other_store = self._window_store(other_suffix, self.right_value)
-        site = self.declared_at
-        this_window = left._add(
-            StreamJoinWindowNode(this_windowed, store=this_store, declared_at=site)
-        )
-        other_window = right._add(
-            StreamJoinWindowNode(other_windowed, store=other_store, declared_at=site)
-        )
+        this_window = left._add(StreamJoinWindowNode(this_windowed, store=this_store))
+        other_window = right._add(StreamJoinWindowNode(other_windowed, store=other_store))
         logical = StreamJoinLogicalNode(
             this_window=this_window,
             other_window=other_window,
             this_join=None,  # type: ignore[arg-type]
             other_join=None,  # type: ignore[arg-type]
-            union=PassThroughNode(union, declared_at=self.declared_at),
+            union=PassThroughNode(union),
             self_join=SelfJoinNode(
                 union,
                 store=this_store.name,
                 windows=self.windows,
                 joiner=self.joiner,
-                declared_at=self.declared_at,
             ),
         )
         self._add_join_nodes(logical, this_suffix, other_suffix, this_store, other_store)
@@ -150,7 +144,6 @@ class StreamStreamJoin:
             "joiner": self.joiner,
             "clock": clock,
             "emit_interval_ms": self.builder.outer_join_emit_interval_ms,
-            "declared_at": self.declared_at,
         }
         logical.this_join = StreamJoinNode(
             check_name(self.name + this_suffix, "an operator"),

@@ -277,7 +277,6 @@ class KTable(TableFlow[K, V]):
             max_records=condition.max_records,
             max_bytes=condition.max_bytes,
             when_full=condition.when_full,
-            declared_at=declaration_site(),
         )
         logical = self._add(node, output_versioned=False)
         logical.refuses_versioned_input = True
@@ -489,8 +488,7 @@ class KTable(TableFlow[K, V]):
             of_value = self._value_serde(serde if chosen.value is None else chosen.value, use)
             spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
             serde = spec.value
-        site = declaration_site()
-        node = kind(node_name, parent=self.node, store=spec, declared_at=site, **options)
+        node = kind(node_name, parent=self.node, store=spec, **options)
         is_versioned = None if spec is None else spec.kind == "versioned"
         logical = self._add(node, output_versioned=is_versioned)
         return self._derive(node.name, logical, node=node, value=serde)

@@ -89,17 +89,14 @@ def join_tables(
     right.node.materialize()
     this_name = graph.names.suffixed(name, "-join-this", "KTABLE-JOINTHIS-")
     other_name = graph.names.suffixed(name, "-join-other", "KTABLE-JOINOTHER-")
-    site = declaration_site()
     this = TableJoinNode(
         this_name, side="left", kind=kind, this=left.node, other=right.node, joiner=joiner,
-        declared_at=site,
     )  # fmt: skip
     other = TableJoinNode(
         other_name, side="right", kind=kind, this=right.node, other=left.node, joiner=joiner,
-        declared_at=site,
     )  # fmt: skip
     spec = None if options is None else _joined_store(left, options, value)
-    merge = TableJoinMergeNode(merge_name, left=this, right=other, store=spec, declared_at=site)
+    merge = TableJoinMergeNode(merge_name, left=this, right=other, store=spec)
     logical = TableJoinLogicalNode(
         this,
         other,

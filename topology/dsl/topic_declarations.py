@@ -42,7 +42,6 @@ def source_node(
         required_serde(value, None, f"the value of topic {listed}", "value="),
         timestamp_extractor=timestamp_extractor,
         offset_reset=offset_reset,
-        declared_at=declaration_site(),
     )
 
 

@@ -31,6 +31,7 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import RecordMetadata, TopicPartition
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.topology.declaring.declaration_site import declaration_site
 
 Process: TypeAlias = "StreamProcess | TableProcess"
 
@@ -87,7 +88,7 @@ class Node(_Declared):
     """What every node has: its name in `describe()` and the user's ``file:line``."""
 
     name: str = field(kw_only=False)
-    declared_at: str | None = None
+    declared_at: str | None = field(default_factory=declaration_site)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
