@@ -225,11 +225,11 @@ class KGroupedTable(Flow[K, V]):
         if repartition is None:
             use = f"repartition topic {topic!r}"
             repartition = GroupedTableRepartitionLogicalNode(
-                topic,
-                self._key_serde(None, use),
-                self._value_serde(None, use),
+                source_name,
+                topic=topic,
+                key=self._key_serde(None, use),
+                value=self._value_serde(None, use),
                 sink_name=sink_name,
-                source_name=source_name,
                 declared_at=declaration_site(),
             )
             if self.topic_name is not None:

@@ -93,22 +93,18 @@ class StreamStreamJoin:
         other_suffix = "-outer-other-join" if self.is_left else "-other-join"
         this_store = self._window_store(this_suffix, self.left_value)
         other_store = self._window_store(other_suffix, self.right_value)
-        this_window = left._add(StreamJoinWindowNode(this_windowed, store=this_store))
-        other_window = right._add(StreamJoinWindowNode(other_windowed, store=other_store))
+        this_join, other_join = self._join_nodes(this_suffix, other_suffix, this_store, other_store)
         logical = StreamJoinLogicalNode(
-            this_window=this_window,
-            other_window=other_window,
-            this_join=None,  # type: ignore[arg-type]
-            other_join=None,  # type: ignore[arg-type]
+            union,
+            this_window=left._add(StreamJoinWindowNode(this_windowed, store=this_store)),
+            other_window=right._add(StreamJoinWindowNode(other_windowed, store=other_store)),
+            this_join=this_join,
+            other_join=other_join,
             union=PassThroughNode(union),
             self_join=SelfJoinNode(
-                union,
-                store=this_store.name,
-                windows=self.windows,
-                joiner=self.joiner,
+                union, store=this_store.name, windows=self.windows, joiner=self.joiner
             ),
         )
-        self._add_join_nodes(logical, this_suffix, other_suffix, this_store, other_store)
         logical.relaxed_null_key = self.is_left
         self.graph.add([left.logical, right.logical], logical)
         return left._derive(
@@ -128,14 +124,9 @@ class StreamStreamJoin:
             right = right._through_topic(f"{self.name}-right", self.key, self.right_value)
         return left, right
 
-    def _add_join_nodes(
-        self,
-        logical: StreamJoinLogicalNode,
-        this_suffix: str,
-        other_suffix: str,
-        this_store: StoreSpec,
-        other_store: StoreSpec,
-    ) -> None:
+    def _join_nodes(
+        self, this_suffix: str, other_suffix: str, this_store: StoreSpec, other_store: StoreSpec
+    ) -> tuple[StreamJoinNode, StreamJoinNode]:
         outer_store = self._outer_store()
         clock = f"{self.name}-stream-time"
         shared: dict[str, Any] = {
@@ -145,7 +136,7 @@ class StreamStreamJoin:
             "clock": clock,
             "emit_interval_ms": self.builder.outer_join_emit_interval_ms,
         }
-        logical.this_join = StreamJoinNode(
+        this_join = StreamJoinNode(
             check_name(self.name + this_suffix, "an operator"),
             is_left_side=True,
             own_window_store=this_store.name,
@@ -154,7 +145,7 @@ class StreamStreamJoin:
             other_emits_unmatched=self.is_outer,
             **shared,
         )
-        logical.other_join = StreamJoinNode(
+        other_join = StreamJoinNode(
             check_name(self.name + other_suffix, "an operator"),
             is_left_side=False,
             own_window_store=other_store.name,
@@ -163,6 +154,7 @@ class StreamStreamJoin:
             other_emits_unmatched=self.is_left,
             **shared,
         )
+        return this_join, other_join
 
     def _window_store(self, suffix: str, value: Serde[Any]) -> StoreSpec:
         size_ms = self.windows.size_ms

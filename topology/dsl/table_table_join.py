@@ -36,22 +36,11 @@ class TableJoinOptions(TypedDict, total=False):
 class TableJoinLogicalNode(LogicalNode):
     """Two join nodes, each below its own table and reading the other's rows, and their union."""
 
-    def __init__(
-        self,
-        this: TableJoinNode,
-        other: TableJoinNode,
-        merge: TableJoinMergeNode,
-        *,
-        this_parent: LogicalNode,
-        other_parent: LogicalNode,
-        output_versioned: bool,
-    ) -> None:
-        super().__init__(merge.name, output_versioned=output_versioned)
-        self.this = this
-        self.other = other
-        self.union = merge
-        self.this_parent = this_parent
-        self.other_parent = other_parent
+    this: TableJoinNode
+    other: TableJoinNode
+    union: TableJoinMergeNode
+    this_parent: LogicalNode
+    other_parent: LogicalNode
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_processor(self.this, [self.this_parent.name])
@@ -98,9 +87,10 @@ def join_tables(
     spec = None if options is None else _joined_store(left, options, value)
     merge = TableJoinMergeNode(merge_name, left=this, right=other, store=spec)
     logical = TableJoinLogicalNode(
-        this,
-        other,
-        merge,
+        merge_name,
+        this=this,
+        other=other,
+        union=merge,
         this_parent=left.logical,
         other_parent=right.logical,
         output_versioned=spec is not None and spec.kind == "versioned",

@@ -12,45 +12,37 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import field
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import Names
-from logstate.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode, TableNode
+from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
 from logstate.topology.graph.plan_builder import GlobalStore, PlanBuilder
 
 
-class LogicalNode:
+class LogicalNode(Declared):
     """One declared step. Subclasses say in :meth:`write` which physical nodes it becomes."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        key_changing: bool = False,
-        value_changing: bool = False,
-        merge: bool = False,
-        output_versioned: bool | None = None,
-    ) -> None:
-        self.name = name
-        self.key_changing = key_changing
-        self.value_changing = value_changing
-        self.merge = merge
-        #: None: not materialised here, so it is as versioned as its inputs
-        self.output_versioned = output_versioned
-        #: a left or outer join downstream keeps null keys alive (KIP-962)
-        self.relaxed_null_key = False
-        #: how long after its end a window of this aggregation is still open; None: not windowed
-        self.window_grace_ms: int | None = None
-        #: suppress cannot take rows that are older than the latest
-        self.refuses_versioned_input = False
-        #: the user's ``file:line``, where it is known
-        self.declared_at: str | None = None
-        self.parents: dict[LogicalNode, None] = {}
-        self.children: dict[LogicalNode, None] = {}
-        self.priority = -1
-        self.is_written = False
+    name: str = field(default="", kw_only=False)
+    key_changing: bool = False
+    value_changing: bool = False
+    merge: bool = False
+    #: None: not materialised here, so it is as versioned as its inputs
+    output_versioned: bool | None = None
+    #: the user's ``file:line``, where it is known
+    declared_at: str | None = None
+    #: a left or outer join downstream keeps null keys alive (KIP-962)
+    relaxed_null_key: bool = field(default=False, init=False)
+    #: how long after its end a window of this aggregation is still open; None: not windowed
+    window_grace_ms: int | None = field(default=None, init=False)
+    #: suppress cannot take rows that are older than the latest
+    refuses_versioned_input: bool = field(default=False, init=False)
+    parents: dict[LogicalNode, None] = field(default_factory=dict, init=False)
+    children: dict[LogicalNode, None] = field(default_factory=dict, init=False)
+    priority: int = field(default=-1, init=False)
+    is_written: bool = field(default=False, init=False)
 
     def add_child(self, child: LogicalNode) -> None:
         """Link a node below this one."""
@@ -84,24 +76,11 @@ class LogicalNode:
 class ProcessorLogicalNode(LogicalNode):
     """One processor below its logical parents."""
 
-    def __init__(
-        self,
-        node: ProcessorNode,
-        *,
-        key_changing: bool = False,
-        value_changing: bool = False,
-        merge: bool = False,
-        output_versioned: bool | None = None,
-    ) -> None:
-        super().__init__(
-            node.name,
-            key_changing=key_changing,
-            value_changing=value_changing,
-            merge=merge,
-            output_versioned=output_versioned,
-        )
-        self.node = node
-        self.declared_at = node.declared_at
+    name: str = field(init=False)
+    node: ProcessorNode = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name, self.declared_at = self.node.name, self.node.declared_at
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_processor(self.node, self.parent_names())
@@ -114,9 +93,11 @@ class ProcessorLogicalNode(LogicalNode):
 class SourceLogicalNode(LogicalNode):
     """A stream's source."""
 
-    def __init__(self, source: SourceNode) -> None:
-        super().__init__(source.name)
-        self.source = source
+    name: str = field(init=False)
+    source: SourceNode = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.source.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_source(self.source)
@@ -125,9 +106,11 @@ class SourceLogicalNode(LogicalNode):
 class SinkLogicalNode(LogicalNode):
     """A stream's sink."""
 
-    def __init__(self, sink: SinkNode) -> None:
-        super().__init__(sink.name)
-        self.sink = sink
+    name: str = field(init=False)
+    sink: SinkNode = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.sink.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_sink(self.sink, self.parent_names())
@@ -136,11 +119,13 @@ class SinkLogicalNode(LogicalNode):
 class TableSourceLogicalNode(LogicalNode):
     """A table read from a topic: its source and the node that keeps the rows."""
 
-    def __init__(self, source: SourceNode, table: TableNode, *, output_versioned: bool) -> None:
-        super().__init__(table.name, output_versioned=output_versioned)
-        self.source = source
-        self.table = table
-        self.reuse_source_topic = False
+    name: str = field(init=False)
+    source: SourceNode = field(kw_only=False)
+    table: TableNode = field(kw_only=False)
+    reuse_source_topic: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.table.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_source(self.source)
@@ -153,9 +138,11 @@ class TableSourceLogicalNode(LogicalNode):
 class StoreLogicalNode(LogicalNode):
     """A store that processors connect to by name."""
 
-    def __init__(self, spec: StoreSpec) -> None:
-        super().__init__(spec.name)
-        self.spec = spec
+    name: str = field(init=False)
+    spec: StoreSpec = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.spec.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_store(self.spec)
@@ -164,11 +151,13 @@ class StoreLogicalNode(LogicalNode):
 class TopicStoreLogicalNode(LogicalNode):
     """A store filled from a topic by a processor; the topic is its changelog (KIP-813)."""
 
-    def __init__(self, source: SourceNode, processor: ProcessorNode, store: StoreSpec) -> None:
-        super().__init__(processor.name)
-        self.source = source
-        self.processor = processor
-        self.store = store
+    name: str = field(init=False)
+    source: SourceNode = field(kw_only=False)
+    processor: ProcessorNode = field(kw_only=False)
+    store: StoreSpec = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.processor.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_source(self.source)
@@ -179,9 +168,11 @@ class TopicStoreLogicalNode(LogicalNode):
 class GlobalStoreLogicalNode(LogicalNode):
     """A global table or store."""
 
-    def __init__(self, store: GlobalStore) -> None:
-        super().__init__(store.source.name)
-        self.store = store
+    name: str = field(init=False)
+    store: GlobalStore = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.store.source.name
 
     def write(self, plan: PlanBuilder) -> None:
         plan.add_global_store(self.store)

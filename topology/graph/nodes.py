@@ -43,6 +43,7 @@ Partitioner: TypeAlias = "Callable[[str, Any, Any, int], int | list[int] | None]
 TopicChooser: TypeAlias = "Callable[[Any, Any, RecordMetadata | None], str]"
 
 __all__ = [
+    "Declared",
     "Node",
     "Partitioner",
     "Process",
@@ -77,14 +78,14 @@ class ValueGetter(NamedTuple):
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
-class _Declared:
+class Declared:
     """Makes a dataclass, compared by identity, of every subclass."""
 
     def __init_subclass__(cls) -> None:
         dataclass(eq=False, repr=False, kw_only=True)(cls)
 
 
-class Node(_Declared):
+class Node(Declared):
     """What every node has: its name in `describe()` and the user's ``file:line``."""
 
     name: str = field(kw_only=False)

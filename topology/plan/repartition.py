@@ -7,6 +7,7 @@ drops null keys unless a left or outer join further down wants to see them (KIP-
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.serde import Serde
@@ -22,26 +23,17 @@ from logstate.topology.operators.tables.change import change_deserializer, chang
 class RepartitionLogicalNode(LogicalNode):
     """A stream's way through a topic. Its name is the source's, because its output comes there."""
 
-    def __init__(
-        self,
-        topic: str,
-        key: Serde[Any],
-        value: Serde[Any],
-        *,
-        is_optimizable: bool,
-        partitions: int | None = None,
-        partitioner: Partitioner | None = None,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(f"{topic}-source")
-        self.topic = topic
-        self.key = key
-        self.value = value
-        self.is_optimizable = is_optimizable
-        self.partitions = partitions
-        self.partitioner = partitioner
-        self.declared_at = declared_at
-        self.drops_null_keys = False
+    name: str = field(init=False)
+    topic: str = field(kw_only=False)
+    key: Serde[Any] = field(kw_only=False)
+    value: Serde[Any] = field(kw_only=False)
+    is_optimizable: bool
+    partitions: int | None = None
+    partitioner: Partitioner | None = None
+    drops_null_keys: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.topic}-source"
 
     def write(self, plan: PlanBuilder) -> None:
         topic = plan.add_internal_topic(self.topic, kind="repartition", partitions=self.partitions)
@@ -67,22 +59,10 @@ class RepartitionLogicalNode(LogicalNode):
 class GroupedTableRepartitionLogicalNode(LogicalNode):
     """A table group's way through a topic: old and new value travel in one record (KIP-904)."""
 
-    def __init__(
-        self,
-        topic: str,
-        key: Serde[Any],
-        value: Serde[Any],
-        *,
-        sink_name: str,
-        source_name: str,
-        declared_at: str | None = None,
-    ) -> None:
-        super().__init__(source_name)
-        self.topic = topic
-        self.key = key
-        self.value = value
-        self.sink_name = sink_name
-        self.declared_at = declared_at
+    topic: str
+    key: Serde[Any]
+    value: Serde[Any]
+    sink_name: str
 
     def write(self, plan: PlanBuilder) -> None:
         topic = plan.add_internal_topic(self.topic, kind="repartition")

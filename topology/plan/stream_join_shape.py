@@ -6,6 +6,8 @@ node that unites their outputs. As a self-join (KIP-862) one window node and one
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.graph.plan_builder import PlanBuilder
@@ -14,24 +16,13 @@ from logstate.topology.graph.plan_builder import PlanBuilder
 class StreamJoinLogicalNode(LogicalNode):
     """Both join sides and their union."""
 
-    def __init__(
-        self,
-        *,
-        this_window: ProcessorLogicalNode,
-        other_window: ProcessorLogicalNode,
-        this_join: ProcessorNode,
-        other_join: ProcessorNode,
-        union: ProcessorNode,
-        self_join: ProcessorNode,
-    ) -> None:
-        super().__init__(union.name)
-        self.this_window = this_window
-        self.other_window = other_window
-        self.this_join = this_join
-        self.other_join = other_join
-        self.union = union
-        self.self_join = self_join
-        self.is_self_join = False
+    this_window: ProcessorLogicalNode
+    other_window: ProcessorLogicalNode
+    this_join: ProcessorNode
+    other_join: ProcessorNode
+    union: ProcessorNode
+    self_join: ProcessorNode
+    is_self_join: bool = field(default=False, init=False)
 
     def become_self_join(self) -> None:
         """Keep one side only: a record always finds itself, so left and outer joins qualify too."""
