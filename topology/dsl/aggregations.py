@@ -32,12 +32,10 @@ from logstate.topology.dsl.materialized import (
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.aggregate import AggregateNode
+from logstate.topology.operators.aggregates.fold import no_aggregate
 from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
-from logstate.topology.operators.aggregates.window_aggregate import (
-    WindowAggregateNode,
-    no_aggregate,
-)
+from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
 
 #: (key, value, aggregate) -> aggregate; a merger of sessions is (key, a, b) -> aggregate
 Aggregator: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -147,7 +145,7 @@ class StreamAggregation:
         """The operator for these windows."""
         options: dict[str, Any] = {
             "store": self.store,
-            "initializer": fold.initializer,
+            "initializer": fold.initializer or no_aggregate,
             "aggregator": fold.aggregator,
             "emit": self.emit,
         }
@@ -155,7 +153,6 @@ class StreamAggregation:
         if windows is None:
             return AggregateNode(name, **options)
         options["emit_interval_ms"] = self.emit_interval_ms
-        options["initializer"] = fold.initializer or no_aggregate
         if isinstance(windows, SessionWindows):
             assert fold.merger is not None
             return SessionAggregateNode(name, windows=windows, merger=fold.merger, **options)

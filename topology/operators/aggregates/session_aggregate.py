@@ -46,24 +46,21 @@ from typing import Any, TypeAlias
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
-from logstate.topology.declaring.windows import Emit, SessionWindows
+from logstate.topology.declaring.windows import SessionWindows
 from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
+from logstate.topology.operators.aggregates.fold import FoldNode
 
 #: forwards (session, aggregate, old aggregate)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
 
 
-class SessionAggregateNode(MaterializedNode):
+class SessionAggregateNode(FoldNode):
     """One row per key and session. Adds ``merger(key, one, other)`` to the usual callbacks."""
 
     windows: SessionWindows
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
     merger: Callable[[Any, Any, Any], Any]
-    emit: Emit
     emit_interval_ms: int = 0
 
     def __post_init__(self) -> None:

@@ -48,23 +48,20 @@ from typing import Any, NamedTuple
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
-from logstate.topology.declaring.windows import Emit, SlidingWindows
+from logstate.topology.declaring.windows import SlidingWindows
 from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
+from logstate.topology.operators.aggregates.fold import FoldNode
 from logstate.topology.operators.aggregates.window_aggregate import (
     windowed_row_getter,
 )
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
 
 
-class SlidingAggregateNode(MaterializedNode):
+class SlidingAggregateNode(FoldNode):
     """One row per key and sliding window. ``initializer()``, ``aggregator(key, value, agg)``."""
 
     windows: SlidingWindows
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
-    emit: Emit
     emit_interval_ms: int = 0
 
     def value_getter(self, task: TaskContext) -> ValueGetter:

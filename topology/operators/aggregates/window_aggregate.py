@@ -39,71 +39,51 @@ zero sequence number in its changelog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
-from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from logstate.topology.declaring.windows import Emit, HoppingWindows, TumblingWindows, Windows
+from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows, Windows
 from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
-from logstate.topology.operators.tables.to_stream import stream_below
+from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
-#: updates one row: (key, value, timestamp, headers, window start, window end)
-RowUpdate: TypeAlias = Callable[[Any, Any, int, Headers, int, int], None]
-
-
-#: the common case in as few steps as there are: every record has exactly one window
-_PLAIN = """\
-def bind(store, functions, windows, forward, context, types):
-    row_of_window, put, newest, to_oldest = store
-    initializer, aggregator = functions
-    size, grace, observed = windows
-    task, drop = context
-    new_tuple, Windowed = types
-
-    def process(key, value, timestamp, headers):
-        if key is None:
-            drop("null_key")
-            return
-        if timestamp > observed.time:
-            observed.time = timestamp
-        start = timestamp - timestamp % size
-        if start + size <= observed.time - grace:
-            drop("late")
-            return
-        row = row_of_window((key, start)) if start >= newest.time + to_oldest else None
-        if row is None:
-            old = initializer()
-            latest = timestamp
-        else:
-            old, latest, _ = row
-            if timestamp > latest:
-                latest = timestamp
-        new = aggregator(old, value)
-        if new is None:
-            task.timestamp = timestamp
-            task.headers = headers
-            put(key, None, start)
-        else:
-            put(key, (new, latest, None), start)
-        windowed = new_tuple(Windowed, (key, start, start + size))
-        forward({change})
-    return process
+_HEAD = """\
+if key is None:
+    drop("null_key")
+    return
+if timestamp > observed.time:
+    observed.time = timestamp
 """
+_ONE_WINDOW = (
+    _HEAD
+    + """\
+start = timestamp - timestamp % size
+end = start + size
+if end <= observed.time - grace:
+    drop("late")
+    return
+"""
+)
+_WINDOWS = (
+    _HEAD
+    + """\
+close_time = observed.time - grace
+for start, end in windows_for(timestamp):
+    if end <= close_time:
+        drop("late")
+        continue
+"""
+)
 
 
-class WindowAggregateNode(MaterializedNode):
-    """One row per key and window. ``initializer()``, ``aggregator(key, value, aggregate)``."""
+class WindowAggregateNode(FoldNode):
+    """One row per key and window."""
 
     windows: Windows
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
-    emit: Emit
     emit_interval_ms: int = 0
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
@@ -112,98 +92,24 @@ class WindowAggregateNode(MaterializedNode):
     def compile(
         self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
     ) -> StreamProcess:
-        windows = self.windows
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         if self.emit == "close":
-            update = self._compile_update(task, None)
-            process = _compile_assignment(task, observed, windows, update)
+            process = self._compile_fold(task, observed, None)
             return self._emitting_closed(task, observed, process, forward)
         if self.emit == "commit":
             forward = hold_windows_until_commit(task, forward, self.store)
-        by_value = getattr(self.aggregator, "by_value", None)
-        if isinstance(windows, TumblingWindows) and by_value is not None and not self._copies_old():
-            return self._compile_plain(task, observed, windows, by_value, forward)
-        update = self._compile_update(task, forward)
-        return _compile_assignment(task, observed, windows, update)
+        return self._compile_fold(task, observed, forward)
 
-    def _copies_old(self) -> bool:
-        # A mutable aggregate may be changed in place: old and new must not be one object.
-        return self.sends_old_values and not self.store.value.immutable
-
-    def _compile_plain(
-        self,
-        task: TaskContext,
-        observed: TimeCell,
-        windows: TumblingWindows,
-        aggregator: Callable[[Any, Any], Any],
-        forward: TableProcess,
+    def _compile_fold(
+        self, task: TaskContext, observed: TimeCell, forward: TableProcess | None
     ) -> StreamProcess:
-        """Without a key for the aggregator and copies of old values."""
-        store = task.store(self.store.name)
-        below = stream_below(forward)
-        if below is not None:
-            change = "windowed, new, latest, headers"
-        elif self.sends_old_values:
-            change = "windowed, new, old, latest, headers, True"
-        else:
-            change = "windowed, new, None, latest, headers, True"
-        bind = make_function("bind", _PLAIN.format(change=change), "window aggregate")
-        process: StreamProcess = bind(
-            (store.row_of_window, store.put, store.segments.cell, store.to_oldest),
-            (self.initializer, aggregator),
-            (windows.size_ms, windows.grace_ms, observed),
-            forward if below is None else below,
-            (task, task.drop),
-            # Half the time of a named tuple's own constructor, which is a Python function.
-            (tuple.__new__, Windowed),
-        )
-        return process
-
-    def _compile_update(self, task: TaskContext, forward: TableProcess | None) -> RowUpdate:
-        """Read, aggregate, write, forward one row; without ``forward`` the row only changes."""
-        store = task.store(self.store.name)
-        fetch, put = store.fetch_row, store.put
-        initializer, aggregator = self.initializer, self.aggregator
-        by_value = getattr(aggregator, "by_value", None)
-        sends_old = self.sends_old_values
-        copies_old = self._copies_old()
-        # Half the time of a named tuple's own constructor, which is a Python function.
-        new = tuple.__new__
-
-        def update(
-            key: Any, value: Any, timestamp: int, headers: Headers, start: int, end: int
-        ) -> None:
-            row = fetch(key, start)
-            if row is None:
-                aggregate = old = initializer()
-                if copies_old:
-                    old = initializer()
-                latest = timestamp
-            else:
-                aggregate, latest, _ = row
-                old = fetch(key, start)[0] if copies_old else aggregate
-                if timestamp > latest:
-                    latest = timestamp
-            if by_value is not None:
-                aggregate = by_value(aggregate, value)
-            else:
-                aggregate = aggregator(key, value, aggregate)
-            if aggregate is None:
-                task.timestamp, task.headers = timestamp, headers
-                put(key, None, start)
-            else:
-                put(key, (aggregate, latest, None), start)
-            if forward is not None:
-                forward(
-                    new(Windowed, (key, start, end)),
-                    aggregate,
-                    old if sends_old else None,
-                    latest,
-                    headers,
-                    True,
-                )
-
-        return update
+        windows = self.windows
+        times = {"observed": observed, "grace": windows.grace_ms}
+        if isinstance(windows, TumblingWindows):
+            times["size"] = windows.size_ms
+            return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **times)
+        times["windows_for"] = windows.windows_for
+        return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **times)
 
     def _emitting_closed(
         self, task: TaskContext, observed: TimeCell, process: StreamProcess, forward: TableProcess
@@ -233,10 +139,6 @@ class WindowAggregateNode(MaterializedNode):
         return process_and_emit
 
 
-def no_aggregate() -> None:
-    """The initializer of a reduce: its aggregator takes the first value as it is."""
-
-
 def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     """Reads the row of a ``Windowed`` key from a window store."""
     fetch = task.store(spec.name).fetch
@@ -246,28 +148,6 @@ def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
         return row
 
     return ValueGetter(latest)
-
-
-def _compile_assignment(
-    task: TaskContext, observed: TimeCell, windows: Windows, update: RowUpdate
-) -> StreamProcess:
-    windows_for, grace = windows.windows_for, windows.grace_ms
-    drop = task.drop
-
-    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        if key is None:
-            drop("null_key")
-            return
-        if timestamp > observed.time:
-            observed.time = timestamp
-        close_time = observed.time - grace
-        for start, end in windows_for(timestamp):
-            if end > close_time:
-                update(key, value, timestamp, headers, start, end)
-            else:
-                drop("late")
-
-    return process
 
 
 def _advance_ms(windows: Windows) -> int:

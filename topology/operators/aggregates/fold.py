@@ -1,0 +1,129 @@
+"""The step of an aggregation of a stream, as text: read a row, fold a value in, write, forward.
+
+One text for every variant, with windows or without; a function is made of it for the node at hand,
+so that a record passes no test of what its node is.
+
+The result's timestamp is the largest of all records that went in. A null result deletes the row,
+logged with the time of the record that caused it, and the next record starts anew. Towards old
+values the initializer's value counts as the row before the first one, as in Kafka Streams: a
+downstream subtractor sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import indent
+from typing import Any, Literal
+
+from logstate.contracts.generated_code import make_function
+from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.records import Windowed
+from logstate.topology.declaring.windows import Emit
+from logstate.topology.operators.tables.rows import bind_rows
+from logstate.topology.operators.tables.table_nodes import MaterializedNode
+from logstate.topology.operators.tables.to_stream import stream_below
+
+_ROW = """\
+row = {read}
+if row is None:
+    old = initializer()
+    newest = timestamp
+else:
+    old, newest, _ = row
+    if timestamp > newest:
+        newest = timestamp
+new = {folded}
+"""
+#: the store still holds the row as it was: nothing has been written yet
+_COPIED_OLD = """\
+old = initializer() if row is None else {read}[0]
+"""
+_PUT = """\
+if new is None:
+    task.timestamp = timestamp
+    task.headers = headers
+    put(key, None{start})
+else:
+    put(key, (new, newest, None){start})
+"""
+#: where it is not the latest, it is kept in the history or was too old to be written at all
+_PUT_VERSION = """\
+is_latest = write(key, new, newest, timestamp, headers)
+if is_latest is None:
+    return
+"""
+_FUNCTION = """\
+def bind({names}):
+    def process(key, value, timestamp, headers):
+{body}
+    return process
+"""
+
+
+class FoldNode(MaterializedNode):
+    """``initializer()`` makes an aggregate, ``aggregator(key, value, aggregate)`` folds."""
+
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+    emit: Emit = "update"
+
+
+def no_aggregate() -> None:
+    """The initializer of a reduce: its aggregator takes the first value as it is."""
+
+
+def make_fold(
+    node: FoldNode,
+    task: TaskContext,
+    forward: Callable[..., None] | None,
+    *,
+    head: str,
+    kind: Literal["key", "window", "windows"],
+    **names: Any,
+) -> StreamProcess:
+    """The closure of a node: the lines of ``head``, which call what is in ``names``, then the step.
+
+    Without ``forward`` the row only changes. By ``kind`` there is a row per key, or per key and
+    ``start``; for "windows" the head ends in a loop.
+    """
+    store = task.store(node.store.name)
+    # An aggregator may change what it is given; whoever gets the old value needs his own copy.
+    copies_old = node.sends_old_values and not node.store.value.immutable
+    by_value = getattr(node.aggregator, "by_value", None)
+    names |= {"initializer": node.initializer, "task": task, "drop": task.drop}
+    names["aggregator"] = by_value or node.aggregator
+    if kind != "key":
+        names |= {"fetch_row": store.fetch_row, "put": store.put}
+        read, start = "fetch_row(key, start)", ", start"
+        if not copies_old:
+            names |= {"row_of_window": store.row_of_window, "to_oldest": store.to_oldest}
+            names["newest_start"] = store.segments.cell
+            is_live = "start >= newest_start.time + to_oldest"
+            read = f"row_of_window((key, start)) if {is_live} else None"
+    else:
+        names["read"], names["write"] = bind_rows(task, node.store)
+        names["put"], read, start = store.put, "read(key)", ""
+    folded = "(key, value, old)" if by_value is None else "(old, value)"
+    step = _ROW.format(read=read, folded=f"aggregator{folded}")
+    if copies_old:
+        step += _COPIED_OLD.format(read=read)
+    step += _PUT_VERSION if node.is_versioned() else _PUT.format(start=start)
+    if forward is not None:
+        below = stream_below(forward)
+        names["forward"] = forward if below is None else below
+        if kind != "key":
+            # Half the time of a named tuple's own constructor, which is a Python function.
+            names |= {"new_tuple": tuple.__new__, "Windowed": Windowed}
+            step += "windowed = new_tuple(Windowed, (key, start, end))\n"
+        result = "key" if kind == "key" else "windowed"
+        old = "old" if node.sends_old_values else "None"
+        is_latest = "is_latest" if node.is_versioned() else "True"
+        change = f"new, {old}, newest, headers, {is_latest}"
+        if below is not None:
+            change = "new, newest, headers"
+        step += f"forward({result}, {change})\n"
+    body = head + (indent(step, "    ") if kind == "windows" else step)
+    source = _FUNCTION.format(names=", ".join(names), body=indent(body, " " * 8))
+    bind = make_function("bind", source, f"aggregate per {kind}")
+    process: StreamProcess = bind(**names)
+    return process
