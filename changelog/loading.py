@@ -49,13 +49,11 @@ def row_maker(spec: StoreSpec) -> RowMaker | None:
     Those are stores that learn from a replay (clocks, bounds, buffers), and those whose changelog
     is a topic of somebody else, with records that were skipped.
     """
-    if spec.source_topic is not None:
+    if spec.source_topic is not None or not spec.traits.is_bulk_loadable:
         return None
-    if spec.kind == "key_value":
+    if not spec.traits.is_timestamped:
         return _plain
-    if spec.kind == "timestamped_key_value":
-        return _with_headers if spec.with_headers else _timestamped
-    return None
+    return _with_headers if spec.with_headers else _timestamped
 
 
 def _plain(records: Sequence[FetchedRecord], prefix: bytes) -> BackendRows:

@@ -17,8 +17,6 @@ from collections.abc import Iterable, Mapping
 
 from logstate.changelog.backend.backend import KeyRange
 
-#: rows of these kinds begin with the 8 bytes of their segment, and expire by segment
-TRIMMED_KINDS = frozenset({"window", "timestamped_window", "session"})
 _SEGMENT_BYTES = 8
 
 

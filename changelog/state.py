@@ -30,7 +30,7 @@ from logstate.changelog.loading import Loads
 from logstate.changelog.rows.rows import Layer, Rows
 from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
-from logstate.changelog.segment_offsets import TRIMMED_KINDS, SegmentOffsets
+from logstate.changelog.segment_offsets import SegmentOffsets
 from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.stores.kinds import Store, build_store
 from logstate.changelog.stores.session import SessionStore
@@ -101,7 +101,7 @@ class TaskState:
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         self._writes[spec.name] = writes
-        if spec.kind in TRIMMED_KINDS and spec.is_logged:
+        if spec.traits.is_segmented and spec.is_logged:
             known = None if is_memory else self.meta.segment_offsets.get(spec.name)
             self._segments[spec.name] = SegmentOffsets(known)
         if not is_memory and spec.name in self.meta.positions:

@@ -58,7 +58,7 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
 def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     """Bind the serdes of a store for ``topic``."""
     decode_value = spec.value.deserializer(topic, False)
-    if spec.kind.startswith("timestamped"):
+    if spec.traits.is_timestamped:
         decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)
     elif spec.kind == "session" and spec.with_headers:
         decode_row = _after_headers(decode_value)

@@ -36,7 +36,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
     """The function from what is put into a window store, None included, to the encoded row."""
     encode_value = codec.encode_value
     new = tuple.__new__
-    if not spec.kind.startswith("timestamped"):
+    if not spec.traits.is_timestamped:
         logs_headers = spec.logs_headers
 
         def encode_plain(value: Any) -> EncodedRow:
@@ -69,7 +69,7 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
 
 def restored_row(spec: StoreSpec, value: bytes, timestamp: int | None, headers: Headers) -> bytes:
     """The row of a changelog record that is no deletion."""
-    if not spec.kind.startswith("timestamped"):
+    if not spec.traits.is_timestamped:
         return value
     if spec.with_headers:
         return timestamped_row_with_headers(value, timestamp or 0, headers)

@@ -218,7 +218,7 @@ class WindowStore(WindowReads[K, V]):
             if row_key is not None:
                 write(row_key, value)
 
-        if not spec.kind.startswith("timestamped") or not can_keep(spec.key, spec.value):
+        if not spec.traits.is_timestamped or not can_keep(spec.key, spec.value):
             return put_direct
         decoded = self._kept = DecodedRows(self._bound_write_all())
         self._rows.mirror(decoded)

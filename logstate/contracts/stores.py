@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from logstate.contracts.records import Headers, Windowed
@@ -34,6 +35,30 @@ StoreKind: TypeAlias = Literal[
     "join_buffer",  # stream side of a stream-table join with grace, ordered by time
     "foreign_key_subscription",
 ]
+
+
+@dataclass(frozen=True)
+class KindTraits:
+    """What the runtime has to know of a kind of store."""
+
+    is_timestamped: bool = False  # a row is a value with the timestamp of its record
+    is_versioned: bool = False
+    #: rows begin with the 8 bytes of their segment and expire by segment; so does the changelog,
+    #: which is trimmed below the first offset of the oldest live one
+    is_segmented: bool = False
+    is_bulk_loadable: bool = False  # a record becomes its row where nothing else is known
+
+
+_PLAIN = KindTraits()
+#: the traits of the kinds; a kind that is not here has none
+_TRAITS = {
+    "key_value": KindTraits(is_bulk_loadable=True),
+    "timestamped_key_value": KindTraits(is_timestamped=True, is_bulk_loadable=True),
+    "window": KindTraits(is_segmented=True),
+    "timestamped_window": KindTraits(is_timestamped=True, is_segmented=True),
+    "session": KindTraits(is_segmented=True),
+    "versioned": KindTraits(is_versioned=True),
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +86,11 @@ class StoreSpec:
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None
+
+    @cached_property  # asked for every restored row
+    def traits(self) -> KindTraits:
+        """What its kind implies."""
+        return _TRAITS.get(self.kind, _PLAIN)
 
 
 #: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`: what

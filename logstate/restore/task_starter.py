@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
-from logstate.changelog.segment_offsets import TRIMMED_KINDS
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
 from logstate.contracts.errors import RestoreError, RetriableError, StoreCorruptedError
@@ -310,7 +309,7 @@ class TaskStarter:
                 meta=state.meta,
                 topic_id=topic_id,
                 now_ms=now,
-                is_trimmed=spec.kind in TRIMMED_KINDS,
+                is_trimmed=spec.traits.is_segmented,
                 tombstone_lifetime_ms=self._tombstone_lifetime_ms(changelog),
             )
             state.positions[spec.name] = first

@@ -23,7 +23,6 @@ _LOGGER = logging.getLogger(__name__)
 
 #: Kafka Streams' windowstore.changelog.additional.retention.ms
 _EXTRA_RETENTION_MS = 86_400_000
-_WINDOWED = frozenset({"window", "timestamped_window", "session"})
 
 
 def changelog_config(spec: StoreSpec) -> dict[str, str]:
@@ -35,10 +34,10 @@ def changelog_config(spec: StoreSpec) -> dict[str, str]:
     "delete": brokers refuse DeleteRecords on topics that are only compacted).
     """
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-    if spec.kind in _WINDOWED:
+    if spec.traits.is_segmented:
         config["cleanup.policy"] = "compact,delete"
         config["retention.ms"] = "-1"
-    if spec.kind == "versioned":
+    if spec.traits.is_versioned:
         config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
     config.update(spec.changelog_config)
     return config

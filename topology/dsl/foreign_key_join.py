@@ -222,7 +222,7 @@ class _ForeignKeyShape(Generic[T]):
             self._suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
             store=store,
         )
-        is_versioned = store is not None and store.kind == "versioned"
+        is_versioned = store is not None and store.traits.is_versioned
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)
         return self.left._derive(

@@ -243,7 +243,7 @@ class KGroupedTable(Flow[K, V]):
             subtractor=subtractor,
             emit=options.get("emit", "update"),
         )
-        logical = ProcessorLogicalNode(node, output_versioned=spec.kind == "versioned")
+        logical = ProcessorLogicalNode(node, output_versioned=spec.traits.is_versioned)
         graph.add(repartition, logical)
         sources = frozenset({repartition.name})
         return KTable(self.builder, node_name, logical, sources, spec.key, spec.value, node)

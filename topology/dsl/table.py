@@ -489,7 +489,7 @@ class KTable(TableFlow[K, V]):
             spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
             serde = spec.value
         node = kind(node_name, parent=self.node, store=spec, **options)
-        is_versioned = None if spec is None else spec.kind == "versioned"
+        is_versioned = None if spec is None else spec.traits.is_versioned
         logical = self._add(node, output_versioned=is_versioned)
         return self._derive(node.name, logical, node=node, value=serde)
 

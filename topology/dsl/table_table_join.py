@@ -93,7 +93,7 @@ def join_tables(
         union=merge,
         this_parent=left.logical,
         other_parent=right.logical,
-        output_versioned=spec is not None and spec.kind == "versioned",
+        output_versioned=spec is not None and spec.traits.is_versioned,
     )
     graph.add(left.logical, logical)
     graph.add(right.logical, logical)

@@ -152,7 +152,7 @@ class TableJoinMergeNode(TableNode):
         return tuple(dict.fromkeys(names))
 
     def is_versioned(self) -> bool:
-        return self.store is not None and self.store.kind == "versioned"
+        return self.store is not None and self.store.traits.is_versioned
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         """From the store, or joined anew from the rows of both tables."""

@@ -24,7 +24,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
     """The two closures of a task's store."""
     store = task.store(spec.name)
     put = store.put
-    if spec.kind != "versioned":
+    if not spec.traits.is_versioned:
         return _reader(store), _timestamped_writer(task, put)
 
     def write(
@@ -43,7 +43,7 @@ def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:
 def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     """The getter of a materialised table."""
     store = task.store(spec.name)
-    if spec.kind != "versioned":
+    if not spec.traits.is_versioned:
         return ValueGetter(_reader(store))
     get = store.get
 

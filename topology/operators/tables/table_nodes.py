@@ -31,7 +31,7 @@ class MaterializedNode(TableNode):
         return row_getter(task, self.store)
 
     def is_versioned(self) -> bool:
-        return self.store.kind == "versioned"
+        return self.store.traits.is_versioned
 
 
 class DerivedNode(TableNode):
@@ -53,7 +53,7 @@ class DerivedNode(TableNode):
         return self.parent.getter_store_names() if self.store is None else (self.store.name,)
 
     def is_versioned(self) -> bool:
-        return self.parent.is_versioned() if self.store is None else self.store.kind == "versioned"
+        return self.parent.is_versioned() if self.store is None else self.store.traits.is_versioned
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         if self.store is not None:

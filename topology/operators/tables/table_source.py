@@ -50,7 +50,7 @@ class TableSourceNode(TableNode):
         return row_getter(task, self.store)
 
     def is_versioned(self) -> bool:
-        return self.store is not None and self.store.kind == "versioned"
+        return self.store is not None and self.store.traits.is_versioned
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
