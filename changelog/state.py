@@ -34,6 +34,7 @@ from logstate.changelog.segment_offsets import SegmentOffsets
 from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.stores.kinds import Store, build_store
 from logstate.changelog.stores.session import SessionStore
+from logstate.changelog.stores.versioned import VersionedKeyValueStore
 from logstate.changelog.stores.window import WindowStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.contracts.processing import TaskContext, TimeCell
@@ -83,6 +84,8 @@ class TaskState:
         self._writes: dict[str, ChangelogWrites] = {}
         self._segments: dict[str, SegmentOffsets] = {}
         self._expiring: dict[str, SegmentClock] = {}
+        #: clocks that committed rows stand for; those of the cut may be ahead during a restore
+        self._row_clocks: dict[str, TimeCell] = {}
         self._committed_clocks: dict[str, int] = {}
         self._journaled_clocks: dict[str, int] = {}
         self._context = context
@@ -109,6 +112,9 @@ class TaskState:
         store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
         if isinstance(store, WindowStore | SessionStore):
             self._expiring[spec.name] = store.segments
+        elif isinstance(store, VersionedKeyValueStore):
+            self._row_clocks[spec.name] = cell = store.restored.cell
+            cell.time = self.meta.clocks.get(spec.name, -1)
 
     # ------------------------------------------------------------------ clocks
 
@@ -150,6 +156,8 @@ class TaskState:
             self._unapplied_bytes += layer.data_bytes()
         self._advance(positions)
         self._committed_clocks = dict(generation.clocks)
+        for name, cell in self._row_clocks.items():
+            cell.time = generation.clocks[f"store:{name}"]
         self._publish_view()
 
     def discard(self) -> None:
@@ -281,6 +289,7 @@ class TaskState:
             for name, position in self.positions.items()
             if not self.specs[name].in_memory
         }
+        self.meta.clocks = {name: cell.time for name, cell in self._row_clocks.items()}
         self.meta.segment_offsets = {
             name: offsets.known()
             for name, offsets in self._segments.items()

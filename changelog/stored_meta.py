@@ -27,6 +27,8 @@ class StoredMeta(msgspec.Struct):
     numbers: dict[str, int] = {}
     #: changelog position (next offset) that the rows stand for, per store
     positions: dict[str, int] = {}
+    #: the clock that the rows stand for, per versioned store: a replay goes on with it
+    clocks: dict[str, int] = {}
     #: topic id of each store's changelog when the position was taken
     topic_ids: dict[str, str] = {}
     #: segment -> first offset, per windowed store (see segment_offsets)

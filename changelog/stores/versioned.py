@@ -6,8 +6,8 @@ trace (deleting the latest version at its own timestamp forgets it).
 
 Changelog: the plain value, stamped with the version's start. A put older than the history is
 dropped and counted. Kafka Streams logs it all the same; here it is logged only where every write
-is, since a restore that starts in the middle of the log could not tell that it was dropped. For the
-same reason only plain replacements share a place in the log: deletions are logged one by one.
+is, since a restore from a compacted log could not tell that it was dropped. For the same reason
+only plain replacements share a place in the log: deletions are logged one by one.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self._context = context
         # Part of a write's identity, so that none is merged with another across a deletion.
         self._deletions = 0
-        # A restore measures age by the records it reads: the store's own clock may be ahead.
-        self._restored = SegmentClock(
+        #: The clock that the committed rows stand for. A restore goes on with it, and measures age
+        #: by the records it reads: the store's own clock, that of the cut, may be ahead.
+        self.restored = SegmentClock(
             TimeCell(), self.segments.interval_ms, self.segments.retention_ms
         )
 
@@ -80,7 +81,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing; learns the clock."""
-        restored = self._restored
+        restored = self.restored
         for key, value, timestamp, _ in records:
             time = timestamp or 0
             if time < restored.cell.time - restored.retention_ms:
