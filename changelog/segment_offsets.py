@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from logstate.changelog.backend.backend import KeyRange
-
-_SEGMENT_BYTES = 8
+from logstate.changelog.rows.segments import SEGMENT_BYTES
 
 
 class SegmentOffsets:
@@ -37,14 +36,14 @@ class SegmentOffsets:
     def wrote(self, keys: Iterable[bytes], position: int) -> None:
         """Rows with these keys were logged at or behind ``position``."""
         first = self._first
-        for segment in {key[:_SEGMENT_BYTES] for key in keys}:
+        for segment in {key[:SEGMENT_BYTES] for key in keys}:
             first.setdefault(int.from_bytes(segment, "big"), position)
 
     def expired(self, ranges: Iterable[KeyRange]) -> None:
         """Rows of these ranges are gone for good."""
         for lower, upper in ranges:
-            start = int.from_bytes(lower[:_SEGMENT_BYTES], "big")
-            end = int.from_bytes(upper[:_SEGMENT_BYTES], "big")
+            start = int.from_bytes(lower[:SEGMENT_BYTES], "big")
+            end = int.from_bytes(upper[:SEGMENT_BYTES], "big")
             for segment in [s for s in self._first if start <= s < end]:
                 del self._first[segment]
 

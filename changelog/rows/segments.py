@@ -28,6 +28,8 @@ from logstate.contracts.stores import StoreSpec
 #: Kafka Streams' floor for the interval of a window or session store
 LEAST_INTERVAL_MS = 60_000
 
+#: the number in front of a row
+SEGMENT_BYTES = 8
 _ID = struct.Struct(">q")
 pack_segment = _ID.pack
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
-from logstate.changelog.rows.segments import pack_segment
-from logstate.changelog.rows.window_keys import MAX_TIME_MS, SEGMENT_BYTES, TAIL_BYTES, pack_start
+from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
+from logstate.contracts.windowed_keys import MAX_TIME_MS, WINDOW_TAIL_BYTES, pack_start
 
 _BY_TIME = b"\x00"
 _BY_KEY = b"\x01"
 _SEQUENCE_BYTES = 4
-_START_BYTES = TAIL_BYTES - _SEQUENCE_BYTES
+_START_BYTES = WINDOW_TAIL_BYTES - _SEQUENCE_BYTES
 _HEAD = SEGMENT_BYTES + len(_BY_TIME)
 
 
@@ -86,7 +86,7 @@ class TimeFirstRows(TimeFirstReads):
 
 
 def _by_time(row_key: bytes) -> bytes:
-    key_end = len(row_key) - TAIL_BYTES
+    key_end = len(row_key) - WINDOW_TAIL_BYTES
     start_end = key_end + _START_BYTES
     return b"".join(
         (

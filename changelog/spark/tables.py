@@ -20,7 +20,6 @@ Arrow columns it builds are exactly those of ``spark_schema``.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,11 +31,17 @@ from logstate.changelog.spark.options import SourceOptions
 from logstate.changelog.spark.types import HEADERS, ColumnType, column_type
 from logstate.contracts.errors import DeserializationError
 from logstate.contracts.records import FetchedRecord
+from logstate.contracts.windowed_keys import (
+    SESSION_TAIL_BYTES,
+    START_BYTES,
+    WINDOW_TAIL_BYTES,
+    session_times,
+    start_of_window,
+    unpack_start_from,
+)
 
-_TIME = struct.Struct(">q")
-_WINDOW_SUFFIX_BYTES = 12
-_TIME_BYTES = 8
-_SESSION_SUFFIX_BYTES = 16
+#: what follows the key, by layout
+_TAIL_BYTES = {"window": WINDOW_TAIL_BYTES, "windowed": START_BYTES, "session": SESSION_TAIL_BYTES}
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000
 _MAX_TIME_MS = 253_402_300_799_999
@@ -103,8 +108,7 @@ class StoreTable:
         self.key_format = str(key["format"]) if key is not None else "bytes"
         self.key_type: ColumnType = column_type(key, registry)
         self.value_type: ColumnType = column_type(value, registry)
-        suffix = {"window": 12, "windowed": 8, "session": 16}.get(self._layout, 0)
-        self._key_end = -suffix or None
+        self._key_end = -_TAIL_BYTES.get(self._layout, 0) or None
 
     def batch_columns(self, *, with_tombstones: bool, with_meta: bool) -> list[Column]:
         """Columns of the table at a cut."""
@@ -147,7 +151,7 @@ class StoreTable:
         if self._layout == "session":
             start, end = _session_start, _session_end
         elif self._layout in {"window", "windowed"}:
-            begins = _window_start if self._layout == "window" else _windowed_start
+            begins = start_of_window if self._layout == "window" else _start_on_topic
             start, end = begins, self._end_after(begins)
         else:
             return columns
@@ -209,20 +213,16 @@ def _dated(time_ms: int | None) -> int | None:
     return None if time_ms is None else min(max(time_ms, _MIN_TIME_MS), _MAX_TIME_MS)
 
 
-def _window_start(key: bytes) -> int:
-    return int(_TIME.unpack_from(key, len(key) - _WINDOW_SUFFIX_BYTES)[0])
-
-
-def _windowed_start(key: bytes) -> int:
-    return int(_TIME.unpack_from(key, len(key) - _TIME_BYTES)[0])
+def _session_start(key: bytes) -> int:
+    return session_times(key)[1]
 
 
 def _session_end(key: bytes) -> int:
-    return int(_TIME.unpack_from(key, len(key) - _SESSION_SUFFIX_BYTES)[0])
+    return session_times(key)[0]
 
 
-def _session_start(key: bytes) -> int:
-    return int(_TIME.unpack_from(key, len(key) - _TIME_BYTES)[0])
+def _start_on_topic(key: bytes) -> int:
+    return int(unpack_start_from(key, len(key) - START_BYTES)[0])
 
 
 def _plain(

@@ -14,12 +14,17 @@ from logstate.changelog.rows.row_codec import encode_headers, row_codec, serde_t
 from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import pack_segment
-from logstate.changelog.rows.session_keys import TAIL_BYTES, pack_tail, times_of
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
-from logstate.changelog.stores.session_reads import MAX_TIME_MS, SessionReads
+from logstate.changelog.stores.session_reads import SessionReads
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    pack_session_tail,
+    session_times,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -94,14 +99,14 @@ class SessionStore(SessionReads[K, V]):
         rows, segments = self._rows, self.segments
         # A tombstone is a removal, which does not move the clock in memory.
         latest = max(
-            (times_of(r[0])[0] for r in records if r[1] is not None or not self._is_in_memory),
+            (session_times(r[0])[0] for r in records if r[1] is not None or not self._is_in_memory),
             default=-1,
         )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
         first_part, part_ms = segments.first_part(), segments.part_ms
         for key, value, _, headers in records:
-            part = times_of(key)[0] // part_ms
+            part = session_times(key)[0] // part_ms
             if part < first_part:
                 continue
             if value is not None and self._with_headers:
@@ -121,14 +126,16 @@ class SessionStore(SessionReads[K, V]):
     def _put_row(self, log_key: bytes, session: Windowed[K], row: bytes | None) -> None:
         end_ms = session.end_ms
         self._rows.put(pack_segment(end_ms // self.segments.part_ms) + log_key, row)
-        self._groups.put(log_key[:-TAIL_BYTES], end_ms, session.start_ms, row)
+        self._groups.put(log_key[:-SESSION_TAIL_BYTES], end_ms, session.start_ms, row)
 
     def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
         rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
-        return [(*times_of(row_key), row) for row_key, row in rows]
+        return [(*session_times(row_key), row) for row_key, row in rows]
 
     def _log_key(self, session: Windowed[K]) -> bytes:
-        return self.codec.encode_key(session.key) + pack_tail(session.end_ms, session.start_ms)
+        return self.codec.encode_key(session.key) + pack_session_tail(
+            session.end_ms, session.start_ms
+        )
 
     def _is_live(self, end_ms: int) -> bool:
         """Advance the clock; False, and counted, for a session that is too old.

@@ -12,23 +12,25 @@ from typing import Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_interval_ms
-from logstate.changelog.rows.session_keys import (
+from logstate.changelog.rows.segments import (
     SEGMENT_BYTES,
-    TAIL_BYTES,
-    pack_tail,
-    split_row_key,
-    times_of,
-    windowed_decoder,
+    SegmentClock,
+    pack_segment,
+    segment_interval_ms,
 )
+from logstate.changelog.rows.session_keys import split_row_key, windowed_decoder
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    pack_session_tail,
+    session_times,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-MAX_TIME_MS = 2**63 - 1
 
 
 class SessionReads(Generic[K, V]):
@@ -88,10 +90,10 @@ class SessionReads(Generic[K, V]):
         found = (
             (row_key, row)
             for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
-            for end_ms, start_ms in [times_of(row_key)]
+            for end_ms, start_ms in [session_times(row_key)]
             if end_ms >= oldest
             and start_ms <= latest_start_ms
-            and is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
+            and is_inside(row_key[SEGMENT_BYTES:-SESSION_TAIL_BYTES])
         )
         if self._is_in_memory:
             return self._decoded(iter(sorted(found, key=_memory_order, reverse=reverse)))
@@ -114,7 +116,7 @@ class SessionReads(Generic[K, V]):
             for row_key, row in segments.scan_parts(
                 self._reads, segments.span(oldest, latest_end_ms, self._reads)
             )
-            if oldest_end <= times_of(row_key)[0] <= latest_end_ms
+            if oldest_end <= session_times(row_key)[0] <= latest_end_ms
         )
         order = _memory_order if self._is_in_memory else _time_order
         return self._decoded(iter(sorted(found, key=order)))
@@ -133,7 +135,9 @@ class SessionReads(Generic[K, V]):
         if end_ms < self._oldest_end():
             return None
         part = pack_segment(end_ms // self.segments.part_ms)
-        return self._reads.get(part + self.codec.encode_key(key) + pack_tail(end_ms, start_ms))
+        return self._reads.get(
+            part + self.codec.encode_key(key) + pack_session_tail(end_ms, start_ms)
+        )
 
     def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
         decode_key, decode_row = self._decode_windowed, self.codec.decode_row
@@ -151,11 +155,11 @@ class SessionReads(Generic[K, V]):
         self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
-        length = SEGMENT_BYTES + len(key) + TAIL_BYTES
+        length = SEGMENT_BYTES + len(key) + SESSION_TAIL_BYTES
         key_end = SEGMENT_BYTES + len(key)
         # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
-            self._reads.scan(head + pack_tail(oldest, 0), head + b"\x80", reverse=reverse)
+            self._reads.scan(head + pack_session_tail(oldest, 0), head + b"\x80", reverse=reverse)
             for head in (pack_segment(part) + key for part in parts)
         ]
         return (
@@ -164,7 +168,7 @@ class SessionReads(Generic[K, V]):
             for row_key, row in scan
             if len(row_key) == length
             and row_key[SEGMENT_BYTES:key_end] == key
-            and times_of(row_key)[1] <= latest_start_ms
+            and session_times(row_key)[1] <= latest_start_ms
         )
 
 

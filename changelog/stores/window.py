@@ -27,21 +27,19 @@ from logstate.changelog.rows.row_codec import row_codec, serde_topic, timestampe
 from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_of
+from logstate.changelog.rows.segments import SEGMENT_BYTES, SegmentClock, pack_segment, segment_of
 from logstate.changelog.rows.time_first_rows import TimeFirstRows
-from logstate.changelog.rows.window_keys import (
-    MAX_TIME_MS,
-    SEGMENT_BYTES,
-    TAIL_BYTES,
-    pack_tail,
-    sequence_of,
-    start_of,
-    unpack_tail,
-)
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.window_reads import WindowReads
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    WINDOW_TAIL_BYTES,
+    pack_window_tail,
+    start_of_window,
+    window_tail,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -152,21 +150,21 @@ class WindowStore(WindowReads[K, V]):
             return
         rows, segments = self._rows, self.segments
         latest = max(
-            (start_of(r[0]) for r in records if r[1] is not None or self._counts_none),
+            (start_of_window(r[0]) for r in records if r[1] is not None or self._counts_none),
             default=-1,
         )
         if latest > segments.cell.time:
             segments.advance(latest, rows)
         first_part, part_ms = segments.first_part(), segments.part_ms
         for key, value, timestamp, headers in records:
-            part = start_of(key) // part_ms
+            part = start_of_window(key) // part_ms
             if part < first_part or (value is None and self._sequence is not None):
                 continue
             row = None if value is None else restored_row(self._spec, value, timestamp, headers)
             rows.put(pack_segment(part) + key, row)
         self._newest.note(latest)
         if self._sequence is not None:
-            self._sequence.time = sequence_of(records[-1][0])
+            self._sequence.time = window_tail(records[-1][0])[1]
         self._groups.forget()
         if self._kept is not None:
             self._kept.forget_known()
@@ -183,13 +181,13 @@ class WindowStore(WindowReads[K, V]):
 
     def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
         rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
-        return [(*unpack_tail(row_key), row) for row_key, row in rows]
+        return [(*window_tail(row_key), row) for row_key, row in rows]
 
     def _write(self, row_key: bytes, value: V | None) -> None:
         row, data, timestamp, headers = self._encode(value)
         self._rows.put(row_key, row)
         if self._groups.groups:
-            self._groups.put(row_key[SEGMENT_BYTES:-TAIL_BYTES], *unpack_tail(row_key), row)
+            self._groups.put(row_key[SEGMENT_BYTES:-WINDOW_TAIL_BYTES], *window_tail(row_key), row)
         log_key = row_key[SEGMENT_BYTES:]
         self._writes.add(log_key, (log_key, data, timestamp, headers))
 
@@ -247,7 +245,7 @@ class WindowStore(WindowReads[K, V]):
             nonlocal last_start_ms, segment, tail
             key, start_ms = window
             if start_ms != last_start_ms:
-                segment, tail = pack_segment(start_ms // part_ms), pack_tail(start_ms, 0)
+                segment, tail = pack_segment(start_ms // part_ms), pack_window_tail(start_ms, 0)
                 last_start_ms = start_ms
             return segment + encode_key(key) + tail
 
@@ -322,7 +320,7 @@ class WindowStore(WindowReads[K, V]):
         sequence = self._sequence
         assert sequence is not None
         sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
-        log_key = self.codec.encode_key(key) + pack_tail(start_ms, sequence.time)
+        log_key = self.codec.encode_key(key) + pack_window_tail(start_ms, sequence.time)
         is_put = value is not None
         if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
             self._write(pack_segment(start_ms // self.segments.part_ms) + log_key, value)

@@ -14,21 +14,24 @@ from typing import Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.rows.segments import SegmentClock, pack_segment, segment_interval_ms
-from logstate.changelog.rows.time_first_rows import TimeFirstReads
-from logstate.changelog.rows.window_keys import (
-    MAX_TIME_MS,
+from logstate.changelog.rows.segments import (
     SEGMENT_BYTES,
-    TAIL_BYTES,
-    pack_start,
-    pack_tail,
-    split_row_key,
-    start_of,
-    windowed_decoder,
+    SegmentClock,
+    pack_segment,
+    segment_interval_ms,
 )
+from logstate.changelog.rows.time_first_rows import TimeFirstReads
+from logstate.changelog.rows.window_keys import split_row_key, windowed_decoder
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    WINDOW_TAIL_BYTES,
+    pack_start,
+    pack_window_tail,
+    start_of_window,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,7 +67,7 @@ class WindowReads(Generic[K, V]):
         decode_row = self.codec.decode_row
         raw = self.codec.encode_key(key)
         rows = self._rows_of_key(raw, from_ms, to_ms, reverse=reverse)
-        return ((start_of(row_key), decode_row(row)) for row_key, row in rows)
+        return ((start_of_window(row_key), decode_row(row)) for row_key, row in rows)
 
     def fetch_all(
         self, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -86,7 +89,7 @@ class WindowReads(Generic[K, V]):
         return (
             (decode_key(row_key), decode_row(row))
             for row_key, row in self._rows_of_all(from_ms, to_ms, reverse)
-            if is_inside(row_key[SEGMENT_BYTES:-TAIL_BYTES])
+            if is_inside(row_key[SEGMENT_BYTES:-WINDOW_TAIL_BYTES])
         )
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
@@ -102,7 +105,7 @@ class WindowReads(Generic[K, V]):
             if start_ms < cell.time + to_oldest:
                 return None
             row = get_row(
-                pack_segment(start_ms // part_ms) + encode_key(key) + pack_tail(start_ms, 0)
+                pack_segment(start_ms // part_ms) + encode_key(key) + pack_window_tail(start_ms, 0)
             )
             return None if row is None else decode_row(row)
 
@@ -123,7 +126,7 @@ class WindowReads(Generic[K, V]):
         if to_ms < oldest:
             return iter(())
         end = pack_start(to_ms + 1) if to_ms < MAX_TIME_MS else b"\x80"
-        length = SEGMENT_BYTES + len(key) + TAIL_BYTES
+        length = SEGMENT_BYTES + len(key) + WINDOW_TAIL_BYTES
         # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
             self._reads.scan(head + pack_start(oldest), head + end, reverse=reverse)
@@ -149,7 +152,7 @@ class WindowReads(Generic[K, V]):
         rows = (
             (row_key, row)
             for row_key, row in self.segments.scan_parts(self._stored, parts, reverse=reverse)
-            if oldest <= start_of(row_key) <= to_ms
+            if oldest <= start_of_window(row_key) <= to_ms
         )
         if not self._sorts_by_time:
             return rows

@@ -1,9 +1,4 @@
-"""Keys inside windows: the bytes Kafka Streams writes for them.
-
-Layouts, all integers big-endian and signed::
-
-    windowed           inner key | 8 bytes window start
-    session windowed   inner key | 8 bytes window end | 8 bytes window start
+"""Keys inside windows, in the layouts of :mod:`logstate.contracts.windowed_keys`.
 
 A windowed key does not carry its end: the reader must know the window's size, which is why
 ``windowed`` takes it and ``session_windowed`` does not.
@@ -11,19 +6,23 @@ A windowed key does not carry its end: the reader must know the window's size, w
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    START_BYTES,
+    pack_session_tail,
+    pack_start,
+    unpack_session_tail_from,
+    unpack_start_from,
+)
 
 K = TypeVar("K")
-
-_START = struct.Struct(">q")
-_END_AND_START = struct.Struct(">qq")
-_MAX_TIME_MS = 2**63 - 1
 
 
 class WindowedSerde(Serde[Windowed[K]]):
@@ -41,7 +40,7 @@ class WindowedSerde(Serde[Windowed[K]]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[Windowed[K]]:
         inner = self.inner.serializer(topic, is_key)
-        pack = _START.pack
+        pack = pack_start
 
         def serialize(windowed: Windowed[K]) -> bytes:
             return inner(windowed.key) + pack(windowed.start_ms)
@@ -50,19 +49,20 @@ class WindowedSerde(Serde[Windowed[K]]):
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
         inner = self.inner.deserializer(topic, is_key)
-        unpack = _START.unpack_from
+        unpack = unpack_start_from
         # Half the cost of calling Windowed: no Python-level constructor in between.
         make: Callable[..., Windowed[K]] = tuple.__new__
-        size_ms = self.window_size_ms
+        size_ms, tail = self.window_size_ms, -START_BYTES
 
         def deserialize(data: bytes) -> Windowed[K]:
-            if len(data) < 8:
-                raise _too_short(data, 8, "a windowed key ends in an 8-byte window start")
-            start_ms = unpack(data, len(data) - 8)[0]
+            at = len(data) + tail
+            if at < 0:
+                raise _too_short(data, START_BYTES, "a windowed key ends in an 8-byte window start")
+            start_ms = unpack(data, at)[0]
             end_ms = start_ms + size_ms
-            if end_ms > _MAX_TIME_MS:  # noqa: PLR1730  as Java clamps it; min() costs 60 ns
-                end_ms = _MAX_TIME_MS
-            return make(Windowed, (inner(data[:-8]), start_ms, end_ms))
+            if end_ms > MAX_TIME_MS:  # noqa: PLR1730  as Java clamps it; min() costs 60 ns
+                end_ms = MAX_TIME_MS
+            return make(Windowed, (inner(data[:tail]), start_ms, end_ms))
 
         return deserialize
 
@@ -84,7 +84,7 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[Windowed[K]]:
         inner = self.inner.serializer(topic, is_key)
-        pack = _END_AND_START.pack
+        pack = pack_session_tail
 
         def serialize(windowed: Windowed[K]) -> bytes:
             return inner(windowed.key) + pack(windowed.end_ms, windowed.start_ms)
@@ -93,14 +93,16 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
         inner = self.inner.deserializer(topic, is_key)
-        unpack = _END_AND_START.unpack_from
+        unpack = unpack_session_tail_from
         make: Callable[..., Windowed[K]] = tuple.__new__
 
         def deserialize(data: bytes) -> Windowed[K]:
-            if len(data) < 16:
-                raise _too_short(data, 16, "a session key ends in its 8-byte end and start")
-            end_ms, start_ms = unpack(data, len(data) - 16)
-            return make(Windowed, (inner(data[:-16]), start_ms, end_ms))
+            if len(data) < SESSION_TAIL_BYTES:
+                raise _too_short(
+                    data, SESSION_TAIL_BYTES, "a session key ends in its 8-byte end and start"
+                )
+            end_ms, start_ms = unpack(data, len(data) - SESSION_TAIL_BYTES)
+            return make(Windowed, (inner(data[:-SESSION_TAIL_BYTES]), start_ms, end_ms))
 
         return deserialize
 

@@ -15,6 +15,7 @@ from logstate.contracts.partitioner import partition_of
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers, RecordMetadata
 from logstate.contracts.serde import Serde
+from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.built_in import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
 
@@ -130,9 +131,9 @@ def _placement(
     if partitioner is not None:
         return _user_placement(partitioner, task)
     if isinstance(key, WindowedSerde):
-        return _inner_key_placement(task, suffix_bytes=8)
+        return _inner_key_placement(task, suffix_bytes=START_BYTES)
     if isinstance(key, SessionWindowedSerde):
-        return _inner_key_placement(task, suffix_bytes=16)
+        return _inner_key_placement(task, suffix_bytes=SESSION_TAIL_BYTES)
     return None
 
 
