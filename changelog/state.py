@@ -1,11 +1,11 @@
-"""All state of one task: its stores, their clocks and positions, and the generations of a commit.
+"""All state of one task: its stores, their clocks and positions, and what a commit takes out.
 
 How it works. Every store has its :class:`Rows` over one of two backends (a RocksDB directory, or
-memory), told apart by a prefix. A commit takes one *generation* out of all stores at once:
+memory), told apart by a prefix. A commit takes the changes out of all stores at once:
 
-    generation = state.freeze()          # writes to log, layers, clocks: one consistent cut
+    changes = state.freeze()             # writes to log, layers, clocks: one consistent cut
     ... its writes are produced, its transaction commits ...
-    state.committed(generation, positions)
+    state.committed(changes, positions)
     state.apply()                        # now or some commits later: ONE backend write
 
 Invariants:
@@ -43,7 +43,7 @@ from logstate.contracts.stores import StoreSpec
 
 
 @dataclass(frozen=True)
-class Generation:
+class StateChanges:
     """What one commit covers, taken out of all stores at the same instant."""
 
     writes: Mapping[str, list[LoggedFields]]
@@ -131,33 +131,33 @@ class TaskState:
         for name, cell in self.cells.items():
             cell.time = self._committed_clocks.get(name, -1)
 
-    # ------------------------------------------------------------------ generations
+    # ------------------------------------------------------------------ commits
 
     def encode_pending(self) -> None:
         """Encode rows that wait for it as objects, of which the freeze then has fewer."""
         for rows in self._rows.values():
             rows.flush_mirrors()
 
-    def freeze(self) -> Generation:
-        """Close the current generation of every store; processing may go on into the next."""
+    def freeze(self) -> StateChanges:
+        """Take out the changes since the last commit; processing may go on into the next."""
         # Rows first: a store may have rows that it encodes and logs only now.
         layers = {name: rows.freeze() for name, rows in self._rows.items()}
-        return Generation(
+        return StateChanges(
             writes={name: writes.take() for name, writes in self._writes.items()},
             layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
         )
 
-    def committed(self, generation: Generation, positions: Mapping[str, int]) -> None:
-        """The generation's transaction committed, leaving its changelogs at ``positions``."""
-        for name, layer in generation.layers.items():
+    def committed(self, changes: StateChanges, positions: Mapping[str, int]) -> None:
+        """The changes are committed; their changelogs end at ``positions``."""
+        for name, layer in changes.layers.items():
             self._note_segments(name, layer)
             self._rows[name].committed(layer)
             self._unapplied_bytes += layer.data_bytes()
         self._advance(positions)
-        self._committed_clocks = dict(generation.clocks)
+        self._committed_clocks = dict(changes.clocks)
         for name, cell in self._row_clocks.items():
-            cell.time = generation.clocks[f"store:{name}"]
+            cell.time = changes.clocks[f"store:{name}"]
         self._publish_view()
 
     def discard(self) -> None:

@@ -4,7 +4,7 @@ Every store kind keeps its data as ordered ``bytes -> bytes`` rows through this 
 touches a backend itself. That is what makes two promises hold for all kinds at once: a task reads
 its own writes, and uncommitted data never reaches the backend.
 
-How it works. Writes go into the current *layer* (the commit's generation) and into the *overlay*,
+How it works. Writes go into the current *layer* (the commit's) and into the *overlay*,
 which is all layers merged: the one place reads look at first. ``freeze`` closes the layer; after
 the transaction committed the layer waits among the *unapplied* ones; ``applied`` drops them once
 one backend write has taken them over. ``discard`` throws away everything that is not committed and
@@ -51,7 +51,7 @@ _Undo: TypeAlias = "tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]
 
 
 class Layer:
-    """The writes of one generation: rows (None = deleted), then deleted ranges."""
+    """The writes of one commit: rows (None = deleted), then deleted ranges."""
 
     __slots__ = ("ranges", "rows")
 
@@ -200,7 +200,7 @@ class Rows:
             else:
                 self._overlay.put(key, in_overlay)
 
-    # ------------------------------------------------------------------ generations
+    # ------------------------------------------------------------------ commits
 
     def freeze(self) -> Layer:
         """Close the current layer for a commit and open the next."""

@@ -27,7 +27,7 @@ class LoggedWrite(NamedTuple):
 
 
 class ChangelogWrites:
-    """The writes of the current generation of one store."""
+    """The writes of one store since the last commit."""
 
     def __init__(self, *, is_logged: bool, logs_every_write: bool) -> None:
         self.is_logged = is_logged
@@ -47,7 +47,7 @@ class ChangelogWrites:
         moves_to_end: bool = False,
         once_per_commit: bool = False,
     ) -> None:
-        """Log a write of the row ``identity``; replaces an earlier one of this generation.
+        """Log a write of the row ``identity``; replaces an earlier one of this commit.
 
         ``moves_to_end`` keeps WRITE order among identities (versioned stores); otherwise a row
         keeps the place of its first write. ``once_per_commit``: only the last write of the row,
@@ -75,7 +75,7 @@ class ChangelogWrites:
             self._last.update(writes)
 
     def take(self) -> list[LoggedFields]:
-        """The generation's writes, in order; starts the next generation."""
+        """The commit's writes, in order; what follows belongs to the next."""
         writes = self._every + list(self._last.values())
         self._last = {}
         self._every = []

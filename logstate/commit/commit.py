@@ -131,7 +131,7 @@ class Committer:
     def _changelog_records(self, commit: TaskCommit) -> dict[str, list[ProducedFields]]:
         by_store: dict[str, list[ProducedFields]] = {}
         partition = commit.task_id.partition
-        for store, writes in commit.generation.writes.items():
+        for store, writes in commit.changes.writes.items():
             if not writes:
                 continue
             spec = self._plan.topology.stores[store]
@@ -149,7 +149,7 @@ class Committer:
     ) -> dict[str, int]:
         """Changelog positions after this commit, of the stores that wrote."""
         positions = {}
-        for store in commit.generation.writes:
+        for store in commit.changes.writes:
             spec = self._plan.topology.stores[store]
             topic = self._plan.changelog_topics[store]
             if topic is None:
@@ -177,9 +177,9 @@ class Committer:
                     for tp, offset in commit.offsets.items()
                 },
                 positions=self._named({**owned.task.state.positions, **position}),
-                clocks={name: time for name, time in commit.generation.clocks.items() if time >= 0},
+                clocks={name: time for name, time in commit.changes.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
-                processor_times=processor_times(commit.generation.clocks),
+                processor_times=processor_times(commit.changes.clocks),
                 writer=writer,
             )
             for tp, offset in commit.offsets.items():

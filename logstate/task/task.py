@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, cast
 
-from logstate.changelog.state import Generation, TaskState
+from logstate.changelog.state import StateChanges, TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.processing import Cancellable, HeldBack, TimeCell
 from logstate.contracts.records import (
@@ -272,8 +272,8 @@ class Task(TaskProgress):
         """Emit what was held back for the commit, then take out everything since the last one."""
         while any(held.emit() for held in reversed(self.held_back)):
             pass
-        generation = self.state.freeze()
-        clocks = dict(generation.clocks)
+        changes = self.state.freeze()
+        clocks = dict(changes.clocks)
         clocks[STREAM_TIME] = self.stream_time
         for name, time in self.punctuations.next_times().items():
             clocks[_SCHEDULE + name] = time
@@ -286,7 +286,7 @@ class Task(TaskProgress):
                 self.consumed[queue.partition] = queue.position
         return TaskCommit(
             self.task_id,
-            Generation(generation.writes, generation.layers, clocks),
+            StateChanges(changes.writes, changes.layers, clocks),
             outputs,
             dict(self.consumed),
             dict(self.partition_times),
@@ -294,7 +294,7 @@ class Task(TaskProgress):
 
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
-        self.state.committed(commit.generation, positions)
+        self.state.committed(commit.changes, positions)
         self.guard.refusals.committed(commit.offsets)
         self.committed_offsets = commit.offsets
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.cut import OffsetMetadata
-from logstate.changelog.state import Generation
+from logstate.changelog.state import StateChanges
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 
 #: the time that :class:`logstate.topology.operators.aggregates.emit_on_close.CloseClock` keeps for
@@ -26,7 +26,7 @@ class TaskCommit:
     """Everything of one task that one commit covers."""
 
     task_id: TaskId
-    generation: Generation
+    changes: StateChanges
     outputs: Sequence[ProducedFields]
     offsets: Mapping[TopicPartition, int]
     partition_times: Mapping[TopicPartition, int]
@@ -34,7 +34,7 @@ class TaskCommit:
     @property
     def is_empty(self) -> bool:
         """True where committing would change nothing but offsets."""
-        return not self.outputs and not any(self.generation.writes.values())
+        return not self.outputs and not any(self.changes.writes.values())
 
 
 def processor_times(clocks: Mapping[str, int]) -> dict[str, int]:

@@ -295,7 +295,7 @@ class TopologyTestDriver:
         commit = self.task.freeze()
         self._route(commit.outputs)
         positions = {}
-        for store, writes in commit.generation.writes.items():
+        for store, writes in commit.changes.writes.items():
             if self.topology.stores[store].is_logged:
                 positions[store] = self._logged(store, writes)
         self.task.committed(commit, positions)

@@ -37,7 +37,7 @@ class RecoveryPoint:
         """The point right after a commit; without one, the very start."""
         return cls(
             log.mark(),
-            dict(commit.generation.clocks) if commit is not None else {},
+            dict(commit.changes.clocks) if commit is not None else {},
             dict(task.partition_times),
             dict(task.consumed),
             Counter(task.dropped),

@@ -81,10 +81,10 @@ class StoreBench:
 
     def commit(self, *, applies: bool = True) -> list[LoggedWrite]:
         """One commit; returns what it logged."""
-        generation = self.state.freeze()
-        written = list(map(LoggedWrite._make, generation.writes[self.spec.name]))
+        changes = self.state.freeze()
+        written = list(map(LoggedWrite._make, changes.writes[self.spec.name]))
         self.log += written
-        self.state.committed(generation, {self.spec.name: len(self.log)})
+        self.state.committed(changes, {self.spec.name: len(self.log)})
         if applies:
             self.state.apply()
         return written

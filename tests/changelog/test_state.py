@@ -1,4 +1,4 @@
-"""All state of a task: generations over all its stores, positions, clocks, applies."""
+"""All state of a task: commits over all its stores, positions, clocks, applies."""
 
 from __future__ import annotations
 
@@ -73,24 +73,24 @@ def commit(state: TaskState, **positions: int) -> None:
     state.committed(state.freeze(), positions)
 
 
-# --- generations ----------------------------------------------------------------------------------
+# --- commits --------------------------------------------------------------------------------------
 
 
-def test_a_generation_is_one_cut_through_all_stores_and_clocks(state: TaskState) -> None:
+def test_a_commit_is_one_cut_through_all_stores_and_clocks(state: TaskState) -> None:
     store(state, "a").put("k", "1")
     store(state, "b").put("k", "2")
     state.time_cell("clock").time = 7
-    generation = state.freeze()
+    changes = state.freeze()
     store(state, "a").put("k", "later")
     state.time_cell("clock").time = 8
-    assert [w.value for w in generation.writes["a"]] == [b"1"]
-    assert [w.value for w in generation.writes["b"]] == [b"2"]
-    assert generation.clocks["clock"] == 7
-    assert not generation.is_empty
+    assert [w.value for w in changes.writes["a"]] == [b"1"]
+    assert [w.value for w in changes.writes["b"]] == [b"2"]
+    assert changes.clocks["clock"] == 7
+    assert not changes.is_empty
     assert [w.value for w in state.freeze().writes["a"]] == [b"later"]
 
 
-def test_a_generation_without_rows_is_empty_whatever_the_clocks_say(state: TaskState) -> None:
+def test_changes_without_rows_are_empty_whatever_the_clocks_say(state: TaskState) -> None:
     state.time_cell("clock").time = 7
     assert state.freeze().is_empty
 

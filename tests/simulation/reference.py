@@ -188,7 +188,7 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
             name: comparable(task.state.specs[name], rows)
             for name, rows in rows_of(task.state).items()
         },
-        comparable_clocks(commit.generation.clocks),
+        comparable_clocks(commit.changes.clocks),
     )
     task.close()
     take_apart(task)

@@ -162,7 +162,7 @@ def test_a_scan_sees_the_rows_as_of_its_opening(rows: Rows, backend: CountingBac
     assert list(rows.scan()) == [(b"a+", b"new"), (b"b+", b"new"), (b"c+", b"new")]
 
 
-# --- generations ----------------------------------------------------------------------------------
+# --- commits --------------------------------------------------------------------------------------
 
 
 def test_nothing_reaches_the_backend_before_it_is_committed(

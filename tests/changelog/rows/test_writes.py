@@ -68,7 +68,7 @@ def test_suppress_buffers_log_once_per_commit_even_then() -> None:
     assert writes.take() == [write(b"a", b"1"), write(b"b", b"2")]
 
 
-def test_taking_starts_the_next_generation() -> None:
+def test_taking_starts_the_next_commit() -> None:
     for writes in (once(), every()):
         writes.add(b"a", write(b"a", b"1"))
         assert len(writes.take()) == 1

@@ -60,12 +60,12 @@ def test_a_row_without_a_time_is_stamped_by_the_client(rig: CommitRig) -> None:
     freeze = state.freeze
 
     def without_time() -> Any:
-        generation = freeze()
+        changes = freeze()
         writes = {
             name: [(key, value, None, headers) for key, value, _, headers in found]
-            for name, found in generation.writes.items()
+            for name, found in changes.writes.items()
         }
-        return replace(generation, writes=writes)
+        return replace(changes, writes=writes)
 
     state.freeze = without_time  # type: ignore[method-assign]
     rig.commit()

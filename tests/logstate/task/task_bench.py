@@ -93,7 +93,7 @@ class TaskBench:
     def commit(self) -> TaskCommit:
         """Freeze and commit; changelog positions count the records logged."""
         commit = self.task.freeze()
-        for store, writes in commit.generation.writes.items():
+        for store, writes in commit.changes.writes.items():
             self._positions[store] += len(writes)
         self.task.committed(commit, dict(self._positions))
         return commit
@@ -101,7 +101,7 @@ class TaskBench:
     def abort(self, to: TaskCommit, positions: dict[TopicPartition, int] | None = None) -> None:
         """Discard and go back to a commit, as the stages of a task do."""
         self.task.discard()
-        self.task.set_clocks(to.generation.clocks, to.partition_times)
+        self.task.set_clocks(to.changes.clocks, to.partition_times)
         self.task.start_at(positions or to.offsets)
 
     def consumed(self, topic: str) -> int | None:

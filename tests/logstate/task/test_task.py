@@ -84,14 +84,14 @@ def test_a_commit_takes_out_outputs_writes_offsets_and_clocks_of_the_same_record
     bench.task.process(2)
     commit = bench.commit()
     assert values(commit.outputs) == ["1", "2"]
-    assert [w[0] for w in commit.generation.writes["counts"]] == [b"ada"]
-    assert commit.generation.clocks["task:stream_time"] == 9
+    assert [w[0] for w in commit.changes.writes["counts"]] == [b"ada"]
+    assert commit.changes.clocks["task:stream_time"] == 9
     assert commit.offsets == {TopicPartition("in", 0): 2}
     assert not commit.is_empty
     bench.task.process(1)
     rest = bench.commit()
     assert values(rest.outputs) == ["1"]
-    assert [w[0] for w in rest.generation.writes["counts"]] == [b"bob"]
+    assert [w[0] for w in rest.changes.writes["counts"]] == [b"bob"]
 
 
 def test_a_commit_without_outputs_and_writes_is_empty_though_offsets_moved() -> None:
@@ -193,10 +193,10 @@ def test_due_times_come_back_with_the_clocks_of_a_cut() -> None:
     bench = TaskBench(scheduled)
     bench.pipe("in", ("k", "go", 27))
     commit = bench.commit()
-    names = [name for name in commit.generation.clocks if name.startswith("schedule:")]
-    assert [commit.generation.clocks[name] for name in names] == [30]
+    names = [name for name in commit.changes.clocks if name.startswith("schedule:")]
+    assert [commit.changes.clocks[name] for name in names] == [30]
     successor = TaskBench(scheduled)
-    successor.task.set_clocks(commit.generation.clocks, commit.partition_times)
+    successor.task.set_clocks(commit.changes.clocks, commit.partition_times)
     assert successor.task.stream_time == 27
     assert successor.pipe("in", ("k", "go", 29)) == []
     assert successor.pipe("in", ("k", "go", 31)) == ["31"]

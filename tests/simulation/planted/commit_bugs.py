@@ -25,7 +25,7 @@ def rows_are_written_before_the_commit(patch: Patch) -> None:
 
     def wrong(self: Task) -> Any:
         taken = freeze(self)
-        self.state.committed(taken.generation, {})
+        self.state.committed(taken.changes, {})
         self.state.apply()
         return taken
 

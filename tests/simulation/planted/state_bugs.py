@@ -100,7 +100,7 @@ def produced_positions_count_as_committed(patch: Patch) -> None:
 
     def wrong(self: Committer, commit: Any, delivered: Any) -> dict[str, int]:
         positions = positions_of(self, commit, delivered)
-        owned = _TASKS[commit.task_id, id(commit.generation)]
+        owned = _TASKS[commit.task_id, id(commit.changes)]
         owned.state.positions.update(positions)
         return positions
 
@@ -110,7 +110,7 @@ def produced_positions_count_as_committed(patch: Patch) -> None:
 
     def remembering(self: Task) -> Any:
         taken = freeze(self)
-        _TASKS[taken.task_id, id(taken.generation)] = self
+        _TASKS[taken.task_id, id(taken.changes)] = self
         return taken
 
     patch(Task, "freeze", remembering)

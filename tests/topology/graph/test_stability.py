@@ -136,7 +136,7 @@ def kept(topology: Topology) -> dict[str, Any]:
     """Everything that outlives the process, by the name it is found by."""
     with TopologyTestDriver(topology) as driver:
         driver.pipe("orders", "ada", 1, timestamp=1)
-        clocks = sorted(driver.task.freeze().generation.clocks)
+        clocks = sorted(driver.task.freeze().changes.clocks)
     return {
         "stores of each sub-topology": {
             part.id: sorted(store.name for store in part.stores)
@@ -200,7 +200,7 @@ def test_the_clock_of_an_unnamed_aggregation_stays_its_own_after_an_edit() -> No
 
     with TopologyTestDriver(topology(edited=False)) as driver:
         driver.pipe("clicks", "ada", "home", timestamp=600_000)
-        clocks = driver.task.freeze().generation.clocks
+        clocks = driver.task.freeze().changes.clocks
     with TopologyTestDriver(topology(edited=True)) as driver:
         driver.task.set_clocks(clocks, {})
         driver.pipe("views", "ada", "home", timestamp=1)

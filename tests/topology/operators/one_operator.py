@@ -70,12 +70,12 @@ class OneOperator:
         """Emit what is held back and commit; returns what each store logs."""
         while any(held.emit() for held in reversed(self._held)):
             pass
-        generation = self.state.freeze()
-        self.state.committed(generation, {})
-        self.committed_offset, self.committed_clocks = self.offset, generation.clocks
+        changes = self.state.freeze()
+        self.state.committed(changes, {})
+        self.committed_offset, self.committed_clocks = self.offset, changes.clocks
         logged: dict[str, Sequence[Any]] = {
             name: [LoggedWrite._make(write) for write in writes]
-            for name, writes in generation.writes.items()
+            for name, writes in changes.writes.items()
             if writes
         }
         for name, writes in logged.items():
