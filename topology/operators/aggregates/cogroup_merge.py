@@ -5,20 +5,6 @@ but all of them update the same store; their outputs meet here and pass through 
 is judged per input stream: an input that lags is not made late by another that is ahead. Only with
 ``emit="close"``, which Kafka Streams does not have here, all share one stream time, so that a
 window's final result is the only one.
-
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder
->>> builder = StreamsBuilder()
->>> views = builder.stream("views", key=str, value=str).group_by_key()
->>> buys = builder.stream("buys", key=str, value=int).group_by_key()
->>> spent = views.cogroup(lambda cents, page: cents)
->>> spent = spent.cogroup(buys, lambda cents, price: cents + price)
->>> spent.aggregate(lambda: 0, value=int, store="spent").to_stream().to("out")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe("views", "ada", "home")
-...     driver.pipe("buys", "ada", 250)
-...     driver.read("out", value=int)
-[('ada', 0), ('ada', 250)]
 """
 
 from __future__ import annotations

@@ -8,17 +8,6 @@ the result. Every update replaces the held one of the same key, but keeps the FI
 that is the value of the previous emission, so a downstream subtractor sees an unbroken chain of
 values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder
->>> builder = StreamsBuilder()
->>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
->>> clicks.count(store="clicks", emit="commit").to_stream().to("counts")
->>> with TopologyTestDriver(builder.build(), commit_every=3) as driver:
-...     driver.pipe_all("clicks", [("ada", "home", 3), ("bob", "home", 4), ("ada", "cart", 5)])
-...     driver.read("counts", value=int)
-[('bob', 1), ('ada', 2)]
-
 Invariants:
 1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
 2. updates leave in the order of their LAST write, as from Kafka Streams' cache;

@@ -4,19 +4,6 @@ A session is [first record, last record], both ends inclusive. A record extends 
 reach, joins several into one, or starts its own. Sessions that grow or merge change their key: the
 old row is removed and forwarded as a tombstone BEFORE the new row.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder, SessionWindows
->>> builder = StreamsBuilder()
->>> visits = SessionWindows(gap=timedelta(milliseconds=5), grace=timedelta(milliseconds=10))
->>> clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(visits)
->>> counts = clicks.count(store="clicks-per-visit")
->>> counts.to_stream(lambda w, count: f"[{w.start_ms}, {w.end_ms}]", key=str).to("visits")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe_all("clicks", [("ada", "home", 10), ("ada", "cart", 16), ("ada", "map", 15)])
-...     driver.read("visits", value=int)
-[('[10, 10]', 1), ('[16, 16]', 1), ('[10, 10]', None), ('[16, 16]', None), ('[10, 16]', 3)]
-
 Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 
 - null key: dropped, counted. Null VALUE: the aggregator is called with it.

@@ -6,19 +6,6 @@ windows can differ in content. A window's aggregate therefore comes into being b
 window of a new record starts from the aggregate of the window before it, its right window from the
 window that already holds the later records.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder, SlidingWindows
->>> builder = StreamsBuilder()
->>> near = SlidingWindows(difference=timedelta(milliseconds=10), grace=timedelta(milliseconds=50))
->>> prices = builder.stream("prices", key=str, value=int).group_by_key().windowed_by(near)
->>> best = prices.reduce(lambda old, new: max(old, new), store="best-prices")
->>> best.to_stream(lambda w, price: f"[{w.start_ms}, {w.end_ms}]", key=str).to("best")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe_all("prices", [("tea", 5, 15), ("tea", 3, 20)])
-...     driver.read("best", value=int)
-[('[5, 15]', 5), ('[16, 26]', 3), ('[10, 20]', 5)]
-
 Semantics, exactly Kafka Streams' (`KStreamSlidingWindowAggregate`):
 
 - null key or null value: dropped, counted (the other windows drop null keys only).

@@ -1,19 +1,5 @@
 """Aggregation per key and time window: tumbling, hopping, unlimited and custom windows.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder, TumblingWindows
->>> builder = StreamsBuilder()
->>> ten = TumblingWindows(size=timedelta(milliseconds=10), grace=timedelta(milliseconds=5))
->>> clicks = builder.stream("clicks", key=str, value=str).group_by_key().windowed_by(ten)
->>> counts = clicks.count(store="clicks-per-window")
->>> counts.to_stream(lambda window, count: f"{window.key}@{window.start_ms}", key=str).to("counts")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe_all("clicks", [("ada", "home", 3), ("ada", "cart", 12), ("ada", "late", 8)])
-...     driver.pipe_all("clicks", [("bob", "home", 15), ("ada", "too late", 9)])
-...     driver.read("counts", value=int), driver.dropped_total
-([('ada@0', 1), ('ada@10', 1), ('ada@0', 2), ('bob@10', 1)], 1)
-
 Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
 
 - null key: dropped, counted. Null VALUE: the aggregator is called with it, so `count()` counts it,

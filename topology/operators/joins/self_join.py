@@ -6,18 +6,6 @@ left side; then those in which it is the right side, with the pair of itself bef
 partner that is newer. The order, and where rows are about to expire the number of results, may
 differ from the join over two stores.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import JoinWindows, StreamsBuilder
->>> builder = StreamsBuilder()
->>> clicks = builder.stream("clicks", key=str, value=str)
->>> near = JoinWindows.symmetric(timedelta(milliseconds=5))
->>> clicks.join(clicks, lambda a, b: a + b, windows=near, name="near").to("pairs", value=str)
->>> with TopologyTestDriver(builder.build("all")) as driver:
-...     driver.pipe_all("clicks", [("ada", "x", 10), ("ada", "y", 12)])
-...     driver.read("pairs", value=str)
-[('ada', 'xx'), ('ada', 'yx'), ('ada', 'xy'), ('ada', 'yy')]
-
 A record that is already out of the store's retention does not meet itself. Null keys and null
 values are dropped and counted. Left and outer self-joins are this too: no record is unmatched.
 """

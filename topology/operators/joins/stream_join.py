@@ -4,25 +4,6 @@ A left record at t and a right record match if the right one's timestamp is in [
 t + after], both ends included. Either side triggers: it looks for partners in the OTHER side's
 window store, then (see `stream_join_window`) enters its own.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import JoinWindows, StreamsBuilder
->>> builder = StreamsBuilder()
->>> orders = builder.stream("orders", key=str, value=str)
->>> paid = builder.stream("payments", key=str, value=str)
->>> at_most_5 = JoinWindows.symmetric(timedelta(milliseconds=5))
->>> both = orders.left_join(
-...     paid, lambda order, payment: f"{order}: {payment}", windows=at_most_5, name="paid"
-... )
->>> both.to("paid-orders", value=str)
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe_all("orders", [("ada", "tea", 10), ("bob", "milk", 13)])
-...     driver.pipe("payments", "ada", "card", timestamp=12)
-...     driver.advance_wall_clock(timedelta(seconds=1))
-...     driver.pipe("payments", "eve", "cash", timestamp=26)
-...     driver.read_with_timestamps("paid-orders", value=str)
-[('ada', 'tea: card', 12), ('bob', 'milk: None', 13)]
-
 Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
 
 - null value: dropped and counted. Null key: likewise, but a side whose unmatched rows are results

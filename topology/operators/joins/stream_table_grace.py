@@ -4,23 +4,6 @@ A stream record waits in a buffer until stream time, that of the records put int
 passed its timestamp by the grace; then it meets the row that the table, which must be versioned,
 had at the record's own timestamp (KIP-923).
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import Materialized, StreamsBuilder
->>> builder = StreamsBuilder()
->>> history = Materialized("rates", history=timedelta(days=1))
->>> rates = builder.table("rates", key=str, value=str, store=history)
->>> bills = builder.stream("bills", key=str, value=str)
->>> grace = timedelta(milliseconds=10)
->>> priced = bills.join(rates, lambda bill, rate: bill + rate, grace=grace, name="priced")
->>> priced.to("priced", value=str)
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe("bills", "EUR", "7 * ", timestamp=20)
-...     driver.pipe("rates", "EUR", "late rate", timestamp=15)
-...     driver.pipe("bills", "USD", "1 * ", timestamp=30)
-...     driver.read_with_timestamps("priced", value=str)
-[('EUR', '7 * late rate', 20)]
-
 Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
 
 - order: by timestamp, then key bytes, then arrival; results have the stream record's timestamp and

@@ -3,20 +3,6 @@
 Two :class:`TableJoinNode` objects, one below each table, read the OTHER table's current row; the
 :class:`TableJoinMergeNode` below both unites their results and keeps them, if it has a store.
 
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder
->>> builder = StreamsBuilder()
->>> prices = builder.table("prices", key=str, value=int, store="prices")
->>> stock = builder.table("stock", key=str, value=int, store="stock")
->>> worth = prices.join(stock, lambda price, count: price * count, name="worth")
->>> worth.to_stream().to("worth", value=int)
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe("prices", "tea", 3, timestamp=10)
-...     driver.pipe("stock", "tea", 7, timestamp=5)
-...     driver.pipe("prices", "tea", None, timestamp=20)
-...     driver.read_with_timestamps("worth", value=int)
-[('tea', 21, 10), ('tea', None, 20)]
-
 Semantics, exactly Kafka Streams' (`KTableKTable*Join`):
 
 - triggered by either table. A row of the result exists where both have one (inner), where the left

@@ -4,18 +4,6 @@
 change no more. ``until="time_limit"``: a key is forwarded at most once per ``wait_ms`` of event
 time; the first update starts the clock, later ones replace it without resetting the clock.
 
->>> from datetime import timedelta
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder, until_time_limit
->>> builder = StreamsBuilder()
->>> stock = builder.table("stock", key=str, value=int, store="stock")
->>> calm = stock.suppress(until_time_limit(timedelta(milliseconds=10)), name="calm")
->>> calm.to_stream().to("calm-stock")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe_all("stock", [("tea", 5, 100), ("tea", 4, 109), ("milk", 1, 110)])
-...     driver.read_with_timestamps("calm-stock", value=int)
-[('tea', 4, 109)]
-
 Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 
 - time is the operator's own stream time, the largest timestamp that reached it: nothing leaves
