@@ -155,8 +155,8 @@ class SessionReads(Generic[K, V]):
         self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
-        length = SEGMENT_BYTES + len(key) + SESSION_TAIL_BYTES
         key_end = SEGMENT_BYTES + len(key)
+        length = key_end + SESSION_TAIL_BYTES
         # Every part's scan is opened now: an iterator shows the state at its opening.
         scans = [
             self._reads.scan(head + pack_session_tail(oldest, 0), head + b"\x80", reverse=reverse)

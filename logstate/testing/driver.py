@@ -262,12 +262,7 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ playing broker
 
     def _deliver(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers,
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
     ) -> bool:
         """Hand a record to whoever reads the topic; False where nobody does."""
         task = self._global_by_topic.get(topic, self.task)

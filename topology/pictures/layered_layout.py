@@ -213,13 +213,9 @@ def _spread(
     Less the room that all boxes to the left need, positions may only rise from left to right: so
     neighbours that want to fall are united and share the mean of their wishes.
     """
-    offsets: list[float] = []
-    for number, name in enumerate(row):
-        if number == 0:
-            offsets.append(0.0)
-        else:
-            before = sizes[row[number - 1]].width
-            offsets.append(offsets[-1] + (before + sizes[name].width) / 2 + gap)
+    offsets = [0.0]
+    for before, name in pairwise(row):
+        offsets.append(offsets[-1] + (sizes[before].width + sizes[name].width) / 2 + gap)
     groups: list[tuple[float, int]] = []
     for name, offset in zip(row, offsets, strict=True):
         total, count = wanted[name] - offset, 1

@@ -37,20 +37,15 @@ class RepartitionLogicalNode(LogicalNode):
 
     def write(self, plan: PlanBuilder) -> None:
         topic = plan.add_internal_topic(self.topic, kind="repartition", partitions=self.partitions)
+        site, drops = self.declared_at, self.drops_null_keys
         filter_node = RepartitionFilterNode(
-            f"{self.topic}-filter",
-            drops_null_keys=self.drops_null_keys,
-            declared_at=self.declared_at,
+            f"{self.topic}-filter", drops_null_keys=drops, declared_at=site
         )
+        sink_name, placed = f"{self.topic}-sink", self.partitioner
         sink = SinkNode(
-            f"{self.topic}-sink",
-            topic,
-            self.key,
-            self.value,
-            partitioner=self.partitioner,
-            declared_at=self.declared_at,
+            sink_name, topic, self.key, self.value, partitioner=placed, declared_at=site
         )
-        source = SourceNode(self.name, (topic,), self.key, self.value, declared_at=self.declared_at)
+        source = SourceNode(self.name, (topic,), self.key, self.value, declared_at=site)
         plan.add_processor(filter_node, self.parent_names())
         plan.add_sink(sink, [filter_node.name])
         plan.add_source(source)

@@ -21,12 +21,9 @@ class BranchNode(ProcessorNode):
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
-        branches: list[tuple[Callable[[Any, Any], Any], Callable[..., None]]] = [
-            (predicate, children[child]) for predicate, child in self.branches
-        ]
-        default: Callable[..., None] | None = (
-            children[self.default] if self.default is not None else None
-        )
+        below: Mapping[str, Callable[..., None]] = children
+        branches = [(predicate, below[child]) for predicate, child in self.branches]
+        default = None if self.default is None else below[self.default]
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             for predicate, branch in branches:
