@@ -20,7 +20,7 @@ from tests.simulation.planted.bug import Patch, bug
 @bug
 def outputs_slip_into_the_commit_under_way(patch: Patch) -> None:
     """What is processed while a commit waits is produced into its transaction."""
-    patch(Outlet, "hold", lambda self: None)
+    patch(Outlet, "defer", lambda self: None)
 
 
 @bug
@@ -37,15 +37,15 @@ def outputs_that_waited_are_forgotten(patch: Patch) -> None:
 @bug
 def outputs_that_waited_survive_an_abort(patch: Patch) -> None:
     """What was held back is sent although it is undone, and made again."""
-    hold = Outlet.hold
+    defer = Outlet.defer
 
     def wrong(self: Outlet) -> None:
         kept = self.__dict__.pop("kept", None)
-        hold(self)
+        defer(self)
         if kept and self._deferred is not None:
             self._deferred += kept
 
-    patch(Outlet, "hold", wrong)
+    patch(Outlet, "defer", wrong)
     patch(Outlet, "discard", lambda self: self.__dict__.update(kept=self._deferred, _deferred=None))
 
 
