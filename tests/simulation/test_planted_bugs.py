@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.command import simulation
 from tests.simulation.planted.bug import BUGS, planted
 from tests.simulation.planted.table import search
 from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.swarm import draw
-from tests.simulation.test_simulation import simulation
 
 #: one per kind of rule, each found within a few schedules
 QUICK = (

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.campaign import run_seeds
+from tests.simulation.command import FOUR_THOUSAND_MORE, THOUSANDS_OF_PAIRS, simulation
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.refused_results import RefusedResults
 from tests.simulation.schedule import Schedule
 from tests.simulation.slow_replay import SlowReplay
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def simulation(*arguments: str, hash_seed: str = "0") -> str:
-    """The command's output; fails the test where it exits with an error.
-
-    A process of its own, because measuring coverage makes thousands of schedules slow.
-    """
-    answer = subprocess.run(
-        [sys.executable, "-m", "tests.simulation", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        timeout=1_800,
-    )
-    assert answer.returncode == 0, answer.stdout[-4_000:] + answer.stderr[-4_000:]
-    return answer.stdout
 
 
 def counters(output: str) -> dict[str, int]:
@@ -63,7 +40,7 @@ def test_a_thousand_schedules_keep_every_promise() -> None:
 
 @pytest.mark.slow
 def test_so_do_four_thousand_more() -> None:
-    output = simulation("--seeds", "1000..5000", "--jobs", "2")
+    output = simulation(*FOUR_THOUSAND_MORE)
     assert output.rstrip().endswith(" 0 wrong")
     assert counters(output)["crashes"] >= 20_000
 
@@ -90,7 +67,7 @@ def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None
 
 @pytest.mark.slow
 def test_so_does_a_crash_at_thousands_of_pairs_of_steps() -> None:
-    simulation("--systematic", "--pairs", "3000")
+    simulation(*THOUSANDS_OF_PAIRS)
 
 
 @pytest.mark.parametrize("kind", [DeadOwner, RefusedResults])
