@@ -24,6 +24,7 @@ All databases of the process share one cache and one bound for unflushed data (s
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import weakref
@@ -137,10 +138,7 @@ class RocksBackend:
         self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
         options = _options(self._memory)
         try:
-            # Options hold only for the column families named at THIS open, the default one too.
-            self._database: Any = rocksdict.Rdict(
-                str(self.path), options, column_families={"default": options}
-            )
+            self._database: Any = _opened(self.path, options)
         except Exception as error:
             raise explained(error, self.path, "open") from error
         self._options = options
@@ -281,6 +279,19 @@ class RocksBackend:
         _kept_for_ever.append((self._database, list(self._snapshots), list(self._cursors)))
         self._database = ClosedDatabase(self.path, is_forked=True)
         self._get = self._database.get
+
+
+def _opened(path: Path, options: Any) -> Any:
+    """The database; its lock may still be with one of this process that waits to be collected."""
+    for is_last in (False, True):
+        try:
+            # Options hold only for the column families named at THIS open, the default one too.
+            return rocksdict.Rdict(str(path), options, column_families={"default": options})
+        except Exception as error:
+            if is_last or "lock hold by current process" not in str(error):
+                raise
+        gc.collect()
+    raise AssertionError
 
 
 class RocksSnapshot:

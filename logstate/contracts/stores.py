@@ -86,6 +86,8 @@ class StoreSpec:
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None
+    #: an aggregator that returns None means it: its row is deleted
+    deletes: bool = False
 
     @cached_property  # asked for every restored row
     def traits(self) -> KindTraits:

@@ -28,7 +28,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from logstate.contracts.errors import ConfigError, TopologyError
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
+from logstate.topology.declaring.plain_functions import check_plain
 
 _PREFIX = "__streams.errors."
 #: a stack trace in a header is cut here: headers count towards the record's size
@@ -132,6 +134,13 @@ class ErrorHandlers:
     #: must exist; records get Kafka Streams' ``__streams.errors.*`` headers
     dead_letter_topic: str | None = None
     on_skip: Literal["rollback", "keep"] = "rollback"
+
+    def __post_init__(self) -> None:
+        for stage in ("deserialization", "processing", "production"):
+            try:
+                check_plain(getattr(self, stage), f"{stage} handler")
+            except TopologyError as exc:
+                raise ConfigError(str(exc)) from None
 
     @property
     def guards_processing(self) -> bool:

@@ -26,12 +26,21 @@ from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring.declaration_site import declaration_site, function_site
+from logstate.topology.declaring.plain_functions import check_methods, check_plain, check_returns
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def mapper(function: Callable[..., Any], what: str = "mapper") -> Callable[[Any, Any], Any]:
-    """A ``(key, value)`` callable of a mapper, predicate or action."""
+def mapper(
+    function: Callable[..., Any], what: str = "mapper", *, yields: bool = False
+) -> Callable[[Any, Any], Any]:
+    """A ``(key, value)`` callable of a mapper, predicate or action.
+
+    ``yields``: the result is any iterable, so a generator function will do.
+    """
+    check_plain(function, what, yields=yields)
+    if what != "action":
+        check_returns(function, what)
     if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
         return function
 
@@ -54,6 +63,7 @@ def action(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 def reducer(function: Callable[..., Any], what: str = "reducer") -> Callable[[Any, Any], Any]:
     """A ``(old, new)`` callable."""
+    _check_result(function, what)
     _shape(function, what, ("(old, new)",), (2,))
     return function
 
@@ -64,6 +74,7 @@ def aggregator(
     """A ``(key, value, aggregate)`` callable. Mind the order: the short shape starts with the
     aggregate, as ``functools.reduce`` does; the long one is Kafka Streams' own.
     """
+    _check_result(function, what)
     if _shape(function, what, ("(aggregate, value)", "(key, value, aggregate)"), (2, 3)) == 3:
         return function
 
@@ -76,6 +87,7 @@ def aggregator(
 
 def joiner(function: Callable[..., Any], what: str = "joiner") -> Callable[[Any, Any, Any], Any]:
     """A ``(key, left, right)`` callable."""
+    _check_result(function, what)
     if _shape(function, what, ("(left, right)", "(key, left, right)"), (2, 3)) == 3:
         return function
 
@@ -88,6 +100,7 @@ def joiner(function: Callable[..., Any], what: str = "joiner") -> Callable[[Any,
 
 def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     """A ``(key, a, b)`` callable that merges two sessions' aggregates."""
+    _check_result(function, "session merger")
     if _shape(function, "session merger", ("(a, b)", "(key, a, b)"), (2, 3)) == 3:
         return function
 
@@ -100,6 +113,7 @@ def merger(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
 def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable without parameters: ``int``, ``list``, ``lambda: 0``, a class."""
     _check_callable("initializer", function, ("()",))
+    check_plain(function, "initializer")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -117,12 +131,16 @@ def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
             " its own, so give the class (or a function that makes one), not an object.",
             declared_at=declaration_site(),
         )
+    check_plain(function, "supplier")
+    if inspect.isclass(function):
+        check_methods(function, function.__qualname__)
     return initializer(function)
 
 
 def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) -> None:
     """Refuse a callable that cannot be called with exactly ``count`` arguments."""
     _check_callable(what, function, (shape,))
+    _check_result(function, what)
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError as error:
@@ -135,6 +153,11 @@ def partitioner(function: Callable[..., Any] | None) -> None:
     """Refuse a partitioner of another shape; None is the default one."""
     if function is not None:
         of_shape(function, "partitioner", "(topic, key, value, partition_count)", 4)
+
+
+def _check_result(function: Callable[..., Any], what: str) -> None:
+    check_plain(function, what)
+    check_returns(function, what)
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

@@ -55,6 +55,8 @@ class Materialized:
         changelog_config: settings of the changelog topic.
         key: serde of the keys in the store; that of the table if not given.
         value: serde of the values in the store, likewise.
+        deletes: an aggregator that returns None means to delete the row. It does so without, as in
+            Kafka Streams, but a warning asks whether a ``return`` was forgotten.
 
     Raises:
         TopologyError: the name cannot be part of a topic's name; what does not fit the table is
@@ -72,6 +74,7 @@ class Materialized:
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     key: Any = None
     value: Any = None
+    deletes: bool = False
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
@@ -187,6 +190,7 @@ def _spec(
         # Kafka Streams has no versioned stores with headers, and none in memory (KIP-1271).
         with_headers=defaults.with_headers and not in_memory and kind != "versioned",
         changelog_config=dict(store.changelog_config),
+        deletes=store.deletes,
         declared_at=declaration_site(),
         **options,
     )

@@ -358,7 +358,9 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.flatMap``.
         """
-        node = self._node(FlatMapNode, name, "KSTREAM-FLATMAP-", mapper=callbacks.mapper(mapper))
+        node = self._node(
+            FlatMapNode, name, "KSTREAM-FLATMAP-", mapper=callbacks.mapper(mapper, yields=True)
+        )
         return self._below(node, key_changing=True, key=key, value=value)
 
     @overload
@@ -392,7 +394,7 @@ class KStream(StreamFlow[K, V]):
 
         Source: Kafka Streams' ``KStream.flatMapValues``; with the key: KIP-149.
         """
-        function = callbacks.mapper(mapper)
+        function = callbacks.mapper(mapper, yields=True)
         node = self._node(FlatMapValuesNode, name, "KSTREAM-FLATMAPVALUES-", mapper=function)
         return self._below(node, value_changing=True, value=value)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -299,3 +300,15 @@ def test_every_fault_of_a_disk_has_an_error_of_its_own(
     found = explained(Exception(text), tmp_path, action)
     assert type(found) is error
     assert says in str(found)
+
+
+def test_a_database_that_waits_to_be_collected_gives_its_lock_back(tmp_path: Path) -> None:
+    class Holder:
+        """In a cycle with itself, as an exception and its frames are."""
+
+    holder: Any = Holder()
+    holder.itself = holder
+    holder.database = RocksBackend(tmp_path / "db")._database
+    del holder
+
+    RocksBackend(tmp_path / "db").close()

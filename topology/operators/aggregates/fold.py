@@ -11,6 +11,7 @@ downstream subtractor sees it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from textwrap import indent
 from typing import Any, Literal
@@ -18,10 +19,13 @@ from typing import Any, Literal
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Windowed
+from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import MaterializedNode
 from logstate.topology.operators.tables.to_stream import stream_below
+
+_LOGGER = logging.getLogger(__name__)
 
 _ROW = """\
 row = {read}
@@ -40,6 +44,7 @@ old = initializer() if row is None else {read}[0]
 """
 _PUT = """\
 if new is None:
+    note_deletion()
     task.timestamp = timestamp
     task.headers = headers
     put(key, None{start})
@@ -48,6 +53,8 @@ else:
 """
 #: where it is not the latest, it is kept in the history or was too old to be written at all
 _PUT_VERSION = """\
+if new is None:
+    note_deletion()
 is_latest = write(key, new, newest, timestamp, headers)
 if is_latest is None:
     return
@@ -72,6 +79,30 @@ def no_aggregate() -> None:
     """The initializer of a reduce: its aggregator takes the first value as it is."""
 
 
+def deletion_note(node: FoldNode, task: TaskContext) -> Callable[[], None]:
+    """Called for every None of the aggregator; warns of the first, unless it is declared."""
+    is_told = node.store.deletes
+
+    def note() -> None:
+        nonlocal is_told
+        if not is_told:
+            is_told = True
+            _LOGGER.warning(
+                "the aggregator %s returned None, which deletes the row (node %r, task %s, topic"
+                " %r, partition %d, offset %d); this is said once. If a `return` was forgotten,"
+                " write it; if it is meant, say so: store=Materialized(%r, deletes=True)",
+                function_site(getattr(node.aggregator, "by_value", node.aggregator)),
+                node.name,
+                task.task_id,
+                task.topic,
+                task.partition,
+                task.offset,
+                node.store.name,
+            )
+
+    return note
+
+
 def make_fold(
     node: FoldNode,
     task: TaskContext,
@@ -92,6 +123,7 @@ def make_fold(
     by_value = getattr(node.aggregator, "by_value", None)
     names |= {"initializer": node.initializer, "task": task, "drop": task.drop}
     names["aggregator"] = by_value or node.aggregator
+    names["note_deletion"] = deletion_note(node, task)
     if kind != "key":
         names |= {"fetch_row": store.fetch_row, "put": store.put}
         read, start = "fetch_row(key, start)", ", start"

@@ -37,7 +37,7 @@ from logstate.topology.declaring.windows import SessionWindows
 from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.aggregates.fold import FoldNode
+from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 
 #: forwards (session, aggregate, old aggregate)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
@@ -87,6 +87,7 @@ class SessionAggregateNode(FoldNode):
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         removed_value = self._compile_removed_value(task)
         sends_replaced = self.emit == "commit"
+        note_deletion = deletion_note(self, task)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -113,6 +114,8 @@ class SessionAggregateNode(FoldNode):
                         forward(session, None, row)
                         task.timestamp, task.headers = timestamp, headers
             aggregate = aggregator(key, value, aggregate)
+            if aggregate is None:
+                note_deletion()
             merged = Windowed(key, start, end)
             put(merged, aggregate)
             if forward is not None:

@@ -39,7 +39,7 @@ from logstate.topology.declaring.windows import SlidingWindows
 from logstate.topology.graph.nodes import Process, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
-from logstate.topology.operators.aggregates.fold import FoldNode
+from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.window_aggregate import (
     windowed_row_getter,
 )
@@ -140,6 +140,7 @@ class _SlidingUpdate:
         self._publish = publish
         self._initializer = node.initializer
         self._aggregator = node.aggregator
+        self._note_deletion = deletion_note(node, task)
         self._difference = node.windows.difference_ms
         self._sends_old = node.sends_old_values
         # What is emitted on commit carries the value emitted before: none, for a new window.
@@ -229,6 +230,7 @@ class _SlidingUpdate:
         latest = base.timestamp if base.timestamp > timestamp else timestamp
         aggregate = self._aggregator(key, value, base.aggregate)
         if aggregate is None:
+            self._note_deletion()
             self._task.timestamp, self._task.headers = timestamp, headers
             self._put(key, None, start)
         else:

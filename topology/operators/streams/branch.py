@@ -8,6 +8,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.topology.declaring.plain_functions import is_true
 from logstate.topology.graph.nodes import Process, ProcessorNode
 
 
@@ -27,7 +28,8 @@ class BranchNode(ProcessorNode):
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             for predicate, branch in branches:
-                if predicate(key, value):
+                found = predicate(key, value)
+                if found is True or (found is not False and is_true(found, predicate, "predicate")):
                     branch(key, value, timestamp, headers)
                     return
             if default is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.topology.declaring.plain_functions import is_true
 from logstate.topology.graph.nodes import Process, ProcessorNode
 
 
@@ -23,11 +24,13 @@ class FilterNode(ProcessorNode):
         by_value: Callable[[Any], Any] | None = getattr(predicate, "by_value", None)
 
         def keep(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if predicate(key, value):
+            kept = predicate(key, value)
+            if kept is True or (kept is not False and is_true(kept, predicate, "predicate")):
                 forward(key, value, timestamp, headers)
 
         def drop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if not predicate(key, value):
+            kept = predicate(key, value)
+            if kept is False or (kept is not True and not is_true(kept, predicate, "predicate")):
                 forward(key, value, timestamp, headers)
 
         if not self.keeps:
@@ -37,7 +40,8 @@ class FilterNode(ProcessorNode):
         accepts = by_value
 
         def keep_by_value(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if accepts(value):
+            kept = accepts(value)
+            if kept is True or (kept is not False and is_true(kept, predicate, "predicate")):
                 forward(key, value, timestamp, headers)
 
         return keep_by_value

@@ -11,6 +11,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.topology.declaring.plain_functions import refuse_unfinished
 from logstate.topology.graph.nodes import Process, ProcessorNode
 
 
@@ -25,7 +26,9 @@ class PeekNode(ProcessorNode):
         action = self.action
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            action(key, value)
+            result = action(key, value)
+            if result is not None:
+                refuse_unfinished(result, action, "action")
             forward(key, value, timestamp, headers)
 
         return process

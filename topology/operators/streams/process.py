@@ -16,6 +16,11 @@ from logstate.contracts.processing import Cancellable, TaskContext
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.plain_functions import (
+    check_methods,
+    check_plain,
+    refuse_unfinished,
+)
 from logstate.topology.declaring.windows import to_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Process, ProcessorNode
@@ -62,19 +67,22 @@ class ProcessNode(ProcessorNode):
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
     ) -> Process:
         processor = self.supplier()
+        check_methods(processor, type(processor).__qualname__)
         context = ForwardingContext(
             task, self.name, self.connections, self.declared_at, forward, children
         )
         context.schedule_name = self.schedule_name
         processor.init(context)
         task.on_close(processor.close)
-        user_process = processor.process
+        user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
         new_tuple = tuple.__new__
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             task.timestamp = timestamp
             task.headers = headers
-            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+            result = user_process(new_tuple(Record, (key, value, timestamp, headers)))
+            if result is not None:
+                refuse_unfinished(result, user_process, "processor")
 
         if not self.keeps_key:
             return process
@@ -83,8 +91,10 @@ class ProcessNode(ProcessorNode):
             task.timestamp = timestamp
             task.headers = headers
             context.fixed_key = (key,)
-            user_process(new_tuple(Record, (key, value, timestamp, headers)))
+            result = user_process(new_tuple(Record, (key, value, timestamp, headers)))
             context.fixed_key = None
+            if result is not None:
+                refuse_unfinished(result, user_process, "processor")
 
         return process_values
 
@@ -144,14 +154,19 @@ class OperatorContext:
     ) -> Cancellable:
         if kind not in ("stream_time", "wall_clock"):
             raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
+        check_plain(callback, "scheduled callback")
         task = self._task
         self._schedules += 1
+
+        called: Callable[..., Any] = callback
 
         def punctuate(timestamp: int) -> None:
             task.timestamp = timestamp
             task.headers = None
             self._begin_punctuation()
-            callback(timestamp)
+            result: Any = called(timestamp)
+            if result is not None:
+                refuse_unfinished(result, callback, "scheduled callback")
 
         return task.schedule(
             to_ms(interval, "interval"),

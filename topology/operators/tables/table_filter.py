@@ -13,6 +13,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.topology.declaring.plain_functions import is_true
 from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
@@ -34,8 +35,15 @@ class TableFilterNode(DerivedNode):
         return lambda key, row: row if row is not None and matches(key, row[0]) else None
 
     def _matcher(self) -> Callable[[Any, Any], Any]:
-        predicate = self.predicate
-        return predicate if self.keeps else lambda key, value: not predicate(key, value)
+        predicate, keeps = self.predicate, self.keeps
+
+        def matches(key: Any, value: Any) -> bool:
+            found = predicate(key, value)
+            if found is not True and found is not False:
+                found = is_true(found, predicate, "predicate")
+            return found is keeps
+
+        return matches
 
     def compile(
         self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]

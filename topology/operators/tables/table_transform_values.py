@@ -12,6 +12,7 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.topology.declaring.plain_functions import check_methods
 from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import Connections, OperatorContext
 from logstate.topology.operators.tables.rows import bind_rows
@@ -49,6 +50,7 @@ class TableTransformValuesNode(DerivedNode):
 
     def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
         transformer = self.supplier()
+        check_methods(transformer, type(transformer).__qualname__)
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
         transformer.init(context)

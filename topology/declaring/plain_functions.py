@@ -1,0 +1,139 @@
+"""Callbacks have to be plain functions: what they return is the result, there and then.
+
+A coroutine function does nothing when it is called, and a generator function yields nothing until
+somebody iterates: as a predicate both let everything pass, as an action neither does anything. And
+a function that never returns a value makes None of every record. All of it is refused where the
+topology is declared, as far as it can be known: through partials, bound methods, callable objects
+and decorators that keep ``__wrapped__``. What is only seen when it runs raises
+:class:`ResultError` then.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import CoroutineType, GeneratorType
+from typing import Any
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.declaring.declaration_site import declaration_site, function_site
+
+_ASYNC = (
+    "Nothing here waits for it, so it would never run, and its record would count as processed."
+    " Write a plain function; what has to be awaited belongs into a service that reads the output"
+    " topic"
+)
+
+
+class ResultError(TypeError):
+    """A callback returned what cannot be a result: something to be awaited or iterated."""
+
+
+def check_plain(function: Callable[..., Any], what: str, *, yields: bool = False) -> None:
+    """Refuse functions whose call does nothing. ``yields``: an iterable is the wanted result."""
+    for layer in _layers(function):
+        if inspect.iscoroutinefunction(layer):
+            raise _error(what, function, "is a coroutine function (async def)", _ASYNC)
+        if inspect.isasyncgenfunction(layer):
+            raise _error(what, function, "is an async generator function", _ASYNC)
+        if inspect.isgeneratorfunction(layer) and not yields:
+            raise _error(
+                what,
+                function,
+                "is a generator function (it has a yield)",
+                "Calling it runs nothing of it. Return the value; where a record becomes several,"
+                " use flat_map(), flat_map_values() or a processor that forwards each",
+            )
+
+
+def check_returns(function: Callable[..., Any], what: str) -> None:
+    """Refuse a Python function that returns None whatever happens, where a value is wanted."""
+    for layer in _layers(function):
+        if not inspect.isfunction(layer) or inspect.isgeneratorfunction(layer):
+            continue
+        if _returns_nothing(layer) and not _is_none_meant(layer):
+            raise _error(
+                what,
+                function,
+                "never returns a value",
+                "Was `return` forgotten? Where None is meant for every record, say so:"
+                " `return None` or `lambda ...: None`",
+            )
+
+
+def check_methods(processor: object, what: str) -> None:
+    """Refuse a processor or transformer, or its class, with a method whose call does nothing."""
+    for name in ("init", "process", "transform", "close"):
+        method = getattr(processor, name, None)
+        if method is not None:
+            check_plain(method, f"{name}() of {what}")
+
+
+def is_true(result: object, function: Callable[..., Any], what: str) -> bool:
+    """The truth of a predicate's result that is neither True nor False."""
+    refuse_unfinished(result, function, what)
+    return bool(result)
+
+
+def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -> None:
+    """Raise ResultError for a result that nobody awaits or iterates: nothing of it has run."""
+    kind = type(result)
+    if kind is GeneratorType or hasattr(kind, "__await__") or hasattr(kind, "__anext__"):
+        if isinstance(result, CoroutineType | GeneratorType):
+            result.close()
+        function = getattr(function, "by_value", function)
+        raise ResultError(
+            f"the {what} {function_site(function)} returned a {kind.__name__}, of which nothing has"
+            f" run. {_ASYNC}"
+        )
+
+
+def _layers(function: Any) -> Iterator[Any]:
+    """The callable, and everything it stands for."""
+    seen: set[int] = set()
+    while function is not None and id(function) not in seen:
+        seen.add(id(function))
+        yield function
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif not inspect.isroutine(function) and not inspect.isclass(function):
+            function = type(function).__call__
+        else:
+            return
+
+
+def _returns_nothing(function: Any) -> bool:
+    """Whether every return of its bytecode returns the constant None, and there is one."""
+    returned = []
+    before: Any = object()
+    for instruction in dis.get_instructions(function):
+        if instruction.opname == "RETURN_CONST":
+            returned.append(instruction.argval)
+        elif instruction.opname == "RETURN_VALUE":
+            # Where other code jumps to a return, the value comes from there.
+            returned.append(... if instruction.is_jump_target else before)
+        before = instruction.argval if instruction.opname == "LOAD_CONST" else ...
+    return bool(returned) and all(value is None for value in returned)
+
+
+def _is_none_meant(function: Any) -> bool:
+    """A lambda is an expression; and ``return None`` can be told from no return by its line."""
+    if function.__name__ == "<lambda>":
+        return True
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        return True  # nothing can be told, so nothing is refused
+    return "return None" in source
+
+
+def _error(what: str, function: Callable[..., Any], found: str, remedy: str) -> TopologyError:
+    return TopologyError(
+        f"The {what} {function_site(function)} {found}. {remedy}.", declared_at=declaration_site()
+    )
