@@ -28,10 +28,5 @@ def open_task_state(
         from logstate.changelog.backend.rocks import RocksBackend
 
         backend = RocksBackend(state_dir)
-    return TaskState(
-        specs,
-        context,
-        backend=backend,
-        logs_every_write=logs_every_write,
-        publishes_views=publishes_views,
-    )
+    how = {"logs_every_write": logs_every_write, "publishes_views": publishes_views}
+    return TaskState(specs, context, backend=backend, **how)

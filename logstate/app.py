@@ -35,7 +35,7 @@ from logstate.metrics.instruments import Metrics
 from logstate.queries.global_stores import GlobalStores
 from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
 from logstate.restore.restore import RestoreListener
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
@@ -133,9 +133,8 @@ class Application:
         self._clock = clock or SystemClock()
         self._cluster = cluster or self._kafka_cluster(group_protocol)
         self._directory = StateDirectory(state_dir, application_id, slot=slot)
-        self._metrics = Metrics()
-        self._observer = WorkerObserver(self._metrics, self._clock.monotonic_ms)
-        identity = self._directory.instance_id
+        self._observer = WorkerObserver(monotonic_ms=self._clock.monotonic_ms)
+        identity, handlers = self._directory.instance_id, error_handlers or FAIL_ALWAYS
         self._config = WorkerConfig(
             application_id=application_id,
             transactional_id=transactional_id(application_id, identity, slot),
@@ -148,9 +147,10 @@ class Application:
             replication_factor=replication_factor,
             topic_config=dict(topic_config or {}),
             offset_reset=offset_reset,
-            passes_over_refused=error_handlers is not None and error_handlers.decides_on_results,
+            passes_over_refused=handlers.decides_on_results,
+            dead_letter_topic=handlers.dead_letter_topic,
         )
-        self._error_handlers = error_handlers
+        self._error_handlers = handlers
         self._worker = self._new_worker(restore_listener)
 
     @property
@@ -294,12 +294,12 @@ class Application:
 
     def metrics(self) -> dict[str, Any]:
         """A snapshot of all figures (see logstate.metrics.catalogue)."""
-        return self._metrics.snapshot()
+        return self._observer.metrics.snapshot()
 
     @property
     def metrics_registry(self) -> Metrics:
         """The live instruments, for the Prometheus and OpenTelemetry exporters."""
-        return self._metrics
+        return self._observer.metrics
 
     def tasks(self) -> dict[str, str]:
         """Task id -> stage, for health checks."""

@@ -16,9 +16,9 @@ def check_settings(
     *,
     bootstrap: str,
     guarantee: str,
-    commit_interval: timedelta,
-    checkpoint_interval: timedelta,
-    checkpoint_bytes: int,
+    commit_interval: object,
+    checkpoint_interval: object,
+    checkpoint_bytes: object,
     offset_reset: object,
     changelog_writes: str,
     group_protocol: str,
@@ -46,11 +46,17 @@ def check_settings(
             "offset_reset must be 'earliest', 'latest', 'none' or a timedelta back from now; got"
             f" {offset_reset!r}"
         )
-    if commit_interval < timedelta(milliseconds=1):
-        problems.append(f"commit_interval must be at least 1 ms; got {commit_interval}")
-    if checkpoint_interval < timedelta(0):
-        problems.append(f"checkpoint_interval must not be negative; got {checkpoint_interval}")
-    if checkpoint_bytes < 1:
+    for name, interval, least in (
+        ("commit_interval", commit_interval, timedelta(milliseconds=1)),
+        ("checkpoint_interval", checkpoint_interval, timedelta(0)),
+    ):
+        if not isinstance(interval, timedelta):
+            problems.append(
+                f"{name} must be a timedelta; got {interval!r}. Write timedelta(milliseconds=...)"
+            )
+        elif interval < least:
+            problems.append(f"{name} must be at least {least}; got {interval}")
+    if not isinstance(checkpoint_bytes, int) or checkpoint_bytes < 1:
         problems.append(f"checkpoint_bytes must be at least 1; got {checkpoint_bytes}")
     try:
         check_user_config(kafka)

@@ -115,12 +115,8 @@ def topology(
 ) -> None:
     """Describe a topology: sub-topologies, operators, stores, and the topics between them."""
     found = load_topology(target)
-    draw = {
-        PictureFormat.TEXT: found.describe,
-        PictureFormat.MERMAID: found.to_mermaid,
-        PictureFormat.SVG: found.to_svg,
-    }
-    print(draw[form](), end="")
+    drawings = {PictureFormat.MERMAID: found.to_mermaid, PictureFormat.SVG: found.to_svg}
+    print(drawings.get(form, found.describe)(), end="")
 
 
 def main() -> None:

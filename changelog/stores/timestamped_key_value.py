@@ -25,6 +25,7 @@ from logstate.changelog.rows.decoded_rows import (
 )
 from logstate.changelog.rows.encoded_rows import EncodedRows, WriteEncoded
 from logstate.changelog.rows.row_codec import timestamped_row, timestamped_row_with_headers
+from logstate.changelog.rows.row_writer import restored_row
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.key_value import KeyValueStore
@@ -56,22 +57,13 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""
-        if self._with_headers:
-            self._rows.put_rows(
-                {
-                    key: None
-                    if value is None
-                    else timestamped_row_with_headers(value, timestamp or 0, headers)
-                    for key, value, timestamp, headers in records
-                }
-            )
-        else:
-            self._rows.put_rows(
-                {
-                    key: None if value is None else timestamped_row(value, timestamp or 0)
-                    for key, value, timestamp, _ in records
-                }
-            )
+        spec = self._spec
+        self._rows.put_rows(
+            {
+                key: None if value is None else restored_row(spec, value, timestamp, headers)
+                for key, value, timestamp, headers in records
+            }
+        )
         if self._kept is not None:
             self._kept.forget_known()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import BrokerError
@@ -22,9 +22,15 @@ _ENCODE_INTERVAL_MS = 100
 class Maintenance:
     """Decides when committed rows reach the local store and when internal records go."""
 
-    def __init__(self, config: WorkerConfig, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        clock: Clock,
+        on_apply: Callable[[float], None] | None = None,
+    ) -> None:
         self._config = config
         self._clock = clock
+        self._on_apply = on_apply
         #: when the rows of a task have waited long enough
         self._due_ms: dict[TaskId, float] = {}
         self._last_purge_ms = clock.monotonic_ms()
@@ -55,7 +61,10 @@ class Maintenance:
                 or is_stale
             )
             if applies:
+                began_ms = self._clock.monotonic_ms()
                 state.apply(wall_clock_ms)
+                if self._on_apply is not None:
+                    self._on_apply(self._clock.monotonic_ms() - began_ms)
             if applies or is_time:
                 due = now_ms + config.checkpoint_interval_ms
             self._due_ms[owned.task_id] = due

@@ -58,3 +58,5 @@ class WorkerConfig:
     rejoins_max: int = 300
     #: there is a handler that may pass over records whose results are refused
     passes_over_refused: bool = False
+    #: must exist where it is given
+    dead_letter_topic: str | None = None

@@ -71,7 +71,7 @@ def check_user_config(config: Mapping[str, Any], *, allow_unsafe: bool = False) 
     values no setting can have. Names that are merely unknown pass: the client judges those. No
     message contains a value.
 
-    >>> check_user_config({"security.protocol": "SASL_SSL", "sasl.username": "ada"})
+    >>> check_user_config({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
     >>> check_user_config({"group.id": "mine"})
     Traceback (most recent call last):
     ...
@@ -83,6 +83,12 @@ the application id: give application_id= to Application. Remove it.
         problem = _problem_with_key(key, allow_unsafe) or _problem_with_value(key, value)
         if problem is not None:
             problems.append(problem)
+    protocol = str(config.get("security.protocol", "")).lower()
+    if protocol.startswith("sasl") and not {"sasl.mechanism", "sasl.mechanisms"} & config.keys():
+        problems.append(
+            f"kafka['security.protocol'] is {protocol} and there is no 'sasl.mechanism': the client"
+            " would try GSSAPI (Kerberos). Give it, for example 'SCRAM-SHA-512' or 'PLAIN'."
+        )
     if problems:
         raise ConfigError(problems)
 

@@ -87,13 +87,6 @@ DEAD_LETTERS = _metric(
     _TASK,
     "Records rolled back and sent to the dead letter topic.",
 )
-SUPPRESSION_EMIT = _metric(
-    "suppression_emit_total",
-    "counter",
-    "records",
-    _TASK,
-    "Results that a suppression or an emission on close let go.",
-)
 PUNCTUATE = _metric(
     "punctuate_total", "counter", "calls", _TASK, "Punctuator calls, of stream and of wall time."
 )
@@ -117,7 +110,7 @@ PROCESS_LATENCY = _metric(
     "histogram",
     "seconds",
     _WORKER,
-    "Time to process one polled batch.",
+    "Time to process what was fetched in one turn of the worker.",
 )
 WORKER_ALIVE = _metric(
     "worker_alive", "gauge", "workers", _WORKER, "1 while the worker runs, 0 after it failed."
@@ -174,23 +167,6 @@ RESTORE_REMAINING = _metric(
 )
 RESTORED_RECORDS = _metric(
     "restore_total", "counter", "records", _STORE, "Changelog records replayed into the store."
-)
-RESTORE_RATE = _metric(
-    "restore_rate",
-    "gauge",
-    "records per second",
-    _STORE,
-    "Changelog records replayed per second during the running restore; 0 when there is none.",
-)
-RESTORE_LATENCY = _metric(
-    "restore_latency_seconds",
-    "histogram",
-    "seconds",
-    _WORKER,
-    "Time from the start of a task's restore to its first record.",
-)
-STORE_ROWS = _metric(
-    "store_rows", "gauge", "rows", _STORE, "Rows in the store; an estimate for RocksDB."
 )
 WRITE_BUFFER_BYTES = _metric(
     "write_buffer_bytes",

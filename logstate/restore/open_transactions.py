@@ -106,18 +106,11 @@ class OpenTransactions:
         found = yield Step("committed_so_far", self._admin.committed_so_far, (group, partitions))
         writers = {}
         for owned in tasks:
-            cuts = [
-                decode_cut(found[tp].metadata, committed_offset=found[tp].offset).cut
-                for tp in owned.partitions
-                if found[tp].offset is not None
-            ]
-            writers[owned.task_id] = {
-                cut.writer
-                for cut in cuts
-                if cut is not None
-                and cut.writer is not None
-                and cut.writer.transactional_id != self._config.transactional_id
-            }
+            committed = [found[tp] for tp in owned.partitions if found[tp].offset is not None]
+            cuts = [decode_cut(one.metadata, committed_offset=one.offset).cut for one in committed]
+            known = {cut.writer for cut in cuts if cut is not None and cut.writer is not None}
+            own_id = self._config.transactional_id
+            writers[owned.task_id] = {w for w in known if w.transactional_id != own_id}
         return writers
 
     def _tell(self, owned: OwnedTask, writers: Iterable[Writer], now: float) -> None:

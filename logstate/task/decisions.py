@@ -7,6 +7,7 @@ about it here, and its answer waits in :class:`RefusedResults` for the replay, w
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -23,6 +24,11 @@ from logstate.task.error_handlers import (
 from logstate.task.record_errors import refused, schedule_refused
 from logstate.task.task_progress import TaskProgress
 
+_LOGGER = logging.getLogger(__name__)
+
+#: between two lines about dead letters of a task
+_TELL_INTERVAL_MS = 10_000
+
 #: a record, or a schedule by its name
 Source: TypeAlias = "RecordMetadata | str"
 
@@ -33,6 +39,9 @@ class Decisions:
     def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
+        #: dead letters since the last that was logged
+        self._untold = 0
+        self._tell_at_ms = float("-inf")
 
     def described(
         self,
@@ -84,8 +93,28 @@ class Decisions:
                 ) from failed.error
             task.send(dead_letter_record(topic, failed))
             task.dead_letters_total += 1
+            self._tell_dead_letter(topic, failed)
             return True
         return False
+
+    def _tell_dead_letter(self, topic: str, failed: FailedRecord) -> None:
+        """One line for the first of many: a topic full of them must not fill the disk with logs."""
+        self._untold += 1
+        now_ms = self._task.monotonic_ms()
+        if now_ms < self._tell_at_ms:
+            return
+        cause = failed.error.__cause__ or failed.error
+        _LOGGER.warning(
+            "task %s: %s went to the dead letter topic %r: %s failed, %s: %s%s",
+            failed.task,
+            "a schedule" if failed.source is None else f"the record at {failed.source}",
+            topic,
+            failed.stage,
+            type(cause).__name__,
+            cause,
+            "" if self._untold == 1 else f" ({self._untold} since this was told last)",
+        )
+        self._untold, self._tell_at_ms = 0, now_ms + _TELL_INTERVAL_MS
 
 
 def where(record: FetchedRecord) -> RecordMetadata:

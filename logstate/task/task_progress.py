@@ -61,7 +61,7 @@ class TaskProgress:
         self.partition_times: dict[TopicPartition, int] = {}
         self.has_uncommitted_input = False
         self.dropped: Counter[str] = Counter()
-        self.skipped_total = self.dead_letters_total = 0
+        self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
         #: monotonic time before which nothing is processed: a record waits for its retry
         self.blocked_until_ms = 0.0
@@ -95,6 +95,7 @@ class TaskProgress:
         except RetryLater as later:
             self.blocked_until_ms = later.at_ms
             return 1
+        self.punctuated_total += count
         if count:
             self.has_uncommitted_input = True  # what it wrote must not wait for a record
         return count

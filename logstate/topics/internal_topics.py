@@ -154,8 +154,9 @@ def prepare(
     *,
     replication_factor: int,
     overrides: Mapping[str, str],
+    dead_letter_topic: str | None = None,
 ) -> Steps[BoundPlan]:
-    """Check the source topics, create what is missing, return the bound plan."""
+    """Check the topics of others, create our own that are missing, return the bound plan."""
     if patterns_of(topology):
         found = yield Step("topic_names", admin.topic_names, ())
         own = own_topics(topology, application_id)
@@ -163,6 +164,7 @@ def prepare(
     external = external_topics(topology)
     existing = yield Step("describe_topics", admin.describe_topics, (external,))
     plan = bind(topology, application_id, existing)
+    described = yield from _outputs(admin, plan, dead_letter_topic)
     required = required_topics(plan, replication_factor, overrides)
     names = [topic.name for topic in required]
     reused = {s.source_topic for s in topology.stores.values() if s.source_topic is not None}
@@ -188,8 +190,6 @@ def prepare(
     )
     plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
     # Partitioners of output topics are told how many partitions there are.
-    outputs = sorted({r.name for s in topology.sub_topologies for r in s.sink_topics} - set(names))
-    described = yield Step("describe_topics", admin.describe_topics, (outputs,))
     return replace(
         plan,
         partition_counts={
@@ -197,3 +197,25 @@ def prepare(
             **plan.partition_counts,
         },
     )
+
+
+def _outputs(
+    admin: Admin, plan: BoundPlan, dead_letter_topic: str | None
+) -> Steps[Mapping[str, TopicDescription]]:
+    """The topics that are written to; raises TopicError for those that do not exist.
+
+    Not left to the first record: it would come hours later, and fail its transaction.
+    """
+    sinks = [ref for sub in plan.topology.sub_topologies for ref in sub.sink_topics]
+    outputs = {ref.name: "output topic" for ref in sinks if not ref.is_internal}
+    if dead_letter_topic is not None:
+        outputs[dead_letter_topic] = "dead letter topic"
+    described = yield Step("describe_topics", admin.describe_topics, (sorted(outputs),))
+    missing = [f"{outputs[name]} {name!r}" for name in sorted(outputs) if name not in described]
+    if missing:
+        raise TopicError(
+            f"{', '.join(missing)}: there is no such topic. Topics of others are never created"
+            " here, not even where the brokers would do it with the first record: partition count"
+            " and retention are decisions. Create it, or correct the name"
+        )
+    return described  # type: ignore[no-any-return]

@@ -111,7 +111,7 @@ class Worker:
             config.rejoins_max, config.aborts_window_ms, what="memberships"
         )
         self._poison_search = PoisonRecordSearch(is_on=config.passes_over_refused)
-        self._maintenance = Maintenance(config, clock)
+        self._maintenance = Maintenance(config, clock, self._observer.applied)
         self._begun_commits: Commits | None = None
         self._had_work = False
         #: the last turn processed all there was, and that was little
@@ -139,13 +139,17 @@ class Worker:
         try:
             yield from self._start()
             while not self._is_stopping:
-                yield from self._turn_with_recovery()
+                try:
+                    yield from self._turn()
+                except _REPLAYED as exc:
+                    yield from self._recover(exc)
             if self._begun_commits is not None:
                 yield from self._commit_last()
         except BaseException as exc:
             failure = exc
             raise
         finally:
+            self._observer.ended()
             yield from self._close(Closing(failure))
 
     def _start(self) -> Steps[None]:
@@ -174,12 +178,6 @@ class Worker:
     def _commits(self) -> Commits:
         assert self._begun_commits is not None, "the worker has not started"
         return self._begun_commits
-
-    def _turn_with_recovery(self) -> Steps[None]:
-        try:
-            yield from self._turn()
-        except _REPLAYED as exc:
-            yield from self._recover(exc)
 
     def _turn(self) -> Steps[None]:
         yield from self._poll()
@@ -311,6 +309,7 @@ class Worker:
 
     def _process(self) -> Steps[None]:
         self._had_work, self._keeps_up = False, True
+        began_ms = self._clock.monotonic_ms()
         for owned in self._tasks.running():
             if self._poison_search.is_searching(owned):
                 yield from self._process_alone(owned)
@@ -326,6 +325,8 @@ class Worker:
                 task.outputs.clear()
                 self._observer.produced(owned, outputs)
                 yield from self._live.committer.outlet.send(outputs)
+        if self._had_work:
+            self._observer.processed(self._clock.monotonic_ms() - began_ms)
 
     def _process_alone(self, owned: OwnedTask) -> Steps[None]:
         """One of these records is refused by the brokers: which, is found by commits of parts."""

@@ -47,11 +47,15 @@ class WorkerObserver:
     def started(self) -> None:
         """Topics are checked, the group is joined."""
         self.is_started = True
+        self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(1)
         with self.changed:
             self.changed.notify_all()
 
     def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """The set of tasks or a stage changed."""
+        created, closed = tasks.keys() - self.tasks.keys(), self.tasks.keys() - tasks.keys()
+        self.metrics.counter(catalogue.TASK_CREATED, worker="0").add(len(created))
+        self.metrics.counter(catalogue.TASK_CLOSED, worker="0").add(len(closed))
         self.tasks = dict(tasks)
         by_stage: dict[Stage, int] = dict.fromkeys(Stage, 0)
         for owned in tasks.values():
@@ -60,6 +64,18 @@ class WorkerObserver:
             self.metrics.gauge(catalogue.TASKS, worker="0", state=stage.value).set(count)
         with self.changed:
             self.changed.notify_all()
+
+    def ended(self) -> None:
+        """The worker runs no more."""
+        self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(0)
+
+    def processed(self, duration_ms: float) -> None:
+        """A turn processed something."""
+        self.metrics.histogram(catalogue.PROCESS_LATENCY, worker="0").observe(duration_ms / 1000)
+
+    def applied(self, duration_ms: float) -> None:
+        """Committed rows were written to a local store."""
+        self.metrics.histogram(catalogue.APPLY_LATENCY, worker="0").observe(duration_ms / 1000)
 
     def committed(self, report: CommitReport, duration_ms: float) -> None:
         """A transaction committed."""
@@ -129,6 +145,7 @@ class WorkerObserver:
             (catalogue.LATE_RECORDS, sum(n for why, n in task.dropped.items() if why in _LATE)),
             (catalogue.SKIPPED_RECORDS, task.skipped_total),
             (catalogue.DEAD_LETTERS, task.dead_letters_total),
+            (catalogue.PUNCTUATE, task.punctuated_total),
         ):
             self._count_up(seen, metric, total, task=name)
         for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
@@ -140,7 +157,12 @@ class WorkerObserver:
             labels = {"task": name, "store": target.store}
             self.metrics.gauge(catalogue.RESTORE_REMAINING, **labels).set(remaining)
             self._count_up(seen, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
-        self.metrics.gauge(catalogue.STREAM_TIME, task=name).set(task.stream_time)
+        for gauge, figure in (
+            (catalogue.STREAM_TIME, task.stream_time),
+            (catalogue.INPUT_BUFFER, sum(map(task.buffered, task.partitions))),
+            (catalogue.WRITE_BUFFER_BYTES, task.state.unapplied_bytes),
+        ):
+            self.metrics.gauge(gauge, task=name).set(figure)
         for tp in owned.partitions:
             end = owned.ends.get(tp)
             if end is not None:

@@ -111,6 +111,7 @@ class WorkerStart:
             config.application_id,
             replication_factor=config.replication_factor,
             overrides=config.topic_config,
+            dead_letter_topic=config.dead_letter_topic,
         )
         clients.globals = globals_ = GlobalStores(plan, cluster, self.clock)
         yield from globals_.bootstrap(admin, self.is_stopping)

@@ -179,7 +179,7 @@ def test_the_state_directory_is_released_at_the_end_and_kept_for_the_next_start(
     with make() as again:
         again.wait_until_running()
         assert again.transactional_id == app.transactional_id
-        assert again._metrics.total("restore_total") == 0
+        assert again.metrics_registry.total("restore_total") == 0
         assert {key: row.value for key, row in again.store("counts").all()} == dict.fromkeys(
             "abc", 1
         )

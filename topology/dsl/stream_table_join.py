@@ -125,8 +125,7 @@ def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
             " the table a history: store=Materialized(..., history=...).",
             declared_at=declaration_site(),
         )
-    stores = [store for store in table.node.own_stores() if store.history_ms is not None]
-    for store in stores:
+    for store in table.node.own_stores():
         if store.history_ms is not None and grace_ms > store.history_ms:
             raise TopologyError(
                 f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}"

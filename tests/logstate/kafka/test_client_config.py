@@ -113,3 +113,9 @@ def test_the_known_names_are_known_to_the_installed_client() -> None:
     assert is_unknown("sasl.pasword")
     assert [key for key in sorted(KNOWN_KEYS - read_by_the_binding) if is_unknown(key)] == []
     assert not KNOWN_KEYS & ELSEWHERE.keys()
+
+
+def test_sasl_without_a_mechanism_is_refused_before_it_tries_kerberos() -> None:
+    (problem,) = problems({"security.protocol": "SASL_SSL", "sasl.username": "ada"})
+    assert "no 'sasl.mechanism'" in problem
+    assert "GSSAPI" in problem

@@ -14,7 +14,6 @@ from logstate.metrics.catalogue import (
     INPUT_LAG,
     RECORDS_CONSUMED,
     RESTORE_REMAINING,
-    STORE_ROWS,
     WRITE_BUFFER_BYTES,
 )
 from logstate.metrics.instruments import BUCKETS_SECONDS, Metrics
@@ -41,11 +40,11 @@ def test_a_snapshot_is_json_and_leaves_out_what_nobody_measured() -> None:
     metrics = Metrics()
     assert metrics.snapshot() == {}
 
-    metrics.gauge(STORE_ROWS, task="0_0", store="spend").set(7)
+    metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend").set(7)
     metrics.histogram(COMMIT_LATENCY, worker=0).observe(0.003)
 
     assert set(json.loads(json.dumps(metrics.snapshot()))) == {
-        "store_rows",
+        "restore_remaining_records",
         "commit_latency_seconds",
     }
 
@@ -61,15 +60,15 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
 
 def test_a_gauge_can_be_asked_for_when_somebody_looks() -> None:
     metrics, rows = Metrics(), [3]
-    metrics.gauge(STORE_ROWS, task="0_0", store="spend").ask(lambda: rows[0])
+    metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend").ask(lambda: rows[0])
     rows[0] = 4
 
-    assert metrics.total("store_rows") == 4
+    assert metrics.total("restore_remaining_records") == 4
 
 
 def test_a_gauge_whose_owner_is_gone_keeps_its_last_value() -> None:
     metrics, answers = Metrics(), [5.0]
-    gauge = metrics.gauge(STORE_ROWS, task="0_0", store="spend")
+    gauge = metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend")
     gauge.ask(answers.pop)
 
     assert gauge.value == 5
@@ -83,9 +82,9 @@ def test_a_gauge_may_make_other_instruments_while_it_is_asked() -> None:
         metrics.counter(COMMITS, worker=1).add(1)
         return 1
 
-    metrics.gauge(STORE_ROWS, task="0_0", store="spend").ask(count)
+    metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend").ask(count)
 
-    assert "store_rows" in metrics.snapshot()
+    assert "restore_remaining_records" in metrics.snapshot()
 
 
 def test_a_histogram_counts_into_cumulative_buckets() -> None:
@@ -165,7 +164,7 @@ def test_the_catalogue_says_unit_and_meaning_of_everything() -> None:
 def measured() -> Metrics:
     metrics = Metrics()
     metrics.counter(RECORDS_CONSUMED, task="0_0", topic="clicks").add(500)
-    metrics.gauge(STORE_ROWS, task="0_0", store="spend").set(7)
+    metrics.gauge(RESTORE_REMAINING, task="0_0", store="spend").set(7)
     metrics.histogram(COMMIT_LATENCY, worker=0).observe(0.003)
     return metrics
 
@@ -193,7 +192,10 @@ def test_prometheus_sees_counters_gauges_and_histograms() -> None:
         == 500
     )
     assert (
-        samples["logstate_store_rows[('application', 'shop'), ('store', 'spend'), ('task', '0_0')]"]
+        samples[
+            "logstate_restore_remaining_records"
+            "[('application', 'shop'), ('store', 'spend'), ('task', '0_0')]"
+        ]
         == 7
     )
     assert (
@@ -216,11 +218,11 @@ def test_two_applications_share_a_registry() -> None:
     collector = export_to_prometheus(measured(), "bank", registry)
 
     text = generate_latest(registry).decode()
-    assert text.count("# TYPE logstate_store_rows ") == 1
-    assert sum("store_rows" in name for name in scrape(registry)) == 2
+    assert text.count("# TYPE logstate_restore_remaining_records ") == 1
+    assert sum("restore_remaining_records" in name for name in scrape(registry)) == 2
 
     collector.remove("bank")
-    assert sum("store_rows" in name for name in scrape(registry)) == 1
+    assert sum("restore_remaining_records" in name for name in scrape(registry)) == 1
 
 
 def test_opentelemetry_sees_the_same_figures() -> None:
@@ -236,7 +238,7 @@ def test_opentelemetry_sees_the_same_figures() -> None:
 
     consumed = {"application": "shop", "task": "0_0", "topic": "clicks"}
     assert found["logstate.records_consumed"] == ("{record}", [(consumed, 500)])
-    assert found["logstate.store_rows"][1][0][1] == 7
+    assert found["logstate.restore_remaining_records"][1][0][1] == 7
     assert found["logstate.commit_latency_seconds.count"][1][0][1] == 1
     assert found["logstate.commit_latency_seconds.sum"] == (
         "s",

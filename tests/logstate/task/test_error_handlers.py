@@ -209,3 +209,19 @@ def test_skipping_equals_never_having_read_the_bad_records(values: list[str]) ->
     clean = run(ErrorHandlers(), [value for value in values if value != "bad"])
 
     assert skipped[:3] == clean[:3]
+
+
+def test_dead_letters_are_told_with_their_place_and_cause_but_not_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handlers = ErrorHandlers(processing=dead_letter, dead_letter_topic="dead")
+    with TopologyTestDriver(counting(), error_handlers=handlers) as driver:
+        driver.pipe_all("in", [("k", "bad", 0), ("k", "bad", 1), ("k", "bad", 2)])
+        driver.advance_wall_clock(timedelta(seconds=10))
+        driver.pipe("in", "k", "bad", timestamp=3)
+
+    first, second = [r.getMessage() for r in caplog.records if "dead letter" in r.getMessage()]
+    assert "topic='in', partition=0, offset=0" in first
+    assert "processing failed, ValueError: cannot use bad" in first
+    assert "offset=3" in second
+    assert "3 since this was told last" in second

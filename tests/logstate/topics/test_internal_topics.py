@@ -157,7 +157,11 @@ def test_a_repartition_topic_may_have_any_policy() -> None:
 # --- creating -------------------------------------------------------------------------------------
 
 
-def prepared(cluster: FakeCluster, declare: Callable[[StreamsBuilder], object] = by_word) -> Any:
+def prepared(
+    cluster: FakeCluster,
+    declare: Callable[[StreamsBuilder], object] = by_word,
+    dead_letter_topic: str | None = None,
+) -> Any:
     return run_steps(
         prepare(
             cluster.admin(),
@@ -165,6 +169,7 @@ def prepared(cluster: FakeCluster, declare: Callable[[StreamsBuilder], object] =
             "app",
             replication_factor=-1,
             overrides={},
+            dead_letter_topic=dead_letter_topic,
         )
     )
 
@@ -190,9 +195,20 @@ def test_a_second_start_creates_nothing_and_finds_the_same_plan() -> None:
     assert {name: found.topic_id for name, found in cluster.topics.items()} == ids
 
 
-def test_the_counts_of_output_topics_are_known_where_they_exist() -> None:
+def test_the_counts_of_output_topics_are_known() -> None:
     assert prepared(FakeCluster({"in": 3, "out": 7})).partition_counts["out"] == 7
-    assert "out" not in prepared(FakeCluster({"in": 3})).partition_counts
+
+
+def test_an_output_topic_that_is_missing_is_found_at_the_start_and_nothing_is_created() -> None:
+    cluster = FakeCluster({"in": 3})
+    with pytest.raises(TopicError, match=r"output topic 'out': there is no such topic"):
+        prepared(cluster)
+    assert list(cluster.topics) == ["in"]
+
+
+def test_so_is_a_dead_letter_topic() -> None:
+    with pytest.raises(TopicError, match=r"dead letter topic 'dead': there is no such topic"):
+        prepared(FakeCluster({"in": 3, "out": 1}), dead_letter_topic="dead")
 
 
 def test_nothing_is_created_where_a_source_is_missing() -> None:
@@ -203,7 +219,7 @@ def test_nothing_is_created_where_a_source_is_missing() -> None:
 
 
 def test_nothing_is_created_or_altered_where_something_does_not_fit() -> None:
-    cluster = FakeCluster({"in": 3, "app-by-word-repartition": 2})
+    cluster = FakeCluster({"in": 3, "out": 1, "app-by-word-repartition": 2})
     cluster.create_topic("app-counts-changelog", 3, {"cleanup.policy": "delete"})
     with pytest.raises(TopicError) as caught:
         prepared(cluster)
