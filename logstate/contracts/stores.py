@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from logstate.contracts.errors import StoreError
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.serde import Serde
 
@@ -199,3 +200,29 @@ class VersionedKeyValueStore(Protocol[K_contra, V]):
     def versions(
         self, key: K_contra, from_ms: int | None = None, to_ms: int | None = None
     ) -> Iterator[VersionedRecord[V]]: ...
+
+
+#: every read there is, for the message about one that a store does not have
+_READS = (
+    "get",
+    "fetch",
+    "fetch_range",
+    "fetch_session",
+    "find_sessions",
+    "versions",
+    "range",
+    "reverse_range",
+    "prefix_scan",
+    "all",
+    "fetch_all",
+    "fetch_key_range",
+    "find_sessions_of_key_range",
+)
+
+
+def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreError:
+    """The error about a read that a store does not have."""
+    has = ", ".join(read for read in _READS if hasattr(store, read))
+    return StoreError(
+        f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
+    )

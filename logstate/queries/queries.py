@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast
 
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.kinds import Store, build_store
-from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, TaskId
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec, no_such_read
 from logstate.contracts.topic_names import changelog_topic, topic_name
 from logstate.queries.global_stores import GlobalStores
 from logstate.task.owned_task import OwnedTask, Stage
@@ -27,23 +27,6 @@ T = TypeVar("T")
 
 #: the worker makes the first view of global stores at its next turn
 _FIRST_VIEW_S = 10.0
-
-#: every read there is, for the message about one that a store does not have
-_READS = (
-    "get",
-    "fetch",
-    "fetch_range",
-    "fetch_session",
-    "find_sessions",
-    "versions",
-    "range",
-    "reverse_range",
-    "prefix_scan",
-    "all",
-    "fetch_all",
-    "fetch_key_range",
-    "find_sessions_of_key_range",
-)
 
 
 def unless_ended(
@@ -249,11 +232,7 @@ class QueryableStore:
         store = self._readable(owned)
         method = getattr(store, name, None)
         if method is None:
-            has = ", ".join(read for read in _READS if hasattr(store, read))
-            raise StoreError(
-                f"store {self.name!r} is a {self._spec.kind} store and has no {name}(); it has:"
-                f" {has}"
-            )
+            raise no_such_read(self._spec, store, name)
         return cast("Callable[..., Any]", method)
 
     def _readable(self, owned: OwnedTask) -> Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logstate.contracts.errors import DeserializationError, ProcessingError, ProductionError
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
-from logstate.topology.graph.blame import blame
+from logstate.topology.graph.blame import Blame, blame
 
 
 def undecodable(
@@ -40,6 +40,11 @@ def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError
     )
 
 
+def _blamed(found: Blame) -> str:
+    """The node and, where the traceback has one, the user's function."""
+    return f"node {found.node!r}" + (f", in {found.function}:" if found.function else ":")
+
+
 def failed(
     partition: TopicPartition, offset: int, task_id: TaskId, cause: Exception
 ) -> ProcessingError:
@@ -47,9 +52,9 @@ def failed(
     found = blame(cause)
     return ProcessingError(
         f"processing a record failed: topic {partition.topic!r}, partition"
-        f" {partition.partition}, offset {offset}, task {task_id}, node {found.node!r}, in"
-        f" {found.function}: {type(cause).__name__}: {cause}. Nothing past this record was"
-        " committed; correct the function and start again",
+        f" {partition.partition}, offset {offset}, task {task_id}, {_blamed(found)}"
+        f" {type(cause).__name__}: {cause}. Nothing past this record was committed; correct the"
+        " function and start again",
         topic=partition.topic,
         partition=partition.partition,
         offset=offset,
@@ -66,8 +71,8 @@ def punctuation_failed(
     found = blame(cause)
     return ProcessingError(
         f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
-        f" node {found.node!r}, in {found.function}: {type(cause).__name__}: {cause}. What it did"
-        " is not committed; correct the function and start again",
+        f" {_blamed(found)} {type(cause).__name__}: {cause}. What it did is not committed; correct"
+        " the function and start again",
         task=str(task_id),
         node=found.node,
         function=found.function,

@@ -1,0 +1,20 @@
+"""A store as the driver hands it out: the task's own, with errors that say what it can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logstate.contracts.stores import StoreSpec, no_such_read
+
+
+class DriverStore:
+    """Everything that the store has; anything else raises StoreError with what there is."""
+
+    def __init__(self, store: Any, spec: StoreSpec) -> None:
+        self._store = store
+        self._spec = spec
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or hasattr(self._store, name):
+            return getattr(self._store, name)
+        raise no_such_read(self._spec, self._store, name)
