@@ -20,7 +20,6 @@ from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import (
     Headers,
     ProducedFields,
@@ -33,7 +32,7 @@ from logstate.serdes.built_in import Serde, serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
-from logstate.testing.driver_store import DriverStore
+from logstate.testing.driver_store import driver_store
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
@@ -100,13 +99,7 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ input
 
     def pipe(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        *,
-        timestamp: int = 0,
-        headers: Headers = None,
+        self, topic: str, key: Any, value: Any, *, timestamp: int = 0, headers: Headers = None
     ) -> None:
         """Pipe one record; key and value are encoded with the source's own serdes."""
         key_serde, value_serde = self._source_serdes(topic)
@@ -197,15 +190,10 @@ class TopologyTestDriver:
     def store(self, name: str) -> Any:
         """A store by name, global stores included (see logstate.contracts.stores).
 
-        Raises StoreUnavailableError for a name that the topology does not have; using what this
-        kind of store does not have raises StoreError, as with ``Application.store``.
+        Raises StoreUnavailableError for a name that the topology does not have; what this kind of
+        store cannot do raises StoreError.
         """
-        specs = {**self.topology.stores, **self.topology.global_stores}
-        if name not in specs:
-            raise StoreUnavailableError(
-                f"there is no store {name!r}; the topology has {sorted(specs)}"
-            )
-        return DriverStore(self.task.store(name), specs[name])
+        return driver_store(self.topology, self.task, name)
 
     def changelog(self, topic: str) -> list[ProducedRecord]:
         """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""

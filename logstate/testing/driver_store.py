@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.stores import StoreSpec, no_such_read
+from logstate.task.task import Task
+from logstate.topology.plan.plan import Topology
 
 
 class DriverStore:
@@ -18,3 +21,11 @@ class DriverStore:
         if name.startswith("_") or hasattr(self._store, name):
             return getattr(self._store, name)
         raise no_such_read(self._spec, self._store, name)
+
+
+def driver_store(topology: Topology, task: Task, name: str) -> DriverStore:
+    """The store of that name; raises StoreUnavailableError where there is none."""
+    specs = {**topology.stores, **topology.global_stores}
+    if name not in specs:
+        raise StoreUnavailableError(f"there is no store {name!r}; the topology has {sorted(specs)}")
+    return DriverStore(task.store(name), specs[name])
