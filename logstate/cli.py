@@ -10,6 +10,7 @@ import json
 import sys
 from dataclasses import asdict
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,24 @@ app.add_typer(broker_app, name="broker")
 
 Port = Annotated[int | None, typer.Option(help="Loopback port; a free one when not given.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(version("logstate"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    is_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version, and end."
+        ),
+    ] = False,
+) -> None:
+    """Stateful stream processing on Apache Kafka."""
 
 
 @broker_app.command("start")

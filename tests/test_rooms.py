@@ -38,6 +38,7 @@ TOPOLOGY["topology/plan"] = {
     "topology/declaring",
     "topology/graph",
     "topology/pictures",
+    "topology/processor",
     *(room for room in TOPOLOGY if room.startswith("topology/operators/")),
 }
 TOPOLOGY["topology/dsl"] = {"logstate/serdes", *TOPOLOGY} - {"topology/dsl"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,8 @@ def test_what_a_module_cannot_import_is_not_taken_for_the_module(tmp_path: Path)
     (tmp_path / "needs_more.py").write_text("import not_there_at_all\n", encoding="utf-8")
     with pytest.raises(ModuleNotFoundError, match="not_there_at_all"):
         load_topology("needs_more:topology", directory=str(tmp_path))
+
+
+def test_the_command_tells_its_version() -> None:
+    answer = CliRunner().invoke(app, ["--version"])
+    assert (answer.exit_code, answer.stdout.strip()) == (0, version("logstate"))

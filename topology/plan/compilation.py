@@ -22,6 +22,7 @@ from logstate.topology.graph.nodes import (
 )
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.sink import compile_sink
+from logstate.topology.processor.timestamp_extractors import wall_clock_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,9 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
 
 def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[CompiledSource]:
     compiled = []
+    extractor = node.timestamp_extractor
+    if extractor is wall_clock_time:  # of the task, which is the test driver's in tests
+        extractor = _of_clock(task)
     for ref in node.topics:
         assert not ref.is_pattern, f"the topics of {node.name} are not known yet"
         topic = task.topic_name(ref.name, is_internal=ref.is_internal)
@@ -73,13 +77,17 @@ def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[C
                 topic,
                 node.key.deserializer(topic, True),
                 node.deserialize_value(topic),
-                node.timestamp_extractor,
+                extractor,
                 process,
                 node.offset_reset,
                 ref.is_internal,
             )
         )
     return compiled
+
+
+def _of_clock(task: TaskContext) -> TimestampExtractor:
+    return lambda _key, _value, _record_ms, _partition_ms: task.wall_clock_ms()
 
 
 def _compose(children: Sequence[Callable[..., None]], *, has_table_edge: bool) -> Any:

@@ -68,7 +68,17 @@ def wall_clock_time(_key: Any, _value: Any, _record_ms: int, _partition_ms: int)
     >>> wall_clock_time("key", "value", 5, 5) > 1_700_000_000_000
     True
 
-    Semantics: results depend on when records are processed: processing them again gives others.
+    Semantics: in a topology the task's clock is asked, which is that of the driver in tests:
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=str, timestamp_extractor=wall_clock_time).to("out")
+    >>> with TopologyTestDriver(builder.build(), wall_clock_start_ms=7_000) as driver:
+    ...     driver.pipe("in", "ada", "x", timestamp=5)
+    ...     driver.read_with_timestamps("out", value=str)
+    [('ada', 'x', 7000)]
+
+    Results depend on when records are processed: processing them again gives others.
 
     Returns:
         Milliseconds since the epoch.
