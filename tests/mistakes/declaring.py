@@ -235,3 +235,19 @@ def a_store_is_not_connected() -> None:
     builder = StreamsBuilder().add_store(key_value_store("counts", str, int))
     builder.stream("in", value=str).process(Counting)
     TopologyTestDriver(builder.build())
+
+
+@mistake("'in' is read twice", "value types", "map()", HERE)
+def a_topic_is_read_as_two_types() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).to("a")
+    builder.stream("in", value=int).to("b")
+    builder.build()
+
+
+@mistake("'in' is read twice", "timestamp extractors", HERE)
+def a_topic_is_read_with_two_clocks() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).to("a")
+    builder.stream("in", value=str, timestamp_extractor=lambda k, v, r, p: 0).to("b")
+    builder.build()

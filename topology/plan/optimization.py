@@ -13,8 +13,10 @@ semantics (KIP-914) reach the operators below versioned tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from logstate.contracts.errors import TopologyError
+from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import (
@@ -100,6 +102,23 @@ def _check_mergeable(first: SourceLogicalNode, second: SourceLogicalNode, topic:
             f" {a.declared_at}) and {b.offset_reset!r}. A topic has one position: use one.",
             declared_at=b.declared_at,
         )
+    for what, one, other in (
+        ("key types", _format(a.key), _format(b.key)),
+        ("value types", _format(a.value), _format(b.value)),
+        ("timestamp extractors", a.timestamp_extractor, b.timestamp_extractor),
+    ):
+        if one != other:
+            raise TopologyError(
+                f"Topic {topic!r} is read twice with different {what} (the other reader is at"
+                f" {a.declared_at}). A group consumes a topic once, so both get what the first"
+                " decodes. Read it in one stream, and derive what differs from that with map().",
+                declared_at=b.declared_at,
+            )
+
+
+def _format(serde: Serde[Any]) -> object:
+    """What objects a serde makes of which bytes; equal for equal declarations."""
+    return type(serde), getattr(serde, "type", None), serde.describe()
 
 
 def _find_upstream(
