@@ -24,6 +24,8 @@ Invariants:
 
 - A block counts only for the very offset it was written for. After a JVM instance, a reset tool or
   anything else committed another offset, it is stale and decodes to no cut.
+- A task has a cut only where all its inputs that have an offset carry one; else some were committed
+  by somebody else since, and the cut of the others is of the past (``restore_plan.counting_cuts``).
 - Metadata that no stream processor wrote decodes to an unknown partition time and no cut.
 - A block of a newer version is refused, never ignored: ignoring it would lose clocks silently.
 
@@ -94,6 +96,11 @@ class OffsetMetadata(NamedTuple):
     """Kafka Streams' own map of named times."""
     cut: Cut | None = None
     """None when the offset carries no block of ours, or a stale one."""
+
+    @property
+    def is_of_kafka_streams(self) -> bool:
+        """Whether the JVM library committed last: its times are there, and no cut of ours."""
+        return self.cut is None and self.partition_time_ms != UNKNOWN_TIME_MS
 
 
 class TaskCut(NamedTuple):

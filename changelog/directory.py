@@ -25,6 +25,7 @@ import re
 import shutil
 import socket
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -94,6 +95,11 @@ class StateDirectory:
         if lock_file is not None:
             os.close(lock_file)
 
+    @property
+    def is_open(self) -> bool:
+        """Until it is closed."""
+        return self._lock_file is not None
+
     # ------------------------------------------------------------------ tasks
 
     def task_path(self, task_id: TaskId) -> Path:
@@ -118,6 +124,19 @@ class StateDirectory:
             _check_marker(path)
             shutil.rmtree(path.rename(self.path / f"{_DOOMED_PREFIX}{task_id}-{uuid.uuid4().hex}"))
 
+    def delete_tasks(self) -> None:
+        """Delete the rows of every task here, those of other slots too.
+
+        Raises StateDirectoryError, and deletes nothing, where an instance has one of the slots.
+        """
+        with ExitStack() as held:
+            for lock in sorted(self.path.glob("instance-*.lock")):
+                slot = lock.stem.removeprefix("instance-")
+                if slot != str(self.slot):
+                    held.callback(os.close, self._locked(lock, slot))
+            for task in self.tasks():
+                self.delete_task(task)
+
     def quarantine_task(self, task_id: TaskId) -> Path:
         """Move a damaged task directory aside for examination; returns where it is now.
 
@@ -136,7 +155,17 @@ class StateDirectory:
     # ------------------------------------------------------------------ lock and identity
 
     def _lock(self) -> None:
-        path = self.path / f"instance-{self.slot}.lock"
+        lock_file = self._locked(self.path / f"instance-{self.slot}.lock", str(self.slot))
+        me = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        os.ftruncate(lock_file, 0)
+        os.pwrite(lock_file, json.dumps(me).encode(), 0)
+        self._lock_file = lock_file
+
+    def _locked(self, path: Path, slot: str) -> int:
         try:
             lock_file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -147,18 +176,11 @@ class StateDirectory:
             holder = os.read(lock_file, 4096)
             os.close(lock_file)
             raise StateDirectoryError(
-                f"{self.path} is in use: slot {self.slot} of application"
-                f" {self.application_id!r} is held by {_describe(holder)}. Two instances cannot"
-                " share it. Stop the other one, or give this one its own state_dir."
+                f"{self.path} is in use: slot {slot} of application {self.application_id!r} is held"
+                f" by {_describe(holder)}. Two instances cannot share it. Stop the other one, or"
+                " give this one its own state_dir."
             ) from error
-        me = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        }
-        os.ftruncate(lock_file, 0)
-        os.pwrite(lock_file, json.dumps(me).encode(), 0)
-        self._lock_file = lock_file
+        return lock_file
 
     def _read_or_make_id(self) -> str:
         path = self.path / f"instance-{self.slot}.id"

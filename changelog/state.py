@@ -27,6 +27,7 @@ from pathlib import Path
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
+from logstate.changelog.local_rows import discard_unfit_rows
 from logstate.changelog.rows.rows import Layer, Rows
 from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
@@ -38,7 +39,7 @@ from logstate.changelog.stores.versioned import VersionedKeyValueStore
 from logstate.changelog.stores.window import WindowStore
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.contracts.processing import TaskContext, TimeCell
-from logstate.contracts.records import FetchedRecord
+from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.stores import StoreSpec
 
 
@@ -73,6 +74,7 @@ class TaskState:
         #: the directory of the persistent stores, which tells damage of this task from others'
         self.path: Path | None = getattr(backend, "path", None)
         self.meta = read_meta(self._persistent)
+        discard_unfit_rows(self.meta, self._persistent, specs)
         self.specs = {spec.name: spec for spec in specs}
         #: committed positions: next changelog offset per logged store; may be ahead of the backend
         self.positions: dict[str, int] = {}
@@ -95,6 +97,8 @@ class TaskState:
         self._leases: tuple[SnapshotLease, SnapshotLease] | None = None
         #: every lease that a view may still use
         self._live_leases: weakref.WeakSet[SnapshotLease] = weakref.WeakSet()
+        #: input positions that the committed rows stand for; the next view has them
+        self.inputs: Mapping[TopicPartition, int] = {}
         self.view = StateView({}, {})
 
     def _open_store(self, spec: StoreSpec, logs_every_write: bool) -> None:
@@ -222,9 +226,17 @@ class TaskState:
         return True
 
     def restored(self) -> None:
-        """The changelogs' ends are reached, and applied: publish the first view."""
+        """The changelogs' ends are reached, and applied: publish the first view.
+
+        Clocks are what the cut says they are. What stores learn of a replay is less (a sequence
+        number whose row came and went within one commit is in no log), and counts where no cut
+        names them.
+        """
         for store in self._loads.end():
             self._rows[store].drop_cache()
+        for name, time in self._committed_clocks.items():
+            if name in self.cells:
+                self.cells[name].time = time
         self._renew_snapshots()
 
     # ------------------------------------------------------------------ trimming
@@ -379,12 +391,9 @@ class TaskState:
         memory, persistent = self._leases
         self.view = StateView(
             {
-                name: CommittedRows(
-                    rows.prefix,
-                    tuple(layer.rows for layer in rows.unapplied()),
-                    memory if self._is_in_memory(name) else persistent,
-                )
+                name: CommittedRows.of(rows, memory if self._is_in_memory(name) else persistent)
                 for name, rows in self._rows.items()
             },
             self._committed_clocks,
+            self.inputs,
         )

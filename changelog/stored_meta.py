@@ -35,6 +35,8 @@ class StoredMeta(msgspec.Struct):
     segment_offsets: dict[str, dict[int, int]] = {}
     #: wall clock when the rows were last known to be at the end of their changelogs
     caught_up_at_ms: int = 0
+    #: what the bytes of each store's rows depend on, as JSON (see store_fingerprint)
+    fingerprints: dict[str, bytes] = {}
     #: stores whose rows may be newer than their positions: they are emptied when this is read
     loading: list[str] = []
 

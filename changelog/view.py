@@ -13,18 +13,24 @@ StoreUnavailableError, never a silently short answer.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
+from logstate.changelog.backend.memory import MemorySnapshot
 from logstate.changelog.backend.merge import merge_rows
-from logstate.changelog.rows.rows import RowMirror
+from logstate.changelog.rows.rows import RowMirror, Rows
 from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.records import TopicPartition
 
 #: how long closing a task waits for readers; a query takes milliseconds
 LEASE_WAIT_S = 5.0
+#: rows of a snapshot that are read at a time: the first time, and at most
+_PORTION, _PORTION_MAX = 64, 4_096
 
 
 class SnapshotLease:
@@ -83,6 +89,11 @@ class CommittedRows:
         self._layers = layers
         self._lease = lease
 
+    @classmethod
+    def of(cls, rows: Rows, lease: SnapshotLease) -> CommittedRows:
+        """What is committed of the rows of a store, over its backend's snapshot."""
+        return cls(rows.prefix, tuple(layer.rows for layer in rows.unapplied()), lease)
+
     def get(self, key: bytes) -> bytes | None:
         """The committed row, or None."""
         for layer in reversed(self._layers):
@@ -102,9 +113,28 @@ class CommittedRows:
             )
         ordered = sorted(fresh.items(), reverse=reverse)
         end = self._end if upper is None else self.prefix + upper
-        with self._lease.read() as snapshot:
-            stored = snapshot.scan(self.prefix + lower, end, reverse=reverse)
-            yield from merge_rows(ordered, stored, len(self.prefix), reverse=reverse)
+        stored = self._stored(self.prefix + lower, end, reverse=reverse)
+        yield from merge_rows(ordered, stored, len(self.prefix), reverse=reverse)
+
+    def _stored(
+        self, lower: bytes, upper: bytes, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of the snapshot, in portions: an iterator that nobody goes on with holds no lease.
+
+        Otherwise a reader that waits for its next page would keep a rebalance waiting.
+        """
+        size = _PORTION
+        while True:
+            with self._lease.read() as snapshot:
+                rows = snapshot.scan(lower, upper, reverse=reverse)
+                is_copy = isinstance(snapshot, MemorySnapshot)  # it has read all of them already
+                portion = list(rows if is_copy else itertools.islice(rows, size))
+            yield from portion
+            if is_copy or len(portion) < size:
+                return
+            last = portion[-1][0]
+            lower, upper = (lower, last) if reverse else (last + b"\0", upper)
+            size = min(4 * size, _PORTION_MAX)
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Refused: what queries see is read-only."""
@@ -132,6 +162,13 @@ def _read_only(attempt: str) -> StoreError:
 class StateView:
     """The committed rows of every store of a task, and the clocks of the same commit."""
 
-    def __init__(self, rows: Mapping[str, CommittedRows], clocks: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        rows: Mapping[str, CommittedRows],
+        clocks: Mapping[str, int],
+        inputs: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
         self.rows = rows
         self.clocks = clocks
+        #: input partition -> the first offset that the rows do not hold yet
+        self.inputs = inputs

@@ -10,234 +10,128 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from logstate.app import (
-        Application,
-    )
-    from logstate.contracts.errors import (
-        BrokerError,
-        ConfigError,
-        DeserializationError,
-        FencedError,
-        LogstateError,
-        LostMemberError,
-        ProcessingError,
-        ProductionError,
-        RecordError,
-        RefusedError,
-        RegistryError,
-        RestoreError,
-        SerdeError,
-        StateDirectoryError,
-        StoreCorruptedError,
-        StoreError,
-        StoreUnavailableError,
-        TopicError,
-        TopologyError,
-    )
-    from logstate.contracts.records import (
-        Record,
-        RecordMetadata,
-        Windowed,
-    )
-    from logstate.contracts.serde import (
-        Serde,
-    )
-    from logstate.contracts.stores import (
-        ValueAndTimestamp,
-        VersionedRecord,
-    )
-    from logstate.serdes import (
-        boolean,
-        bytes_,
-        float64,
-        int32,
-        int64,
-        json,
-        json_of,
-        session_windowed,
-        string,
-        windowed,
-    )
-    from logstate.task.error_handlers import (
-        ErrorHandlers,
-        FailedRecord,
-        dead_letter,
-        fail,
-        retry,
-        skip,
-    )
-    from logstate.testing import (
-        TopologyTestDriver,
-    )
-    from logstate.topology import (
-        GlobalKTable,
-        HoppingWindows,
-        JoinWindows,
-        KGroupedStream,
-        KGroupedTable,
-        KStream,
-        KTable,
-        Materialized,
-        Processor,
-        ProcessorContext,
-        SessionWindows,
-        SlidingWindows,
-        StreamsBuilder,
-        Topology,
-        TumblingWindows,
-        UnlimitedWindows,
-        Windows,
-        key_value_store,
-        session_store,
-        timestamped_key_value_store,
-        until_time_limit,
-        until_window_closes,
-        versioned_store,
-        window_store,
-    )
+    from logstate.app import Application as Application
+    from logstate.changelog.cuts.latest_cut import latest_cut as latest_cut
+    from logstate.changelog.reading.store_read import read as read
+    from logstate.contracts.errors import BrokerError as BrokerError
+    from logstate.contracts.errors import ConfigError as ConfigError
+    from logstate.contracts.errors import DeserializationError as DeserializationError
+    from logstate.contracts.errors import FencedError as FencedError
+    from logstate.contracts.errors import ForeignGroupError as ForeignGroupError
+    from logstate.contracts.errors import LogstateError as LogstateError
+    from logstate.contracts.errors import LostMemberError as LostMemberError
+    from logstate.contracts.errors import ProcessingError as ProcessingError
+    from logstate.contracts.errors import ProductionError as ProductionError
+    from logstate.contracts.errors import RecordError as RecordError
+    from logstate.contracts.errors import RefusedError as RefusedError
+    from logstate.contracts.errors import RegistryError as RegistryError
+    from logstate.contracts.errors import RestoreError as RestoreError
+    from logstate.contracts.errors import SerdeError as SerdeError
+    from logstate.contracts.errors import SnapshotError as SnapshotError
+    from logstate.contracts.errors import StateDirectoryError as StateDirectoryError
+    from logstate.contracts.errors import StoreCorruptedError as StoreCorruptedError
+    from logstate.contracts.errors import StoreError as StoreError
+    from logstate.contracts.errors import StoreUnavailableError as StoreUnavailableError
+    from logstate.contracts.errors import TopicError as TopicError
+    from logstate.contracts.errors import TopologyError as TopologyError
+    from logstate.contracts.errors import UpgradeError as UpgradeError
+    from logstate.contracts.records import Record as Record
+    from logstate.contracts.records import RecordMetadata as RecordMetadata
+    from logstate.contracts.records import Windowed as Windowed
+    from logstate.contracts.serde import Serde as Serde
+    from logstate.contracts.serving import Serving as Serving
+    from logstate.contracts.standby_settings import StandbySettings as StandbySettings
+    from logstate.contracts.stores import ValueAndTimestamp as ValueAndTimestamp
+    from logstate.contracts.stores import VersionedRecord as VersionedRecord
+    from logstate.directory.metadata import KeyQueryMetadata as KeyQueryMetadata
+    from logstate.directory.metadata import StreamsMetadata as StreamsMetadata
+    from logstate.instance.health import Health as Health
+    from logstate.instance.states import ApplicationState as ApplicationState
+    from logstate.restore.restore import RestoreProgress as RestoreProgress
+    from logstate.serdes import boolean as boolean
+    from logstate.serdes import bytes_ as bytes_
+    from logstate.serdes import float64 as float64
+    from logstate.serdes import int32 as int32
+    from logstate.serdes import int64 as int64
+    from logstate.serdes import json as json
+    from logstate.serdes import json_of as json_of
+    from logstate.serdes import session_windowed as session_windowed
+    from logstate.serdes import string as string
+    from logstate.serdes import upgradable as upgradable
+    from logstate.serdes import windowed as windowed
+    from logstate.task.error_handlers import ErrorHandlers as ErrorHandlers
+    from logstate.task.error_handlers import FailedRecord as FailedRecord
+    from logstate.task.error_handlers import dead_letter as dead_letter
+    from logstate.task.error_handlers import fail as fail
+    from logstate.task.error_handlers import retry as retry
+    from logstate.task.error_handlers import skip as skip
+    from logstate.testing import TopologyTestDriver as TopologyTestDriver
+    from logstate.topology import GlobalKTable as GlobalKTable
+    from logstate.topology import HoppingWindows as HoppingWindows
+    from logstate.topology import JoinWindows as JoinWindows
+    from logstate.topology import KGroupedStream as KGroupedStream
+    from logstate.topology import KGroupedTable as KGroupedTable
+    from logstate.topology import KStream as KStream
+    from logstate.topology import KTable as KTable
+    from logstate.topology import Materialized as Materialized
+    from logstate.topology import Processor as Processor
+    from logstate.topology import ProcessorContext as ProcessorContext
+    from logstate.topology import SessionWindows as SessionWindows
+    from logstate.topology import SlidingWindows as SlidingWindows
+    from logstate.topology import StreamsBuilder as StreamsBuilder
+    from logstate.topology import Topology as Topology
+    from logstate.topology import TumblingWindows as TumblingWindows
+    from logstate.topology import UnlimitedWindows as UnlimitedWindows
+    from logstate.topology import Windows as Windows
+    from logstate.topology import key_value_store as key_value_store
+    from logstate.topology import session_store as session_store
+    from logstate.topology import timestamped_key_value_store as timestamped_key_value_store
+    from logstate.topology import until_time_limit as until_time_limit
+    from logstate.topology import until_window_closes as until_window_closes
+    from logstate.topology import versioned_store as versioned_store
+    from logstate.topology import window_store as window_store
+    from logstate.worker.lag import TaskLag as TaskLag
 
 __version__ = "0.1.0"
 
-_MODULES: dict[str, str] = {
-    "Application": "logstate.app",
-    "BrokerError": "logstate.contracts.errors",
-    "ConfigError": "logstate.contracts.errors",
-    "DeserializationError": "logstate.contracts.errors",
-    "ErrorHandlers": "logstate.task.error_handlers",
-    "FailedRecord": "logstate.task.error_handlers",
-    "FencedError": "logstate.contracts.errors",
-    "GlobalKTable": "logstate.topology",
-    "HoppingWindows": "logstate.topology",
-    "JoinWindows": "logstate.topology",
-    "KGroupedStream": "logstate.topology",
-    "KGroupedTable": "logstate.topology",
-    "KStream": "logstate.topology",
-    "KTable": "logstate.topology",
-    "LogstateError": "logstate.contracts.errors",
-    "LostMemberError": "logstate.contracts.errors",
-    "Materialized": "logstate.topology",
-    "ProcessingError": "logstate.contracts.errors",
-    "Processor": "logstate.topology",
-    "ProcessorContext": "logstate.topology",
-    "ProductionError": "logstate.contracts.errors",
-    "Record": "logstate.contracts.records",
-    "RecordError": "logstate.contracts.errors",
-    "RecordMetadata": "logstate.contracts.records",
-    "RefusedError": "logstate.contracts.errors",
-    "RegistryError": "logstate.contracts.errors",
-    "RestoreError": "logstate.contracts.errors",
-    "Serde": "logstate.contracts.serde",
-    "SerdeError": "logstate.contracts.errors",
-    "SessionWindows": "logstate.topology",
-    "SlidingWindows": "logstate.topology",
-    "StateDirectoryError": "logstate.contracts.errors",
-    "StoreCorruptedError": "logstate.contracts.errors",
-    "StoreError": "logstate.contracts.errors",
-    "StoreUnavailableError": "logstate.contracts.errors",
-    "StreamsBuilder": "logstate.topology",
-    "TopicError": "logstate.contracts.errors",
-    "Topology": "logstate.topology",
-    "TopologyError": "logstate.contracts.errors",
-    "TopologyTestDriver": "logstate.testing",
-    "TumblingWindows": "logstate.topology",
-    "UnlimitedWindows": "logstate.topology",
-    "ValueAndTimestamp": "logstate.contracts.stores",
-    "VersionedRecord": "logstate.contracts.stores",
-    "Windowed": "logstate.contracts.records",
-    "Windows": "logstate.topology",
-    "boolean": "logstate.serdes",
-    "bytes_": "logstate.serdes",
-    "dead_letter": "logstate.task.error_handlers",
-    "fail": "logstate.task.error_handlers",
-    "float64": "logstate.serdes",
-    "int32": "logstate.serdes",
-    "int64": "logstate.serdes",
-    "json": "logstate.serdes",
-    "json_of": "logstate.serdes",
-    "key_value_store": "logstate.topology",
-    "retry": "logstate.task.error_handlers",
-    "session_store": "logstate.topology",
-    "session_windowed": "logstate.serdes",
-    "skip": "logstate.task.error_handlers",
-    "string": "logstate.serdes",
-    "timestamped_key_value_store": "logstate.topology",
-    "until_time_limit": "logstate.topology",
-    "until_window_closes": "logstate.topology",
-    "versioned_store": "logstate.topology",
-    "window_store": "logstate.topology",
-    "windowed": "logstate.serdes",
+#: the public names, by the module that each is loaded from; above they are for type checkers
+_PUBLIC = {
+    "logstate.app": "Application",
+    "logstate.changelog.cuts.latest_cut": "latest_cut",
+    "logstate.changelog.reading.store_read": "read",
+    "logstate.contracts.errors": (
+        "BrokerError ConfigError DeserializationError FencedError ForeignGroupError"
+        " LogstateError LostMemberError ProcessingError ProductionError RecordError"
+        " RefusedError RegistryError RestoreError SerdeError SnapshotError"
+        " StateDirectoryError StoreCorruptedError StoreError StoreUnavailableError TopicError"
+        " TopologyError UpgradeError"
+    ),
+    "logstate.contracts.records": "Record RecordMetadata Windowed",
+    "logstate.contracts.serde": "Serde",
+    "logstate.contracts.serving": "Serving",
+    "logstate.contracts.standby_settings": "StandbySettings",
+    "logstate.contracts.stores": "ValueAndTimestamp VersionedRecord",
+    "logstate.directory.metadata": "KeyQueryMetadata StreamsMetadata",
+    "logstate.instance.health": "Health",
+    "logstate.instance.states": "ApplicationState",
+    "logstate.restore.restore": "RestoreProgress",
+    "logstate.serdes": (
+        "boolean bytes_ float64 int32 int64 json json_of session_windowed string upgradable"
+        " windowed"
+    ),
+    "logstate.task.error_handlers": "ErrorHandlers FailedRecord dead_letter fail retry skip",
+    "logstate.testing": "TopologyTestDriver",
+    "logstate.topology": (
+        "GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream KTable"
+        " Materialized Processor ProcessorContext SessionWindows SlidingWindows"
+        " StreamsBuilder Topology TumblingWindows UnlimitedWindows Windows key_value_store"
+        " session_store timestamped_key_value_store until_time_limit until_window_closes"
+        " versioned_store window_store"
+    ),
+    "logstate.worker.lag": "TaskLag",
 }
-
-__all__ = [
-    "Application",
-    "BrokerError",
-    "ConfigError",
-    "DeserializationError",
-    "ErrorHandlers",
-    "FailedRecord",
-    "FencedError",
-    "GlobalKTable",
-    "HoppingWindows",
-    "JoinWindows",
-    "KGroupedStream",
-    "KGroupedTable",
-    "KStream",
-    "KTable",
-    "LogstateError",
-    "LostMemberError",
-    "Materialized",
-    "ProcessingError",
-    "Processor",
-    "ProcessorContext",
-    "ProductionError",
-    "Record",
-    "RecordError",
-    "RecordMetadata",
-    "RefusedError",
-    "RegistryError",
-    "RestoreError",
-    "Serde",
-    "SerdeError",
-    "SessionWindows",
-    "SlidingWindows",
-    "StateDirectoryError",
-    "StoreCorruptedError",
-    "StoreError",
-    "StoreUnavailableError",
-    "StreamsBuilder",
-    "TopicError",
-    "Topology",
-    "TopologyError",
-    "TopologyTestDriver",
-    "TumblingWindows",
-    "UnlimitedWindows",
-    "ValueAndTimestamp",
-    "VersionedRecord",
-    "Windowed",
-    "Windows",
-    "__version__",
-    "boolean",
-    "bytes_",
-    "dead_letter",
-    "fail",
-    "float64",
-    "int32",
-    "int64",
-    "json",
-    "json_of",
-    "key_value_store",
-    "retry",
-    "session_store",
-    "session_windowed",
-    "skip",
-    "string",
-    "timestamped_key_value_store",
-    "until_time_limit",
-    "until_window_closes",
-    "versioned_store",
-    "window_store",
-    "windowed",
-]
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+__all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605  as type checkers see them above
 
 
 def __getattr__(name: str) -> Any:

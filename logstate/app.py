@@ -7,64 +7,65 @@ logging unless ``run`` is told to.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from logstate.app_settings import check_settings
-from logstate.changelog.directory import StateDirectory
-from logstate.changelog.state import TaskState
-from logstate.changelog.task_state import open_task_state
-from logstate.contracts.clock import Clock, SystemClock
-from logstate.contracts.errors import LogstateError, StoreUnavailableError
-from logstate.contracts.seams import Cluster, run_steps
-from logstate.contracts.topic_names import static_member_id, transactional_id
+from logstate.app_settings import AppSettings, StateWrites
+from logstate.application_view import ApplicationView
+from logstate.contracts.clock import Clock
+from logstate.contracts.compatibility import Decisions
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.seams import Cluster
+from logstate.contracts.serving import Serving
+from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.worker_config import (
     CHECKPOINT_BYTES,
     ChangelogWrites,
     Guarantee,
-    WorkerConfig,
 )
-from logstate.kafka.redaction import redacted, redacted_text
-from logstate.metrics.instruments import Metrics
-from logstate.queries.global_stores import GlobalStores
-from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
+from logstate.instance.restarts import UncaughtHandler
+from logstate.instance.states import ApplicationState
+from logstate.instance.this_process import is_worker
+from logstate.kafka.client_settings import ClientSettings
+from logstate.kafka.redaction import redacted
+from logstate.presence import serving_of
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.owned_task import OwnedTask, Stage
-from logstate.task.task import Task
-from logstate.topics.bound_plan import BoundPlan
+from logstate.topology.dsl.builder import StreamsBuilder
+from logstate.topology.dsl.topology_target import resolved
 from logstate.topology.plan.plan import Topology
-from logstate.worker.collector_pace import collector_pace
-from logstate.worker.worker import Worker
-from logstate.worker.worker_observer import WorkerObserver
+from logstate.workers import new_workers
 
-_LOGGER = logging.getLogger(__name__)
-_MS = timedelta(milliseconds=1)
+#: from the kill of processes that took too long to their end
+_KILLED_S = 5.0
 
 
-class Application:
+class Application(ApplicationView):
     """One instance of a stream processing application.
 
     Instances with the same ``application_id`` share the work: each owns some partitions and keeps
     their state locally. Starting or stopping one moves partitions; state follows by replay.
 
     Args:
-        topology: what ``StreamsBuilder.build()`` returned.
+        topology: what ``StreamsBuilder.build()`` returned, a function that returns it, or where to
+            find one of them, as ``"module:attribute"``.
         application_id: consumer group, and prefix of internal topics and transactional ids.
         bootstrap: ``host:port,...`` of the brokers.
         state_dir: directory for local state, one per instance; kept between runs it saves replays.
         guarantee: ``"exactly_once"`` (outputs become visible with the commit) or
             ``"at_least_once"`` (outputs visible at once, repeated after a crash). State is
             exactly-once in both.
-        commit_interval: how often to commit; the latency of exactly-once outputs.
+        commit_interval: how often to commit, up to 10 minutes; the latency of exactly-once outputs.
         kafka: further librdkafka settings, for example ``security.protocol`` and ``sasl.*``.
-            Settings the library owns are refused. Secrets are never shown or logged.
+            Each client is given those that it knows. Settings the library owns are refused. Secrets
+            are never shown or logged.
+        consumer, producer, admin: settings for one kind of client alone.
         offset_reset: where a source without an ``offset_reset`` of its own begins when nothing is
             committed: ``"earliest"``, ``"latest"``, ``"none"`` or a timedelta back from now.
         replication_factor: of internal topics; -1 is the brokers' default.
@@ -79,6 +80,21 @@ class Application:
         error_handlers: what to do with records that do not decode, cannot be processed, or whose
             results cannot be produced; by default the application stops before them.
         restore_listener: told about the progress of restores, in the worker's thread.
+        renamed: stores that are stored under another name, as ``{"stored": "declared"}``. The rows
+            and the changelog of the old name are the new one's from then on.
+        forget: names of stores and repartition topics that are stored and not wanted any more.
+        start_timeout: how long a start waits for brokers that are away; None waits for ever.
+        uncaught_exception_handler: what follows when the worker fails: ``"stop_instance"``;
+            ``"stop_application"``: all others stop too; or ``"replace_worker"``: another one begins
+            where the last commit was, after a wait that grows, a dozen times within ten minutes. Or
+            a function that is given the exception, in the worker's thread, and returns one of them.
+        workers: 1 is a thread of this process; more are processes of their own, which share the
+            ``state_dir`` with the slots from ``slot`` on. See docs/workers.md.
+        serve: ``"host:port"`` to answer queries at, over HTTP, or a :class:`Serving` with a token,
+            TLS and limits. Instances that are given it know of each other. See docs/queries.md.
+        standby_replicas: how many other instances keep a copy of each task's state, so that a task
+            that moves there replays the last second only; or :class:`StandbySettings` with a limit
+            of bandwidth and the lag at which an instance joins. See docs/standbys.md.
 
     Raises:
         ConfigError: with every problem of the configuration at once.
@@ -86,15 +102,11 @@ class Application:
     """
 
     _thread: threading.Thread | None = None
-    _failure: BaseException | None = None
-    #: what stopped the worker, for whoever asks afterwards
-    _stopped_by: str | None = None
     _has_begun = False
-    _is_finished = False
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | str | Callable[[], Topology | StreamsBuilder],
         *,
         application_id: str,
         bootstrap: str,
@@ -102,6 +114,9 @@ class Application:
         guarantee: Guarantee = "exactly_once",
         commit_interval: timedelta = timedelta(milliseconds=100),
         kafka: Mapping[str, Any] | None = None,
+        consumer: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
+        admin: Mapping[str, Any] | None = None,
         offset_reset: str | timedelta = "earliest",
         replication_factor: int = -1,
         topic_config: Mapping[str, str] | None = None,
@@ -113,55 +128,47 @@ class Application:
         slot: int = 0,
         restore_listener: RestoreListener | None = None,
         error_handlers: ErrorHandlers | None = None,
+        renamed: Mapping[str, str] | None = None,
+        forget: Collection[str] = (),
+        start_timeout: timedelta | None = None,
+        uncaught_exception_handler: UncaughtHandler = "stop_instance",
+        workers: int = 1,
+        serve: str | Serving | None = None,
+        standby_replicas: int | StandbySettings = 0,
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._kafka = dict(kafka or {})
-        check_settings(
-            topology,
-            bootstrap=bootstrap,
-            guarantee=guarantee,
-            commit_interval=commit_interval,
-            checkpoint_interval=checkpoint_interval,
-            checkpoint_bytes=checkpoint_bytes,
-            offset_reset=offset_reset,
-            changelog_writes=changelog_writes,
-            group_protocol=group_protocol,
-            kafka=self._kafka,
+        plan, target = resolved(topology)
+        self._settings = settings = AppSettings(
+            plan,
+            application_id,
+            bootstrap,
+            guarantee,
+            commit_interval,
+            ClientSettings(kafka or {}, consumer or {}, producer or {}, admin or {}),
+            offset_reset,
+            replication_factor,
+            topic_config or {},
+            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes),
+            group_protocol,
+            static_membership,
+            slot,
+            error_handlers or FAIL_ALWAYS,
+            Decisions(renamed or {}, forget),
+            start_timeout,
+            uncaught_exception_handler,
+            workers,
+            serving_of(serve),
+            StandbySettings.of(standby_replicas),
+        ).checked()
+        self._workers = new_workers(
+            settings, target, state_dir, cluster, clock, self._lifecycle, restore_listener
         )
-        self.topology, self.application_id, self.bootstrap = topology, application_id, bootstrap
-        self._clock = clock or SystemClock()
-        self._cluster = cluster or self._kafka_cluster(group_protocol)
-        self._directory = StateDirectory(state_dir, application_id, slot=slot)
-        self._observer = WorkerObserver(monotonic_ms=self._clock.monotonic_ms)
-        identity, handlers = self._directory.instance_id, error_handlers or FAIL_ALWAYS
-        self._config = WorkerConfig(
-            application_id=application_id,
-            transactional_id=transactional_id(application_id, identity, slot),
-            instance_id=static_member_id(application_id, identity) if static_membership else None,
-            guarantee=guarantee,
-            changelog_writes=changelog_writes,
-            commit_interval_ms=commit_interval // _MS,
-            checkpoint_interval_ms=checkpoint_interval // _MS,
-            checkpoint_bytes=checkpoint_bytes,
-            replication_factor=replication_factor,
-            topic_config=dict(topic_config or {}),
-            offset_reset=offset_reset,
-            passes_over_refused=handlers.decides_on_results,
-            dead_letter_topic=handlers.dead_letter_topic,
-        )
-        self._error_handlers = handlers
-        self._worker = self._new_worker(restore_listener)
-
-    @property
-    def transactional_id(self) -> str:
-        """Of this instance's producer; the same at every start with this ``state_dir``."""
-        return self._config.transactional_id
 
     def __repr__(self) -> str:
         return (
             f"Application({self.application_id!r}, bootstrap={self.bootstrap!r},"
-            f" kafka={redacted(self._kafka)!r})"
+            f" kafka={redacted(self._settings.clients.all())!r})"
         )
 
     # ------------------------------------------------------------------ running
@@ -177,33 +184,40 @@ class Application:
             for number in (signal.SIGTERM, signal.SIGINT):
                 previous[number] = signal.signal(number, lambda *_: self.stop())
         try:
-            self._run_worker()
+            self._run_workers()
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
         self._raise_failure()
 
-    def start(self, *, timeout: timedelta = timedelta(seconds=60)) -> Self:
+    def start(self, *, timeout: timedelta | None = None, waits: bool = True) -> Self:
         """Run in a thread of its own; returns when the group was joined.
 
-        Raises what made the start fail: unreachable brokers, missing topics, wrong counts; or
-        TimeoutError, and the application stops, if it takes longer than ``timeout``.
+        While the brokers are away it waits, as long as ``start_timeout`` allows; without ``waits``
+        it returns at once, and ``is_ready`` tells the rest. Raises what made the start fail:
+        missing topics, wrong counts, refused credentials; or TimeoutError, and the application
+        stops, if it takes longer than ``timeout``.
         """
         self._begin()
         self._thread = threading.Thread(
-            target=self._run_worker, name=f"logstate-{self.application_id}", daemon=True
+            target=self._run_workers, name=f"logstate-{self.application_id}", daemon=True
         )
         self._thread.start()
-        with self._observer.changed:
-            is_decided = self._observer.changed.wait_for(
-                lambda: self._observer.is_started or self._is_finished, timeout.total_seconds()
+        if not waits:
+            return self
+        workers = self._workers
+        with workers.changed:
+            is_decided = workers.changed.wait_for(
+                lambda: workers.is_started or workers.is_finished,
+                None if timeout is None else timeout.total_seconds(),
             )
-        if self._is_finished:
+        if workers.is_finished:
             self._thread.join()
         self._raise_failure()
         if not is_decided:
             self.stop()
-            raise TimeoutError(f"the application did not start within {timeout}; it is stopped")
+            why = self.is_ready().reason
+            raise TimeoutError(f"the application did not start within {timeout} ({why}); it stops")
         return self
 
     def wait_until_running(self, timeout: timedelta = timedelta(seconds=60)) -> None:
@@ -211,39 +225,88 @@ class Application:
 
         Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended.
         """
-
-        def is_running() -> bool:
-            tasks = self._observer.tasks.values()
-            return self._is_finished or (
-                bool(tasks) and all(o.stage is Stage.RUNNING for o in tasks)
+        workers = self._workers
+        with workers.changed:
+            reached = workers.changed.wait_for(
+                lambda: workers.is_finished or workers.are_tasks_running, timeout.total_seconds()
             )
-
-        with self._observer.changed:
-            reached = self._observer.changed.wait_for(is_running, timeout.total_seconds())
         self._raise_failure()
-        if self._is_finished:
+        if workers.is_finished:
             raise LogstateError(f"application {self.application_id!r} has ended; nothing runs")
         if not reached:
-            stages = {str(t): o.stage.value for t, o in self._observer.tasks.items()}
-            raise TimeoutError(f"not running after {timeout}: tasks are {stages or 'not assigned'}")
+            stages = workers.tasks() or "not assigned"
+            raise TimeoutError(f"not running after {timeout}: tasks are {stages}")
 
-    def stop(self) -> None:
-        """Ask the worker to finish; safe in signal handlers and from any thread."""
-        self._worker.stop()
+    def stop(self, *, leave_group: bool = False) -> None:
+        """Ask the worker to finish; safe in signal handlers and from any thread.
 
-    def close(self, *, timeout: timedelta = timedelta(seconds=60)) -> None:
+        ``leave_group``: as for ``close``.
+        """
+        self._workers.stop(leaves_group=leave_group)
+
+    def pause(self) -> None:
+        """Process nothing and punctuate nothing, until ``resume``; from any thread, at any time.
+
+        The worker follows after the records at hand; ``state`` is ``PAUSED`` then. It stays a
+        member of the group and keeps its partitions: they are paused at the client, those that
+        come by a rebalance too. What is done is committed, restores and global tables go on, and
+        stores are read as ever.
+        """
+        self._workers.pause(True)
+
+    def resume(self) -> None:
+        """Go on after ``pause``; a wall-clock punctuation that was missed comes once."""
+        self._workers.pause(False)
+
+    def add_worker(self) -> int:
+        """Have one worker process more; returns how many there are to be.
+
+        From any thread, while it runs; of instances that were given ``workers=2`` or more, else
+        ConfigError. The group moves tasks to it once it has joined; until then everything is as it
+        was. The Kafka Streams call is ``addStreamThread``.
+        """
+        return self._workers.scale(1)
+
+    def remove_worker(self) -> int:
+        """Have one worker process less: the newest commits, leaves the group and ends.
+
+        Returns how many there are to be; raises ConfigError for the last one. The Kafka Streams
+        call is ``removeStreamThread``.
+        """
+        return self._workers.scale(-1)
+
+    def clean_up(self) -> None:
+        """Delete the local state: the next start restores all of it from the changelogs.
+
+        Before the start or after the end. Raises LogstateError while it runs, StateDirectoryError
+        where another instance uses the directory.
+        """
+        if self._lifecycle.state is not ApplicationState.CREATED and not self.state.is_over:
+            raise LogstateError(
+                f"application {self.application_id!r} is {self.state.value}; its local state can"
+                " be deleted before a start, and after close()"
+            )
+        self._workers.clean_up()
+
+    def close(
+        self, *, timeout: timedelta = timedelta(seconds=60), leave_group: bool = False
+    ) -> None:
         """Stop, commit everything processed, leave the group, release the state directory.
 
+        With ``static_membership`` the group waits for its return until the session is over;
+        ``leave_group`` has it give the partitions to others at once (KIP-812).
         Raises what stopped the worker, unless ``start`` or ``run`` raised it already; TimeoutError
-        if it does not end in time.
+        if it does not end in time. Worker processes that do not are killed.
         """
-        self.stop()
+        self._workers.stop(timeout, leaves_group=leave_group)
         if self._thread is not None:
-            self._thread.join(timeout.total_seconds())
+            self._thread.join(timeout.total_seconds() + _KILLED_S)
             if self._thread.is_alive():
                 raise TimeoutError(f"the worker did not end within {timeout}")
-        self._has_begun = True  # too late for a start
-        self._directory.close()
+        if not self._has_begun:
+            self._has_begun = True  # too late for a start
+            self._lifecycle.move_to(ApplicationState.STOPPED)
+        self._workers.release()
         self._raise_failure()
 
     def __enter__(self) -> Self:
@@ -259,51 +322,17 @@ class Application:
                 raise
             exc.add_note(f"and closing the application failed: {failure}")
 
-    @property
-    def is_alive(self) -> bool:
-        """True until the worker ended or failed."""
-        return not self._is_finished
+    async def __aenter__(self) -> Self:
+        try:
+            return await asyncio.to_thread(self.start)
+        except BaseException:
+            self.stop()  # a start that was cancelled goes on in its thread otherwise
+            raise
 
-    # ------------------------------------------------------------------ looking inside
-
-    def store(self, name: str) -> QueryableStore:
-        """A store for reading committed local state from any thread; global ones too."""
-        spec = self.topology.global_stores.get(name)
-        if spec is not None:
-            globals_ = self.topology.global_sub_topologies
-            number = next(s.id for s in globals_ if spec in s.stores)
-            return GlobalQueryableStore(
-                spec,
-                self.application_id,
-                number,
-                unless_ended(name, self._why_ended, lambda: self._worker.global_stores),
-            )
-        spec = self.topology.stores.get(name)
-        if spec is None:
-            known = sorted((*self.topology.stores, *self.topology.global_stores))
-            raise StoreUnavailableError(f"there is no store {name!r}; the topology has {known}")
-        sub_topology = next(s for s in self.topology.sub_topologies if spec in s.stores)
-        return QueryableStore(
-            spec,
-            self.application_id,
-            unless_ended(name, self._why_ended, lambda: self._observer.tasks),
-            sub_topology.id,
-            unless_ended(name, self._why_ended, lambda: self._worker.task_count(sub_topology)),
-            self._cluster.partition_for,
-        )
-
-    def metrics(self) -> dict[str, Any]:
-        """A snapshot of all figures (see logstate.metrics.catalogue)."""
-        return self._observer.metrics.snapshot()
-
-    @property
-    def metrics_registry(self) -> Metrics:
-        """The live instruments, for the Prometheus and OpenTelemetry exporters."""
-        return self._observer.metrics
-
-    def tasks(self) -> dict[str, str]:
-        """Task id -> stage, for health checks."""
-        return {str(t): o.stage.value for t, o in self._observer.tasks.items()}
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, exc, tb)
 
     # ------------------------------------------------------------------ pieces
 
@@ -313,84 +342,29 @@ class Application:
                 f"application {self.application_id!r} was started already; an Application runs"
                 " once: make a new one"
             )
+        if is_worker.is_set():
+            raise LogstateError(
+                f"application {self.application_id!r} was started while a worker process imported"
+                " the module that does so. Start it in a function, or below"
+                ' `if __name__ == "__main__":`'
+            )
+        if self._presence is not None:
+            self._presence.listen()
         self._has_begun = True
+        self._lifecycle.move_to(ApplicationState.STARTING)
 
-    def _why_ended(self) -> str | None:
-        if not self._is_finished:
-            return None
-        why = "it was stopped" if self._stopped_by is None else f"it failed: {self._stopped_by}"
-        return f"application {self.application_id!r} has ended, because {why}"
+    def _run_workers(self) -> None:
+        presence = self._presence
+        try:
+            if presence is not None:
+                presence.start(self.asgi)
+            self._workers.run()
+        finally:
+            if presence is not None:
+                presence.stop()
 
     def _raise_failure(self) -> None:
         """Raise what stopped the worker, once."""
-        failure, self._failure = self._failure, None
+        failure, self._workers.failure = self._workers.failure, None
         if failure is not None:
             raise failure
-
-    def _run_worker(self) -> None:
-        try:
-            with collector_pace.rare():
-                run_steps(self._worker.run())
-        except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
-            self._failure = exc
-            text = self._stopped_by = redacted_text(str(exc), self._kafka)
-            _LOGGER.error("application %s stopped: %s", self.application_id, text)
-        finally:
-            self._is_finished = True
-            self._directory.close()
-            with self._observer.changed:
-                self._observer.changed.notify_all()
-
-    def _new_worker(self, restore_listener: RestoreListener | None) -> Worker:
-        return Worker(
-            self.topology,
-            self._config,
-            self._cluster,
-            self._clock,
-            new_task=self._new_task,
-            destroy_state=self._destroy_state,
-            drive=run_steps,
-            observer=self._observer,
-            restore_listener=restore_listener,
-        )
-
-    def _new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
-        sub_topology = plan.sub_topology(owned.task_id)
-        path = self._directory.task_path(owned.task_id)
-
-        def open_state(task: Task) -> TaskState:
-            return open_task_state(
-                sub_topology.stores,
-                task,
-                state_dir=path,
-                logs_every_write=self._config.changelog_writes == "update",
-            )
-
-        return Task(
-            owned.task_id,
-            [sub_topology],
-            owned.partitions,
-            application_id=self.application_id,
-            clock=self._clock,
-            open_state=open_state,
-            global_stores=globals_.stores,
-            partition_counts=plan.partition_counts,
-            error_handlers=self._error_handlers,
-            initialises=False,
-        )
-
-    def _destroy_state(self, owned: OwnedTask) -> None:
-        self._directory.quarantine_task(owned.task_id)
-
-    def _kafka_cluster(self, group_protocol: Literal["consumer", "classic"]) -> Cluster:
-        from logstate.kafka.cluster import KafkaCluster
-
-        return KafkaCluster(
-            self.bootstrap,
-            self._kafka,
-            client_id=self.application_id,
-            group_protocol=group_protocol,
-            tells_positions=any(
-                spec.is_logged and not spec.source_topic for spec in self.topology.stores.values()
-            ),
-        )

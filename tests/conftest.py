@@ -2,9 +2,12 @@
 
 Tiers are folders: everything in tests/broker, tests/spark and tests/demo carries the marker of the
 same name, whatever its file says; the rest is the fast tier. A run goes through them in the order
-fast, broker, spark, demo, so that the cheap failures come first.
+fast, broker, spark, demo, so that the cheap failures come first. With several processes (`-n 2`),
+one of them has the tests that share a broker and a Spark session, and mostly wait for them; the
+others go through the fast tier meanwhile, giving way to it, for brokers have time-outs.
 
-Property tests (marker `hypothesis`) try a few examples; with `--hypothesis-profile=long` 10,000.
+Property tests (marker `hypothesis`) try a few examples, the same ones each time, so that a run
+fails for what was changed and not by chance; with `--hypothesis-profile=long` 10,000 new ones.
 
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
@@ -13,16 +16,17 @@ fails. It is never skipped, because a skipped test reads like a passed one.
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.probe import broker_count
@@ -31,10 +35,14 @@ ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 
 # How long an example takes is the machine's affair, and no failure.
-hypothesis.settings.register_profile("fast", deadline=None)
+hypothesis.settings.register_profile("fast", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("fast")  # an option of the command line comes later, and wins
 hypothesis.settings.register_profile(
-    "long", max_examples=10_000, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+    "long",
+    max_examples=10_000,
+    deadline=None,
+    derandomize=False,
+    suppress_health_check=list(hypothesis.HealthCheck),
 )
 
 
@@ -51,6 +59,26 @@ def _tier(item: pytest.Item) -> str | None:
     if folder in TIERS:
         return folder
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ and _tier(item) is None and os.nice(0) == 0:
+        os.nice(10)
+
+
+class OneBroker(LoadScopeScheduling):
+    """Of the processes that share the tests one has all that share a broker, or a browser."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = Path(nodeid).parts[1]
+        if folder == "browser":
+            return "of one browser"
+        return "of one broker" if folder in ("broker", "spark") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBroker:
+    return OneBroker(config, log)
 
 
 # --- brokers --------------------------------------------------------------------------------------
@@ -75,7 +103,9 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
         services.wait_until_responsive(lambda: broker_count(address) > 0, timeout=90, pause=0.5)
         yield address
     else:
-        with LocalBroker.start(heap="768m") as broker:
+        # Cleaners look for work once a second, so that what they erase is erased within a test.
+        eager = {"log.cleaner.backoff.ms": "1000"}
+        with LocalBroker.start(heap="768m", properties=eager) as broker:
             yield broker.bootstrap
 
 
@@ -93,50 +123,3 @@ def _docker_engine_runs() -> bool:
 def unique() -> Callable[[str], str]:
     """Makes names of topics and applications that no other test or run uses."""
     return lambda prefix: f"{prefix}-{uuid.uuid4().hex[:10]}"
-
-
-# --- coverage -------------------------------------------------------------------------------------
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Report coverage above pytest's last line; the whole suite must reach the ratchet.
-
-    `./dev test` runs pytest below `coverage run`; without it there is nothing to report.
-    """
-    measured = _coverage_percent()
-    if measured is None:
-        return
-    percent, wanted = measured
-    terminalreporter.section("coverage")
-    terminalreporter.write_line(f"{percent:.1f} % of lines and branches (ratchet: {wanted:g} %)")
-    whole_suite = (
-        not config.option.markexpr
-        and not config.option.keyword
-        and (config.args_source is not pytest.Config.ArgsSource.ARGS)
-    )
-    if whole_suite and percent < wanted:
-        terminalreporter.write_line(
-            f"FAILED: coverage fell below {wanted:g} %: test what is new, or delete what is dead",
-            red=True,
-        )
-        assert terminalreporter._session is not None
-        terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _coverage_percent() -> tuple[float, float] | None:
-    try:
-        from coverage import Coverage
-    except ImportError:
-        return None
-    coverage = Coverage.current()
-    if coverage is None:
-        return None
-    coverage.stop()
-    coverage.save()
-    percent = coverage.report(file=io.StringIO())
-    wanted = coverage.get_option("report:fail_under")
-    assert isinstance(wanted, int | float)
-    return percent, wanted

@@ -32,9 +32,8 @@ def modules_with_examples() -> list[object]:
     for path in sorted(p for folder in PREFIXES for p in (ROOT / folder).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if ">>> " in text:
-            marks = (
-                [pytest.mark.spark] if "import pyspark" in text or "from pyspark" in text else []
-            )
+            needs = ("import pyspark", "from pyspark", "import pyarrow", "changelog.reading")
+            marks = [pytest.mark.spark] if any(each in text for each in needs) else []
             cases.append(pytest.param(dotted_name(path), id=dotted_name(path), marks=marks))
     return cases
 

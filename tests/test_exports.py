@@ -17,19 +17,8 @@ HEAVY = ("confluent_kafka", "fastavro", "pyspark", "rocksdict", "typer")
 
 
 def lazy_table() -> dict[str, str]:
-    """The facade's one dict of ``name -> module``, read from its source."""
-    tables = [
-        {
-            ast.literal_eval(k): ast.literal_eval(v)
-            for k, v in zip(node.keys, node.values, strict=True)
-        }
-        for node in ast.walk(ast.parse(FACADE.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Dict)
-        and node.keys
-        and all(isinstance(part, ast.Constant) for part in [*node.keys, *node.values])
-    ]
-    assert len(tables) == 1, "the facade holds exactly one table"
-    return tables[0]
+    """The facade's table as ``name -> module``."""
+    return dict(logstate._MODULES)
 
 
 def mirrored_names() -> dict[str, str]:
@@ -40,7 +29,9 @@ def mirrored_names() -> dict[str, str]:
             for statement in node.body:
                 assert isinstance(statement, ast.ImportFrom), ast.unparse(statement)
                 for alias in statement.names:
-                    found[alias.asname or alias.name] = statement.module or ""
+                    # Only a name that is repeated is public for them.
+                    assert alias.asname == alias.name, alias.name
+                    found[alias.name] = statement.module or ""
     return found
 
 

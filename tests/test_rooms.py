@@ -47,17 +47,46 @@ CHANGELOG = {
     "changelog/backend": set[str](),
     "changelog/rows": {"changelog/backend", "logstate/serdes"},
     "changelog/stores": {"changelog/backend", "changelog/rows", "logstate/serdes"},
-    "changelog": {"changelog/backend", "changelog/rows", "changelog/stores"},
-    # Spark's readers run without the runtime: they read logs themselves.
-    "changelog/spark": {"changelog", *(LEAVES - {"logstate/metrics"})},
+    "changelog": {"changelog/backend", "changelog/rows", "changelog/stores", "logstate/serdes"},
+    # From outside, without the runtime: cuts and readers read logs themselves.
+    "changelog/cuts": {"changelog", "logstate/kafka"},
+    "changelog/reading": {
+        "changelog",
+        "changelog/cuts",
+        "changelog/rows",
+        "changelog/stores",
+        "logstate/kafka",
+        "logstate/serdes",
+    },
+    # State that is changed while nobody runs the application, as its own instances would.
+    "changelog/offline": {
+        "changelog",
+        "logstate/directory",
+        "logstate/kafka",
+        "logstate/serdes",
+        "logstate/task",
+        "logstate/topics",
+        "topology/graph",
+        "topology/plan",
+    },
+    "changelog/spark": {
+        "changelog",
+        "changelog/cuts",
+        "changelog/reading",
+        "changelog/offline",
+        *(LEAVES - {"logstate/metrics"}),
+    },
 }
-BELOW_TASK = {"logstate/serdes", *TOPOLOGY, *(set(CHANGELOG) - {"changelog/spark"})}
+FROM_OUTSIDE = {"changelog/cuts", "changelog/offline", "changelog/reading", "changelog/spark"}
+BELOW_TASK = {"logstate/serdes", *TOPOLOGY, *(set(CHANGELOG) - FROM_OUTSIDE)}
 BELOW_WORKER = {"logstate/task", "logstate/topics", *BELOW_TASK}
 BELOW_APP = {"logstate/commit", "logstate/restore", "logstate/queries", *BELOW_WORKER}
 BELOW_APP |= {"logstate/worker", "logstate/kafka", "logstate/metrics"}
 ROOMS: dict[str, set[str]] = {
     CONTRACTS: set(),
     **{leaf: set() for leaf in LEAVES},
+    "logstate/registry": set(),
+    "logstate/serdes": {"logstate/registry"},
     **TOPOLOGY,
     **CHANGELOG,
     "logstate/task": BELOW_TASK,
@@ -66,10 +95,43 @@ ROOMS: dict[str, set[str]] = {
     "logstate/restore": BELOW_WORKER,
     "logstate/queries": BELOW_WORKER,
     "logstate/worker": BELOW_APP - {"logstate/worker", "logstate/kafka"},
+    "logstate/directory": set(),
+    "logstate/http": {"logstate/directory", "logstate/queries"},
+    "logstate/generated": set(TOPOLOGY),
     "logstate/testing/fake": set(),
-    "logstate/testing": {"logstate/testing/fake", "logstate/restore", *BELOW_WORKER},
+    "logstate/testing/simulation": {"logstate/testing/fake", *BELOW_APP} - {"logstate/kafka"},
+    "logstate/testing": {
+        "logstate/testing/fake",
+        "logstate/testing/simulation",
+        "logstate/restore",
+        *BELOW_WORKER,
+    },
+    # One instance: its states, its workers as threads and processes.
+    "logstate/instance": BELOW_APP - {"logstate/kafka"},
+    # Coming from Faust: nobody imports it, and it runs beside the application.
+    "logstate/faust": BELOW_APP,
+    # What the command does, but for running an application.
+    "logstate/commands": {
+        "changelog/cuts",
+        "changelog/offline",
+        "changelog/reading",
+        "logstate/directory",
+        "logstate/local_broker",
+        *BELOW_APP,
+    },
     # The root: the facade, the application, the command.
-    "logstate": {"logstate/local_broker", "logstate/testing", *BELOW_APP},
+    "logstate": {
+        "changelog/cuts",
+        "changelog/reading",
+        "logstate/commands",
+        "logstate/directory",
+        "logstate/generated",
+        "logstate/http",
+        "logstate/instance",
+        "logstate/local_broker",
+        "logstate/testing",
+        *BELOW_APP,
+    },
 }
 #: operators/ itself holds rooms only
 EMPTY_ROOMS = {"topology/operators"}

@@ -23,7 +23,7 @@ LINE_COLUMNS = 100
 # has come below the limit has to be removed: the test says so.
 LONG_FILES: dict[str, int] = {
     # One class, one noun, most of it the documentation of its methods: a mixin is no noun.
-    "topology/dsl/stream.py": 1259,
+    "topology/dsl/stream.py": 1257,
     "topology/dsl/table.py": 735,
 }
 LONG_FUNCTIONS: dict[str, int] = {
@@ -36,6 +36,8 @@ BANNED_MODULES = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve
 BANNED_CALLS = {"compile", "eval", "exec"}
 #: makes functions from the names of fields and nothing else
 MAY_EXECUTE_TEXT = {"logstate/contracts/generated_code.py"}
+#: the two ends of a pipe between a process and the one that it started with the same code
+MAY_UNPICKLE = {"logstate/instance/by_value.py"}
 
 #: as for the linter, a pragma at the end of a line does not count
 PRAGMA = re.compile(r"  # (type: ignore|noqa|pragma).*$")
@@ -158,7 +160,7 @@ def test_nothing_unpickles_or_evaluates() -> None:
     assert not [
         f"{relative(path)}:{line}"
         for path in OURS
-        if str(relative(path)) not in MAY_EXECUTE_TEXT
+        if str(relative(path)) not in MAY_EXECUTE_TEXT | MAY_UNPICKLE
         for line in banned_lines(path)
     ]
 
@@ -227,8 +229,11 @@ def test_no_test_is_skipped_or_mocked() -> None:
 
 def test_the_fast_tier_never_sleeps() -> None:
     slow_tiers = {ROOT / "tests" / tier for tier in ("broker", "spark", "demo")}
-    # Benchmark and chaos are programs that watch others; their tests sit in files like all tests.
-    programs = {ROOT / "tests" / program for program in ("performance", "chaos")}
+    # These are programs that watch others; their tests sit in files like all tests.
+    programs = {
+        ROOT / "tests" / program
+        for program in ("performance", "chaos", "elastic", "queries", "snapshots", "spark_chaos")
+    }
     assert not [
         f"{relative(path)}:{number}"
         for path in python_files("tests")

@@ -6,7 +6,6 @@ packages seen that way are not processed, so the editable install of this enviro
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,12 +17,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {
-    "logstate": "logstate",
-    "topology": "logstate/topology",
-    "changelog": "logstate/changelog",
-}
+from tests.built_wheel import FOLDERS, ROOT, built_wheel, pip
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -41,17 +35,7 @@ def source_modules() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # A copy, because a build leaves a `build` folder whose old modules end up in the next wheel.
-    source = tmp_path_factory.mktemp("source")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
-    target = tmp_path_factory.mktemp("wheel")
-    command = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(target)]
-    pip(*command, str(source))
-    (built,) = target.glob("logstate-*.whl")
-    return built
+    return built_wheel(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +61,6 @@ def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def pip(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-
-
 def python(run: Run, code: str) -> str:
     answer = run("python", "-c", code)
     assert answer.returncode == 0, answer.stderr
@@ -96,6 +74,13 @@ def test_the_wheel_holds_every_module_under_its_import_name(wheel: Path) -> None
     # A package missing here is missing in the list of pyproject.toml.
     assert set(source_modules()) <= packed
     assert packed == set(source_modules())
+
+
+def test_the_wheel_holds_the_page_of_an_instance(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = archive.read("logstate/http/page.html")
+
+    assert packed == (ROOT / "logstate" / "http" / "page.html").read_bytes()
 
 
 def test_the_wheel_is_typed_and_licensed(wheel: Path) -> None:
@@ -166,5 +151,5 @@ def test_the_command_without_its_extra_says_what_to_install(run: Run) -> None:
     answer = run("python", "-c", "import sys; sys.modules['typer'] = None; import logstate.cli")
 
     assert answer.returncode == 1
-    assert "pip install logstate[cli]" in answer.stderr
+    assert "pip install 'logstate[cli]'" in answer.stderr
     assert "Traceback" not in answer.stderr

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from logstate.contracts.errors import (
+    DirectoryInUseError,
     StateDirectoryError,
     StoreCorruptedError,
     StoreError,
@@ -50,7 +51,7 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
             " by the user that runs the application."
         )
     if "lock hold" in text or ("LOCK" in text and action == "open"):
-        return StateDirectoryError(
+        return DirectoryInUseError(
             f"Could not {action} {path}: the database is open elsewhere ({text}). Another process,"
             " or another worker that still closes it, uses this directory. Give every instance its"
             " own state_dir, or wait for the other to end."

@@ -12,7 +12,7 @@ Bytes stay the authority, so only what cannot differ from its bytes is kept:
 - *known*, that is encoded already and kept for reading, are values of types known immutable;
 - keys are of scalar types, for which equal objects have equal bytes.
 
-This is a :class:`logstate.changelog.rows.rows.RowMirror`: the rows say when to flush and to forget.
+The rows say when to flush and to forget.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.rows import RowMirror
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoredRow
@@ -113,7 +114,7 @@ def bind(rows, row_keys, encode_key, put_directly, late_type):
 """
 
 
-class DecodedRows:
+class DecodedRows(RowMirror):
     """The decoded rows of one store. ``write_all(row_keys, rows)`` encodes and logs some of them:
     those whose serialised keys ``row_keys`` holds.
 

@@ -6,7 +6,7 @@ are put, because an error must name the record that caused it; everything else t
 written. A read gives what the bytes decode to, never the object that was put: nobody has checked
 its fields, and an int in the place of a float comes back as a float.
 
-This is a :class:`logstate.changelog.rows.rows.RowMirror`: the rows say when to flush and to forget.
+The rows say when to flush and to forget.
 
 Invariants:
 1. an entry's ``row``, where it is not None, is what its bytes decode to;
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.rows import RowMirror
 from logstate.contracts.stores import ValueAndTimestamp
 
 #: takes (serialised key, value's bytes, timestamp): stores the row and logs it
@@ -38,7 +39,7 @@ class _Entry:
         self.is_pending = False
 
 
-class EncodedRows:
+class EncodedRows(RowMirror):
     """The rows of one timestamped store that were read or written lately."""
 
     def __init__(self, codec: RowCodec, write: WriteEncoded) -> None:

@@ -5,15 +5,16 @@ clock of the store, the largest start put so far, is noted; what is applied afte
 later than the largest clock noted. The clock itself may go back (an abort, a rolled back record):
 the note does not.
 
-This is a :class:`logstate.changelog.rows.rows.RowMirror`: the rows tell it of freezes.
+The rows tell it of freezes. Where they go back or expire the bound stays right.
 """
 
 from __future__ import annotations
 
+from logstate.changelog.rows.rows import RowMirror
 from logstate.contracts.processing import TimeCell
 
 
-class NewestStart:
+class NewestStart(RowMirror):
     """No row of the backend starts later than ``in_backend``, as long as ``applied_total`` is how
     often rows were applied: otherwise call ``applied`` first. Read for every new window, hence not
     a method.
@@ -36,20 +37,6 @@ class NewestStart:
         """A row with this start may be applied from here on."""
         self._frozen = max(self._frozen, start_ms)
 
-    # ------------------------------------------------------------------ asked by the rows
-
-    def __len__(self) -> int:
-        return 0
-
     def flush(self) -> None:
         """The rows are about to be frozen, or read."""
         self.note(self._cell.time)
-
-    def expire(self) -> None:
-        """Nothing: rows only go."""
-
-    def forget(self) -> None:
-        """Nothing: the rows go back, the bound stays right."""
-
-    def forget_known(self) -> None:
-        """Nothing is held."""

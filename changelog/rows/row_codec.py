@@ -102,14 +102,19 @@ def _after_headers(decode_value: Callable[[bytes], Any]) -> Callable[[bytes], An
     return decode
 
 
-def timestamped_row(value: bytes, timestamp: int) -> bytes:
-    """The row of a timestamped store."""
+def timestamped_row(value: bytes, timestamp: int, _headers: Headers = None) -> bytes:
+    """The row of a timestamped store; it keeps no headers."""
     return _TIMESTAMP.pack(timestamp) + value
 
 
 def timestamped_row_with_headers(value: bytes, timestamp: int, headers: Headers) -> bytes:
     """The row of a timestamped store that keeps headers."""
     return _TIMESTAMP.pack(timestamp) + encode_headers(headers) + value
+
+
+def new_row_of(spec: StoreSpec) -> Callable[[bytes, int, Headers], bytes]:
+    """How a timestamped store makes its rows."""
+    return timestamped_row_with_headers if spec.with_headers else timestamped_row
 
 
 def encode_headers(headers: Headers) -> bytes:

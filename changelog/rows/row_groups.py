@@ -17,6 +17,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
+from logstate.changelog.rows.rows import RowMirror
+
 #: (time the rows are sorted by, second part of the place, row)
 PlacedRow: TypeAlias = tuple[int, int, bytes]
 
@@ -31,7 +33,7 @@ class _Group:
         self.rows = rows
 
 
-class RowGroups:
+class RowGroups(RowMirror):
     """Groups by serialised key.
 
     ``load(key, from_ms)`` reads one through; ``oldest()`` is the oldest visible time.
@@ -84,9 +86,6 @@ class RowGroups:
 
     # ------------------------------------------------------------------ asked by the rows
 
-    def flush(self) -> None:
-        """Nothing waits here."""
-
     def expire(self) -> None:
         """Let go of the keys that have no visible row any more."""
         oldest = self._oldest()
@@ -100,6 +99,4 @@ class RowGroups:
         """Drop everything: the rows may have changed underneath."""
         self.groups.clear()
 
-    def forget_known(self) -> None:
-        """Drop everything, for the memory bound."""
-        self.groups.clear()
+    forget_known = forget  # for the memory bound

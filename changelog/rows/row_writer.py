@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from logstate.changelog.rows.row_codec import (
     RowCodec,
+    new_row_of,
     timestamped_row,
     timestamped_row_with_headers,
 )
@@ -45,24 +46,15 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
             return new(EncodedRow, (data, data, context.timestamp, headers))
 
         return encode_plain
-    if spec.with_headers:
-
-        def encode_with_headers(value: Any) -> EncodedRow:
-            if value is None or value[0] is None:
-                return EncodedRow(None, None, context.timestamp, context.headers)
-            data = encode_value(value[0])
-            _, timestamp, headers = value
-            row = timestamped_row_with_headers(data, timestamp, headers)
-            return EncodedRow(row, data, timestamp, headers)
-
-        return encode_with_headers
+    new_row, with_headers = new_row_of(spec), spec.with_headers
 
     def encode(value: Any) -> EncodedRow:
         if value is None or value[0] is None:
-            return EncodedRow(None, None, context.timestamp, None)
+            headers = context.headers if with_headers else None
+            return EncodedRow(None, None, context.timestamp, headers)
         data = encode_value(value[0])
-        timestamp = value[1]
-        return new(EncodedRow, (timestamped_row(data, timestamp), data, timestamp, None))
+        timestamp, headers = value[1], value[2] if with_headers else None
+        return new(EncodedRow, (new_row(data, timestamp, headers), data, timestamp, headers))
 
     return encode
 

@@ -64,11 +64,14 @@ class Layer:
         return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))
 
 
-class RowMirror(Protocol):
-    """What a store keeps besides its rows, in a form that it can use at once."""
+class RowMirror:
+    """What a store keeps besides its rows, in a form that it can use at once; here: nothing."""
+
+    __slots__ = ()
 
     def __len__(self) -> int:
         """How many rows it holds, for the memory bound."""
+        return 0
 
     def flush(self) -> None:
         """Write what only the mirror knows to the rows: they are about to be read or frozen."""

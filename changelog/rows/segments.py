@@ -71,6 +71,15 @@ def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
     return interval_ms // parts
 
 
+class SegmentRows(Protocol):
+    """Rows that are read a segment at a time."""
+
+    def scan(
+        self, lower: bytes, upper: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Those of ``[lower, upper)``, as of this call."""
+
+
 class ExpiringRows(Protocol):
     """Rows that forget whole ranges."""
 
@@ -127,7 +136,7 @@ class SegmentClock:
             rows.delete_range(lower, upper)
 
     def scan_parts(
-        self, rows: ReadableRows, parts: Iterable[int], *, reverse: bool = False
+        self, rows: SegmentRows, parts: Iterable[int], *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """All rows of the parts, as of this call: by segment, then by the bytes behind it."""
         scans = [

@@ -1,47 +1,69 @@
-"""Window rows in the order of time, for stores whose closed windows are asked for across all keys.
+"""Windowed rows in the order of time: for stores whose closed windows are read over all keys.
 
 A store of results on window close is scanned by time again and again, and by key now and then. So
 its rows lie twice below each segment, and a segment is still one range::
 
-    segment | 0 | 8 bytes start | key | 4 bytes sequence number -> row
-    segment | 1 | key | 8 bytes start | 4 bytes sequence number -> nothing, found by key
+    segment | 0 | times | key | what else the row key ends with -> row
+    segment | 1 | key | tail of the row key                     -> nothing, found by key
 
-To the store these classes look like rows with the usual keys (segment, key, start, sequence
-number): only scans by time know better.
+The times are the start of a window (its sequence number stays behind the key), or end and start of
+a session: what is due at a look is one range, however much the store keeps beside it.
+
+To the store these classes look like rows with the usual keys (segment, key, tail): only scans by
+time know better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
-from logstate.contracts.windowed_keys import MAX_TIME_MS, WINDOW_TAIL_BYTES, pack_start
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    WINDOW_TAIL_BYTES,
+    pack_start,
+)
 
 _BY_TIME = b"\x00"
 _BY_KEY = b"\x01"
-_SEQUENCE_BYTES = 4
-_START_BYTES = WINDOW_TAIL_BYTES - _SEQUENCE_BYTES
+_END = b"\x02"
 _HEAD = SEGMENT_BYTES + len(_BY_TIME)
+_SEQUENCE_BYTES = 4
+
+
+class Tail(NamedTuple):
+    """What follows the key in a row key: times, and then perhaps something else."""
+
+    times_bytes: int
+    rest_bytes: int
+
+
+WINDOW_TAIL: Final = Tail(WINDOW_TAIL_BYTES - _SEQUENCE_BYTES, _SEQUENCE_BYTES)
+SESSION_TAIL: Final = Tail(SESSION_TAIL_BYTES, 0)
 
 
 class TimeFirstReads:
     """The read side, over a task's rows or a query's."""
 
-    def __init__(self, rows: ReadableRows) -> None:
+    def __init__(self, rows: ReadableRows, tail: Tail) -> None:
         self._stored = rows
+        self._times_bytes, self._rest_bytes = tail
 
     def get(self, row_key: bytes) -> bytes | None:
         """The row, or None."""
-        return self._stored.get(_by_time(row_key))
+        return self._stored.get(self._by_time(row_key))
 
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of ``[lower, upper)``, both within one segment."""
+        """Rows of ``[lower, upper)``, both within one segment, or the whole of a segment."""
         # Read at once: an iterator shows the rows as they were at its opening.
         found = []
-        for place, _ in self._stored.scan(_by_key(lower), _by_key(upper), reverse=reverse):
+        end = _by_key(upper) if len(upper) > SEGMENT_BYTES else lower[:SEGMENT_BYTES] + _END
+        for place, _ in self._stored.scan(_by_key(lower), end, reverse=reverse):
             row_key = place[:SEGMENT_BYTES] + place[_HEAD:]
             row = self.get(row_key)
             if row is not None:
@@ -51,25 +73,52 @@ class TimeFirstReads:
     def scan_times(
         self, segment: int, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The segment's rows with starts in the range, both ends inclusive: by start, then key."""
+        """The segment's rows whose first time is in the range, both ends inclusive: by times, then
+        key.
+        """
         head = pack_segment(segment) + _BY_TIME
         end = (
             head + pack_start(to_ms + 1) if to_ms < MAX_TIME_MS else pack_segment(segment) + _BY_KEY
         )
         rows = self._stored.scan(head + pack_start(from_ms), end, reverse=reverse)
-        return ((_row_key(place), row) for place, row in rows)
+        return ((self._row_key(place), row) for place, row in rows)
+
+    def _by_time(self, row_key: bytes) -> bytes:
+        times_end = len(row_key) - self._rest_bytes
+        key_end = times_end - self._times_bytes
+        return b"".join(
+            (
+                row_key[:SEGMENT_BYTES],
+                _BY_TIME,
+                row_key[key_end:times_end],
+                row_key[SEGMENT_BYTES:key_end],
+                row_key[times_end:],
+            )
+        )
+
+    def _row_key(self, by_time: bytes) -> bytes:
+        times_end = _HEAD + self._times_bytes
+        key_end = len(by_time) - self._rest_bytes
+        return b"".join(
+            (
+                by_time[:SEGMENT_BYTES],
+                by_time[times_end:key_end],
+                by_time[_HEAD:times_end],
+                by_time[key_end:],
+            )
+        )
 
 
 class TimeFirstRows(TimeFirstReads):
     """The rows of a task's store."""
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
+    def __init__(self, rows: Rows, tail: Tail) -> None:
+        super().__init__(rows, tail)
         self._rows = rows
 
     def put(self, row_key: bytes, row: bytes | None) -> None:
         """Write a row; None deletes it."""
-        rows, place = self._rows, _by_time(row_key)
+        rows, place = self._rows, self._by_time(row_key)
         is_there = rows.get(place) is not None
         if is_there or row is not None:
             rows.put(place, row)
@@ -85,31 +134,5 @@ class TimeFirstRows(TimeFirstReads):
         self._rows.mirror(mirror)
 
 
-def _by_time(row_key: bytes) -> bytes:
-    key_end = len(row_key) - WINDOW_TAIL_BYTES
-    start_end = key_end + _START_BYTES
-    return b"".join(
-        (
-            row_key[:SEGMENT_BYTES],
-            _BY_TIME,
-            row_key[key_end:start_end],
-            row_key[SEGMENT_BYTES:key_end],
-            row_key[start_end:],
-        )
-    )
-
-
 def _by_key(row_key: bytes) -> bytes:
     return row_key[:SEGMENT_BYTES] + _BY_KEY + row_key[SEGMENT_BYTES:]
-
-
-def _row_key(by_time: bytes) -> bytes:
-    start_end = _HEAD + _START_BYTES
-    return b"".join(
-        (
-            by_time[:SEGMENT_BYTES],
-            by_time[start_end:-_SEQUENCE_BYTES],
-            by_time[_HEAD:start_end],
-            by_time[-_SEQUENCE_BYTES:],
-        )
-    )

@@ -28,37 +28,83 @@ Options (case does not matter, as in all of Spark):
 bootstrap                 the brokers
 application, store        whose store; or **topic**: a changelog, or any topic as key and value
 cut                       ``latest-commit`` (default): every task at its newest commit; ``latest``:
-                          everything committed; or offsets, ``{"topic": {"0": 42}}``, exclusive
+                          everything committed; a cut as text: what ``latest_cut()`` gives, or
+                          offsets, ``{"topic": {"0": 42}}``, exclusive; or the name of a cut that
+                          ``create_cut()`` keeps
 partition                 only this changelog partition
 includeTombstones         deleted keys too, with a null value and ``_is_tombstone``
+includeExpired            windows too that the store hides already
 includeMeta               also _partition, _offset, _timestamp, _headers, _is_tombstone
 times                     ``timestamp`` (default) or ``ms``: the type of all time columns
 keyFormat, valueFormat    string, int64, int32, float64, boolean, bytes, json: instead of what the
                           manifest says, or for a topic without one
-pushKeyFilter             filter keys while reading; the session must have
-                          spark.sql.python.filterPushdown.enabled=true (``session()`` sets it)
+keySchema, valueSchema    of JSON: columns as SQL writes them, or a JSON schema; of Avro: its schema
+storeKind, windowSizeMs   of a topic without a manifest: key_value (default), window, session,
+                          versioned, join_window, and how long its windows are
+valueSerde                ``module:attribute`` of an upgradable serde, importable by the executors:
+                          upgrades rows of earlier versions
+pushKeyFilter             whether filters are evaluated while reading; without it, if the session
+                          has spark.sql.python.filterPushdown.enabled=true (``session()`` sets it)
 stallSeconds              give up after this long without progress (60)
 readChangeFeed            changes instead of the table: change_type (update or delete), key, value,
                           _partition, _offset, _timestamp; always set it for readStream
+changeFeedFormat          ``log`` (default), or ``spark``: _change_type (insert, update_postimage,
+                          delete), _commit_version, _commit_timestamp in place of change_type
+includePreimages          of changeFeedFormat ``spark``: rows as they were, too (update_preimage)
 startingOffsets           changes: ``earliest`` (default), ``latest`` or offsets
 maxOffsetsPerTrigger      streams: bound of a micro-batch
+maxRecordsPerTrigger,     streams: the same in whole commits, by records and by bytes of keys and
+maxBytesPerTrigger        values; one commit that is larger is taken alone
 failOnDataLoss            changes: ``false`` goes on where retention removed unread records
+batchId                   writes: a batch of this name is written once
+keySerde                  writes: as valueSerde, where only the application's own can write keys
 kafka.*                   configuration of the client, in librdkafka's names
 schemaRegistry            its URL, where Avro is read through one and the URL needs credentials or
                           differs from here; schemaRegistry.*: configuration of its client
 ========================  ======================================================================
 
 A table is fixed when it is loaded: count it twice and the answers agree. Load again to see newer
-state. Tables of several stores belong together if they are read with one ``latest_cut()``.
+state. Tables of several stores belong together if they are read with one ``latest_cut()``, as
+``tables()`` and ``temp_views()`` do.
 
-Not done here: nothing is ever written to a changelog, from Spark or otherwise.
+``df.write.format("logstate").mode("append")`` fills a store whose application is stopped: in one
+transaction, typed by the manifest, placed by murmur2 (docs/resharding.md).
 
-Imports changelog, and kafka and local_broker: it runs without an application. Start with `source`.
+Imports changelog, its cuts, its reading, what changes it offline, kafka and local_broker: it runs
+without an application. Start with `source`.
 """
 
-from logstate.changelog.spark.cut import latest_cut
+from logstate.changelog.cuts.cut_value import CutValue, parse_cut
+from logstate.changelog.cuts.latest_cut import latest_cut
+from logstate.changelog.cuts.named_cut import NamedCut
+from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, list_cuts
+from logstate.changelog.spark.bucketed_view import BucketedView, bucketed_view
+from logstate.changelog.spark.feed_progress import offsets_behind
+from logstate.changelog.spark.lake_merge import lake_packages, merge_into
+from logstate.changelog.spark.metadata import LogstateMetadata
 from logstate.changelog.spark.session_builder import session
 from logstate.changelog.spark.source import LogstateDataSource
+from logstate.changelog.spark.store_tables import tables, temp_views
 from logstate.changelog.spark.views import ParquetView, parquet_view
 
-__all__ = ["LogstateDataSource", "ParquetView", "latest_cut", "parquet_view", "session"]
+__all__ = [
+    "BucketedView",
+    "CutValue",
+    "LogstateDataSource",
+    "LogstateMetadata",
+    "NamedCut",
+    "ParquetView",
+    "bucketed_view",
+    "create_cut",
+    "delete_cut",
+    "lake_packages",
+    "latest_cut",
+    "list_cuts",
+    "merge_into",
+    "offsets_behind",
+    "parquet_view",
+    "parse_cut",
+    "session",
+    "tables",
+    "temp_views",
+]

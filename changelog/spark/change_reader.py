@@ -1,7 +1,8 @@
 """Reads a store's changes as a stream: every committed changelog record, in order per partition.
 
-Offsets in the checkpoint are ``{topic: {partition: next offset}}``. A batch ends at the last
-stable offset, so a record shows up when its transaction has committed, and never if it aborted.
+Offsets in the checkpoint are ``{topic: {partition: next offset}, "topic_ids": {topic: id}}``. A
+batch ends at the last stable offset, so a record shows up when its transaction has committed, and
+never if it aborted.
 
 Compaction: a change feed that starts on an old log sees only the newest change of a key. One that
 was away longer than the topic keeps tombstones (``delete.retention.ms``) may miss deletes: then
@@ -21,20 +22,23 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from logstate.changelog.reading.changelog_source import ChangelogSource, check_topic_id, log_reader
+from logstate.changelog.reading.options import EARLIEST, LATEST, SourceOptions
+from logstate.changelog.spark.admission import admitted
+from logstate.changelog.spark.change_batches import ChangeRange, commit_sizes, read_changes
+from logstate.changelog.spark.first_line import message_first
+from logstate.changelog.spark.read_limits import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-
-from logstate.changelog.spark.cut import ChangelogSource, log_reader
-from logstate.changelog.spark.options import EARLIEST, LATEST, SourceOptions
-from logstate.changelog.spark.tables import TableRow, record_batch, table_of
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.records import TopicPartition
 
-Checkpoint = dict[str, dict[str, int]]
+Checkpoint = dict[str, dict[str, Any]]
+TOPIC_IDS = "topic_ids"
 
 
 @dataclass
@@ -53,7 +57,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._source = source
         self._available: dict[int, int] | None = None
+        self._turn = 0
 
+    @message_first
     def initialOffset(self) -> Checkpoint:  # noqa: N802 - Spark's names, here and below
         """Where a query without a checkpoint begins: option ``startingOffsets``."""
         starting = self._options.starting_offsets
@@ -71,29 +77,43 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert starting == EARLIEST
         return self._checkpoint({n: each.start for n, each in bounds.items()})
 
-    def latestOffset(self, start: Checkpoint, limit: ReadLimit) -> Checkpoint:  # noqa: N802
-        """Where the next micro-batch ends."""
+    @message_first
+    def latestOffset(  # noqa: N802
+        self, start: Checkpoint | None = None, limit: ReadLimit | None = None
+    ) -> Checkpoint:
+        """Where the next micro-batch ends. Spark before 4.2 says neither where it begins."""
+        if start is None:
+            return self.reportLatestOffset()
         starts = self._offsets(start)
         ends = self._stable_ends(starts)
         if self._available is not None:
             ends = {n: min(end, max(self._available[n], starts[n])) for n, end in ends.items()}
-        if isinstance(limit, ReadMaxRows):
-            ends = _limited(starts, ends, limit.max_rows)
+        if self._options.admits_commits:
+            ends = self._whole_commits(starts, ends)
+        elif isinstance(limit, ReadMaxRows):
+            ends = limited(starts, ends, limit.max_rows, self._turn)
+            self._turn += 1
         return self._checkpoint(ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Option ``maxOffsetsPerTrigger``; it counts offsets, which holes make more than rows."""
+        """Option ``maxOffsetsPerTrigger``; it counts offsets, which holes make more than rows.
+
+        The other bounds are kept by ``latestOffset``: Spark has a word for each, not for both.
+        """
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @message_first
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on nothing newer than this moment is read."""
         self._available = {n: each.stable_end for n, each in self._bounds().items()}
 
+    @message_first
     def reportLatestOffset(self) -> Checkpoint:  # noqa: N802
         """For the progress report: how far the query could read."""
         return self._checkpoint({n: each.stable_end for n, each in self._bounds().items()})
 
+    @message_first
     def partitions(self, start: Checkpoint, end: Checkpoint) -> list[InputPartition]:
         """The ranges of one micro-batch. Raises RestoreError if the log no longer has them."""
         starts, ends = self._offsets(start), self._offsets(end)
@@ -101,6 +121,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned: list[InputPartition] = []
         for n in sorted(ends):
             first = starts[n]
+            self._check_end(n, first, bounds[n])
             if first < bounds[n].start:
                 if self._options.fail_on_data_loss:
                     raise RestoreError(
@@ -114,14 +135,29 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 planned.append(ChangePartition(n, first, ends[n]))
         return planned
 
+    @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read_changes(self._options, self._source, partition)
+        return read_changes(self._options, self._source, _range(partition))
 
     def commit(self, end: Checkpoint) -> None:
         """Nothing: the checkpoint is Spark's, and this reader joins no group."""
 
     def stop(self) -> None:
         """Nothing is held open between calls."""
+
+    def _whole_commits(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+        waiting = [ChangeRange(n, starts[n], ends[n]) for n in ends if starts[n] < ends[n]]
+        # A change of what starts after a log begins is found when the batch is planned.
+        walks = {one.partition: commit_sizes(self._options, self._source, one) for one in waiting}
+        taken = admitted(
+            ends,
+            walks,
+            records_max=self._options.max_records_per_trigger,
+            bytes_max=self._options.max_bytes_per_trigger,
+            turn=self._turn,
+        )
+        self._turn += 1
+        return {**starts, **taken}
 
     def _partitions(self) -> list[int]:
         if self._options.partition is not None:
@@ -131,31 +167,45 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _bounds(self) -> dict[int, Any]:
         config = self._options.client_config
         topic = self._source.topic
-        count = log_reader().partition_counts(config, [topic])[topic]
+        wanted = [TopicPartition(topic, n) for n in self._partitions()]
+        bounds = log_reader().log_bounds(config, wanted)
+        # Behind the bounds, which are of the topic whose id is told now, or of an older one.
+        now = log_reader().log_topics(config, [topic])[topic]
+        check_topic_id(topic, self._source.topic_id, now.topic_id, "the query's")
+        count = now.partitions
         if count != self._source.partitions:
             raise TopicError(
                 f"{topic!r} has {count} partitions now and had {self._source.partitions} when the "
                 "query was made; the count is part of a store's identity; reset the application"
             )
-        wanted = [TopicPartition(topic, n) for n in self._partitions()]
-        return {tp.partition: b for tp, b in log_reader().log_bounds(config, wanted).items()}
+        return {tp.partition: found for tp, found in bounds.items()}
 
     def _stable_ends(self, starts: Mapping[int, int]) -> dict[int, int]:
         ends = {}
         for n, bounds in self._bounds().items():
-            if bounds.end < starts[n]:
-                raise RestoreError(
-                    f"{self._source.topic}-{n}: the checkpoint stands at offset {starts[n]}, and "
-                    f"the log ends at {bounds.end}; the topic was truncated or created anew; "
-                    "start with a new checkpoint and a new target"
-                )
+            self._check_end(n, starts[n], bounds)
             ends[n] = max(bounds.stable_end, starts[n])
         return ends
 
+    def _check_end(self, partition: int, position: int, bounds: Any) -> None:
+        if bounds.end < position:
+            raise RestoreError(
+                f"{self._source.topic}-{partition}: the checkpoint stands at offset {position}, "
+                f"and the log ends at {bounds.end}; the topic was truncated or created anew; "
+                "start with a new checkpoint and a new target"
+            )
+
     def _checkpoint(self, offsets: Mapping[int, int]) -> Checkpoint:
-        return {self._source.topic: {str(n): offsets[n] for n in sorted(offsets)}}
+        topic = self._source.topic
+        return {
+            topic: {str(n): offsets[n] for n in sorted(offsets)},
+            TOPIC_IDS: {topic: self._source.topic_id},
+        }
 
     def _offsets(self, checkpoint: Checkpoint) -> dict[int, int]:
+        topic = self._source.topic
+        known = checkpoint.get(TOPIC_IDS, {}).get(topic)  # earlier versions did not note it
+        check_topic_id(topic, known, self._source.topic_id, "the checkpoint's")
         found = {int(n): offset for n, offset in checkpoint.get(self._source.topic, {}).items()}
         if sorted(found) != self._partitions():
             raise ConfigError(
@@ -177,43 +227,46 @@ class PastChangeReader(DataSourceReader):
         self._source = source
         self._ends = ends
 
+    @message_first
     def partitions(self) -> list[InputPartition]:
         stream = ChangeReader(self._options, self._source)
         start = stream.initialOffset()
         numbers = start[self._source.topic]
         end = {n: max(self._ends[int(n)], first) for n, first in numbers.items()}
-        return stream.partitions(start, {self._source.topic: end})
+        return stream.partitions(start, {**start, self._source.topic: end})
 
+    @message_first
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, ChangePartition):  # Spark's way of saying there are none
             return iter(())
-        return _read_changes(self._options, self._source, partition)
+        return read_changes(self._options, self._source, _range(partition))
 
 
-def _read_changes(
-    options: SourceOptions, source: ChangelogSource, partition: InputPartition
-) -> Iterator[pa.RecordBatch]:
+def _range(partition: InputPartition) -> ChangeRange:
     assert isinstance(partition, ChangePartition)
-    table = table_of(options, source.entry)
-    columns = table.change_columns(with_meta=options.include_meta)
-    for records in log_reader().read_partition(
-        options.client_config,
-        TopicPartition(source.topic, partition.partition),
-        start=partition.start,
-        end=partition.end,
-        stall_seconds=options.stall_seconds,
-    ):
-        yield record_batch(columns, [TableRow(record) for record in records])
+    return ChangeRange(partition.partition, partition.start, partition.end)
 
 
-def _limited(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
-    """Cut a batch down to ``most`` offsets, in proportion to what each partition has waiting."""
+def limited(
+    starts: Mapping[int, int], ends: Mapping[int, int], most: int, turn: int
+) -> dict[int, int]:
+    """Cut a batch down to ``most`` offsets, in proportion to what each partition has waiting.
+
+    What the rounding leaves goes round, beginning at another partition each ``turn``: first to
+    those that got nothing, so that none starves beside a huge one.
+
+    >>> limited({0: 0, 1: 0}, {0: 900, 1: 9}, 1, turn=0), limited({0: 0, 1: 0}, {0: 9, 1: 9}, 1, 1)
+    ({0: 1, 1: 0}, {0: 0, 1: 1})
+    """
     waiting = {n: ends[n] - starts[n] for n in ends}
     total = sum(waiting.values())
     if total <= most:
         return dict(ends)
-    # At least one offset for each that has any, so that no partition starves beside a huge one.
-    return {
-        n: starts[n] + min(waiting[n], max(1, waiting[n] * most // total) if waiting[n] else 0)
-        for n in ends
-    }
+    taken = {n: each * most // total for n, each in waiting.items()}
+    left = most - sum(taken.values())
+    having = [n for n in sorted(ends) if waiting[n]]
+    begin = turn % len(having)
+    around = having[begin:] + having[:begin]
+    for n in sorted(around, key=lambda n: taken[n] > 0)[:left]:
+        taken[n] += 1
+    return {n: starts[n] + each for n, each in taken.items()}

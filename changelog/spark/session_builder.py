@@ -13,14 +13,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
+from logstate.changelog.spark.metadata import LogstateMetadata
 from logstate.changelog.spark.source import LogstateDataSource
 from logstate.local_broker.jars import cache_directory
 from logstate.local_broker.java import Java, find_java
 
 _VECTOR_MODULE = "jdk.incubator.vector"
+_KNOWN_ALREADY = "DATA_SOURCE_ALREADY_EXISTS"
 
 _CONF = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -62,8 +67,21 @@ def session(
     for name, value in {**_CONF, **(conf or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.dataSource.register(LogstateDataSource)
+    for source in (LogstateDataSource, LogstateMetadata):
+        register(spark.dataSource, source)
     return spark
+
+
+def register(registration: Any, source: type[DataSource]) -> None:
+    """Make a format known, which Spark 4.0 refuses where it has found that by its name already.
+
+    ``registration`` is ``spark.dataSource``.
+    """
+    try:
+        registration.register(source)
+    except AnalysisException as error:
+        if _KNOWN_ALREADY not in str(error):
+            raise
 
 
 def prepare_environment() -> None:

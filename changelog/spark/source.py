@@ -4,69 +4,109 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+import pyarrow as pa
+import pyspark
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from logstate.changelog.cuts.logs import log_reader
+from logstate.changelog.reading.changelog_source import ChangelogSource, find_source
+from logstate.changelog.reading.cut import Ends, ends_of_read
+from logstate.changelog.reading.options import parse_options
+from logstate.changelog.reading.tables import arrow_schema, table_of
+from logstate.changelog.spark.change_batches import change_schema
 from logstate.changelog.spark.change_reader import ChangeReader, PastChangeReader
-from logstate.changelog.spark.cut import ChangelogSource, end_positions, find_source
-from logstate.changelog.spark.options import parse_options
+from logstate.changelog.spark.first_line import message_first
+from logstate.changelog.spark.read_limits import HAS_READ_LIMITS
+from logstate.changelog.spark.refused_stream import RefusedStream
+from logstate.changelog.spark.schema import spark_schema
 from logstate.changelog.spark.table_reader import table_reader
-from logstate.changelog.spark.tables import Column, spark_schema, table_of
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, LogstateError
 
 
 class LogstateDataSource(DataSource):
     """The format ``logstate``. Spark makes it from the options; see the module for these."""
 
+    @message_first
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._parsed = parse_options(options)
         # Found once, when the schema is asked for, and kept: a DataFrame means one table.
         self._source: ChangelogSource | None = None
-        self._ends: dict[int, int] | None = None
+        self._ends: Ends | None = None
 
     @classmethod
     def name(cls) -> str:
         return "logstate"
 
+    @message_first
     def schema(self) -> StructType:
         return spark_schema(self._columns())
 
+    @message_first
     def reader(self, schema: StructType) -> DataSourceReader:
+        if self._parsed.batch_id or self._parsed.key_serde:
+            raise ConfigError('"batchId" and "keySerde" are for writing; leave them out of a read')
         self._check(schema)
         source, ends = self._found(), self._cut_ends()
         if self._parsed.read_change_feed:
-            return PastChangeReader(self._parsed, source, ends)
+            return PastChangeReader(self._parsed, source, ends.positions)
         return table_reader(self._parsed, source, ends)
 
+    @message_first
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        log_reader()  # says so where the client is missing: reading does without what writing needs
+        from logstate.changelog.spark.sink import StoreWriter
+
+        return StoreWriter(self._parsed, schema, overwrite=overwrite)
+
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        try:
+            return self._stream_reader(schema)
+        except LogstateError as error:
+            return RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
         if not self._parsed.read_change_feed:
             # Spark asks for the columns before it says whether it reads a table or a stream.
             raise ConfigError(
                 "a stream of a store is the stream of its changes, whose columns differ from the "
                 'table\'s: add .option("readChangeFeed", "true") to the readStream'
             )
+        is_bounded = self._parsed.max_offsets_per_trigger is not None or self._parsed.admits_commits
+        if is_bounded and not HAS_READ_LIMITS:
+            raise ConfigError(
+                "maxOffsetsPerTrigger needs Spark 4.2, as other bounds do, and this is "
+                f"{pyspark.__version__}, whose streams take all there is; leave it out, or read "
+                "with a newer Spark"
+            )
         self._check(schema)
         return ChangeReader(self._parsed, self._found())
 
-    def _columns(self) -> list[Column]:
+    def _columns(self) -> pa.Schema:
         options = self._parsed
         table = table_of(options, self._found().entry)
         if options.read_change_feed:
-            return table.change_columns(with_meta=options.include_meta)
+            return change_schema(options, table)
         self._cut_ends()
-        return table.batch_columns(
+        columns = table.batch_columns(
             with_tombstones=options.include_tombstones, with_meta=options.include_meta
         )
+        return arrow_schema(columns)
 
     def _found(self) -> ChangelogSource:
         if self._source is None:
             self._source = find_source(self._parsed)
         return self._source
 
-    def _cut_ends(self) -> dict[int, int]:
+    def _cut_ends(self) -> Ends:
         if self._ends is None:
-            self._ends = end_positions(self._parsed, self._found())
+            self._ends = ends_of_read(self._parsed, self._found())
         return self._ends
 
     def _check(self, schema: StructType) -> None:

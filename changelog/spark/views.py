@@ -22,16 +22,15 @@ for it. ``path`` is a directory that the driver and all executors share.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-_CURRENT = "CURRENT"
+from logstate.changelog.spark.current_file import CurrentFile
+
 _NOT_IDENTITY = frozenset({"change_type", "value", "_offset", "_timestamp", "_headers"})
 
 
@@ -56,6 +55,7 @@ class ParquetView:
                 "being replaced may still be read"
             )
         self.path = Path(path)
+        self._current = CurrentFile(self.path)
         self.keep_versions = keep_versions
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
@@ -63,14 +63,14 @@ class ParquetView:
         state = self.state()
         changes = changes.persist()
         try:
-            reached = _positions(changes)
+            reached = positions_of(changes)
             positions = state.positions if state else {}
             if state is not None and all(
                 end <= positions.get(partition, 0) for partition, end in reached.items()
             ):
                 return
             version = state.version + 1 if state else 0
-            rows = self._merged(_beyond(changes, positions), state)
+            rows = self._merged(beyond(changes, positions), state)
             rows.write.mode("overwrite").parquet(str(self._directory(version)))
             for partition, end in reached.items():
                 positions = {**positions, partition: max(end, positions.get(partition, 0))}
@@ -86,19 +86,13 @@ class ParquetView:
         """
         state = self.state()
         if state is None:
-            raise FileNotFoundError(
-                f"{self.path} holds no view yet; has the streaming query finished its first batch?"
-            )
+            raise self._current.missing()
         return spark.read.parquet(str(self._directory(state.version)))
 
     def state(self) -> ViewState | None:
         """The newest version and how far it got, or None before the first batch."""
-        try:
-            found = json.loads((self.path / _CURRENT).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        positions = {int(n): position for n, position in found["positions"].items()}
-        return ViewState(found["version"], found["batch_id"], positions)
+        found = self._current.read()
+        return None if found is None else ViewState(**found)
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
         if state is not None:
@@ -109,17 +103,7 @@ class ParquetView:
         return latest_changes(changes).where("change_type = 'update'").drop("change_type")
 
     def _publish(self, state: ViewState) -> None:
-        draft = self.path / f"{_CURRENT}.draft"
-        text = {
-            "version": state.version,
-            "batch_id": state.batch_id,
-            "positions": {str(n): position for n, position in sorted(state.positions.items())},
-        }
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(text, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path / _CURRENT)
+        self._current.publish(asdict(state))
 
     def _remove_old(self, version: int) -> None:
         # Also what a crash left behind before it was published.
@@ -146,18 +130,25 @@ def latest_changes(changes: DataFrame) -> DataFrame:
 
     Rows are told apart by key, window, valid-from and partition; newest is by offset.
     """
-    identity = [name for name in changes.columns if name not in _NOT_IDENTITY]
+    identity = row_identity(changes)
     rest = [name for name in changes.columns if name not in identity]
     newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
     return newest.select(*identity, "_newest.*").select(*changes.columns)
 
 
-def _positions(changes: DataFrame) -> dict[int, int]:
+def row_identity(changes: DataFrame) -> list[str]:
+    """The columns that tell rows apart."""
+    return [name for name in changes.columns if name not in _NOT_IDENTITY]
+
+
+def positions_of(changes: DataFrame) -> dict[int, int]:
+    """Changelog partition to the offset behind its last change."""
     rows = changes.groupBy("_partition").agg(f.max("_offset").alias("last_offset")).collect()
     return {row["_partition"]: row["last_offset"] + 1 for row in rows}
 
 
-def _beyond(changes: DataFrame, positions: dict[int, int]) -> DataFrame:
+def beyond(changes: DataFrame, positions: dict[int, int]) -> DataFrame:
+    """The changes at positions and later."""
     for partition, position in sorted(positions.items()):
         changes = changes.where((f.col("_partition") != partition) | (f.col("_offset") >= position))
     return changes

@@ -22,7 +22,8 @@ from typing import Generic, NamedTuple, TypeVar
 from logstate.changelog.rows.row_codec import row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_update, encode_update
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -50,27 +51,19 @@ class Waiting(NamedTuple, Generic[K, V]):
     offset: int
 
 
-class JoinBuffer(Generic[K, V]):
+class JoinBuffer(LoggedRows, Generic[K, V]):
     """The waiting stream records of one task."""
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        self.name = spec.name
+        super().__init__(spec, rows, writes, context)
         self._grace_ms = spec.grace_ms or 0
         self._codec = row_codec(spec, serde_topic(spec, context))
-        self._rows = rows
-        self._writes = writes
-        self._context = context
         self._observed = context.time_cell(f"store:{spec.name}")
         self._sequence = context.time_cell(f"sequence:{spec.name}")
         #: -1 where it is not known
         self._earliest = context.time_cell(f"earliest:{spec.name}")
-
-    @property
-    def num_records(self) -> int:
-        """Records that wait. Costs a scan."""
-        return sum(1 for _ in self._rows.scan())
 
     @property
     def min_timestamp(self) -> int:
@@ -102,7 +95,7 @@ class JoinBuffer(Generic[K, V]):
             context.partition,
             headers,
         )
-        self._write(row_key, encode_update(waiting, 0))
+        self._put_row(row_key, encode_update(waiting, 0), None)
         return True
 
     def expired(self) -> Iterator[Waiting[K, V]]:
@@ -132,18 +125,14 @@ class JoinBuffer(Generic[K, V]):
 
     def remove(self, waiting: Waiting[K, V]) -> None:
         """Take a record out."""
-        self._write(waiting.row_key, None)
+        self._put_row(waiting.row_key, None, None)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns clock and sequence number."""
+        super().restore(records)
         for key, value, _, _ in records:
-            self._rows.put(key, value)
             _, timestamp = _HEAD.unpack_from(key)
             self._observed.time = max(self._observed.time, timestamp)
             if value is not None:
                 self._sequence.time = _SEQUENCE.unpack(key[-_SEQUENCE.size :])[0]
         self._earliest.time = -1
-
-    def _write(self, row_key: bytes, row: bytes | None) -> None:
-        self._rows.put(row_key, row)
-        self._writes.add(row_key, LoggedWrite(row_key, row, None, None))

@@ -3,13 +3,15 @@
 How it works. An entry's row is ``00 | key -> sequence | value``; an index row
 ``01 | sequence -> key`` has the sequence of its last use, by ``put`` or ``get``. The first index
 row is the entry to forget. Recency is in rows like everything else, so an abort or a skipped record
-takes it back with the values. The changelog holds keys and values only; forgetting an entry logs a
-tombstone, right before the put that made it necessary.
+takes it back with the values. The changelog holds keys and values only, in the order of the last
+puts; forgetting an entry logs a tombstone.
 
 Invariants:
 1. an entry has exactly one index row, that of its own sequence;
 2. sequences grow; no index row is below ``_first``;
-3. there are at most ``capacity`` entries.
+3. there are at most ``capacity`` entries, but for a restore: amid a commit's records the log may
+   hold more, and what is to go has its tombstone. Where the capacity was lowered, the next put
+   forgets what is too much.
 
 A restored store has the order of the changelog: of the last puts, because gets are not logged. So
 after a crash another entry may be the next to go, as in Kafka Streams.
@@ -20,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.rows import RowMirror, Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.key_value import KeyValueStore
 from logstate.contracts.processing import TaskContext
@@ -60,8 +62,8 @@ class EntryRows:
         self._rows.put(key, value)
 
 
-class LruStore(KeyValueStore[K, V]):
-    """A key-value store of at most ``spec.capacity`` entries. A RowMirror of its rows."""
+class LruStore(KeyValueStore[K, V], RowMirror):
+    """A key-value store of at most ``spec.capacity`` entries."""
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
@@ -80,7 +82,7 @@ class LruStore(KeyValueStore[K, V]):
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         for key, value, _, _ in records:
-            self._put_row(key, value, _logs_nothing)
+            self._put_row(key, value, None)
 
     def _use(self, key: K) -> V | None:
         raw = self.codec.encode_key(key)
@@ -101,7 +103,8 @@ class LruStore(KeyValueStore[K, V]):
         encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
 
         def log(key: bytes, value: bytes | None) -> None:
-            writes.add(key, LoggedWrite(key, value, context.timestamp, None))
+            write = LoggedWrite(key, value, context.timestamp, None)
+            writes.add(key, write, moves_to_end=True)
 
         def put(key: K, value: V | None) -> None:
             row_key = encode_key(key)
@@ -112,8 +115,9 @@ class LruStore(KeyValueStore[K, V]):
         return put
 
     def _put_row(
-        self, key: bytes, value: bytes | None, log: Callable[[bytes, bytes | None], None]
+        self, key: bytes, value: bytes | None, log: Callable[[bytes, bytes | None], None] | None
     ) -> None:
+        """``log`` None restores: nothing is forgotten and logged that the log does not forget."""
         entries, sequence = self._counts()
         row = self._all_rows.get(_ENTRY + key)
         if value is None:
@@ -123,7 +127,7 @@ class LruStore(KeyValueStore[K, V]):
             return
         if row is None:
             entries += 1
-        if entries > self.capacity:
+        while log is not None and entries > self.capacity:
             oldest, its_sequence = self._oldest()
             self._remove(oldest, its_sequence)
             log(oldest, None)
@@ -162,27 +166,6 @@ class LruStore(KeyValueStore[K, V]):
             self._known = len(sequences), following
         return self._known
 
-    # ------------------------------------------------------------------ RowMirror
-
-    def __len__(self) -> int:
-        return 0
-
-    def flush(self) -> None:
-        """Everything is in the rows."""
-
-    def expire(self) -> None:
-        """Nothing expires."""
-
     def forget(self) -> None:
         """The rows go back to an earlier state."""
         self._known = None
-
-    def forget_known(self) -> None:
-        """Nothing is held besides two numbers."""
-
-
-def _logs_nothing(key: bytes, value: bytes | None) -> None:
-    """For restores: what is restored is in the changelog."""
-
-
-__all__ = ["EntryRows", "LruStore"]

@@ -14,12 +14,13 @@ left, with the timestamp of the record being processed and without its headers.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from logstate.changelog.rows.row_codec import row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.errors import StoreCorruptedError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -33,17 +34,14 @@ _LENGTH = struct.Struct(">i")
 _VARIABLE_SIZE = 1
 
 
-class OuterJoinBuffer(Generic[K]):
+class OuterJoinBuffer(LoggedRows, Generic[K]):
     """The unmatched rows of one task. Values go in and out as what the join's sides hold."""
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        self.name = spec.name
+        super().__init__(spec, rows, writes, context)
         self._codec = row_codec(spec, serde_topic(spec, context))
-        self._rows = rows
-        self._writes = writes
-        self._context = context
 
     def rows(self) -> Iterator[tuple[int, bool, K, list[Any]]]:
         """(timestamp, is left, key, values), as of now: by time, right before left, then key."""
@@ -75,18 +73,11 @@ class OuterJoinBuffer(Generic[K]):
         """Remove without looking."""
         self._write(self._row_key(timestamp, is_left, key), None)
 
-    def restore(self, records: Sequence[LoggedFields]) -> None:
-        """Take changelog records over, in order, logging nothing."""
-        put = self._rows.put
-        for key, value, _, _ in records:
-            put(key, value)
-
     def _row_key(self, timestamp: int, is_left: bool, key: K) -> bytes:
         return _HEAD.pack(timestamp, is_left) + self._codec.encode_key(key)
 
     def _write(self, row_key: bytes, row: bytes | None) -> None:
-        self._rows.put(row_key, row)
-        self._writes.add(row_key, LoggedWrite(row_key, row, self._context.timestamp, None))
+        self._put_row(row_key, row, self._context.timestamp)
 
 
 def _appended(row: bytes | None, data: bytes) -> bytes:

@@ -1,7 +1,6 @@
 """The session store: one row per key and session.
 
-The clock of the store is the largest session end put so far, over all keys. A put into an expired
-segment (in memory: one that ends before the retention) is dropped and counted, but logged all the
+The time of a session is its end. A put that is dropped because it comes too late is logged all the
 same, as Kafka Streams does. Removing is never dropped; on RocksDB it moves the clock like a put.
 """
 
@@ -10,48 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from logstate.changelog.rows.row_codec import encode_headers, row_codec, serde_topic
-from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
+from logstate.changelog.rows.row_codec import encode_headers
+from logstate.changelog.rows.row_groups import PlacedRow
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import pack_segment
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.stores.segmented_store import SegmentedStore
 from logstate.changelog.stores.session_reads import SessionReads
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
-    pack_session_tail,
-    session_times,
-)
+from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, pack_session_tail
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SessionStore(SessionReads[K, V]):
+class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
     """A session store of one task. Keys are never None."""
 
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        cell = context.time_cell(f"store:{spec.name}")
-        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
-        self.name = spec.name
-        self._rows = rows
-        self._log = writes.add
-        self._context = context
+        super().__init__(spec, rows, writes, context)
         self._can_reuse_key = spec.key.immutable
-        self._groups = RowGroups(self._load_group, self._oldest_end)
-        rows.mirror(self._groups)
+        self._rows.mirror(self._groups)
 
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
         raw = self.codec.encode_key(key)
-        oldest = max(earliest_end_ms, self._oldest_end(), 0)
+        oldest = max(earliest_end_ms, self._oldest(), 0)
         found = self._groups.since(raw, oldest)
         if not found:
             return iter(())
@@ -82,7 +71,7 @@ class SessionStore(SessionReads[K, V]):
             row = encode_headers(headers) + data if self._with_headers else data
             self._put_row(log_key, session, row)
         logged_headers = headers if self._with_headers else None
-        self._log(
+        self._writes.add(
             log_key,
             tuple.__new__(LoggedWrite, (log_key, data, self._context.timestamp, logged_headers)),
         )
@@ -91,35 +80,23 @@ class SessionStore(SessionReads[K, V]):
         """Remove a session; a tombstone is logged in any case."""
         end_ms, segments = session.end_ms, self.segments
         if end_ms > segments.cell.time and not self._is_in_memory:
-            segments.advance(end_ms, self._rows)
+            self._advance(end_ms)
         self._delete(session, end_ms // segments.part_ms >= segments.first_part())
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, logging nothing; learns the clock."""
-        rows, segments = self._rows, self.segments
-        # A tombstone is a removal, which does not move the clock in memory.
-        latest = max(
-            (session_times(r[0])[0] for r in records if r[1] is not None or not self._is_in_memory),
-            default=-1,
-        )
-        if latest > segments.cell.time:
-            segments.advance(latest, rows)
-        first_part, part_ms = segments.first_part(), segments.part_ms
-        for key, value, _, headers in records:
-            part = session_times(key)[0] // part_ms
-            if part < first_part:
-                continue
-            if value is not None and self._with_headers:
-                value = encode_headers(headers) + value
-            rows.put(pack_segment(part) + key, value)
-        self._groups.forget()
+        self._take_over(records, self._restored_row)
+
+    def _restored_row(self, record: LoggedFields) -> bytes | None:
+        _, value, _, headers = record
+        return value if value is None or not self._with_headers else encode_headers(headers) + value
 
     def _delete(self, session: Windowed[K], is_live: bool) -> None:
         log_key = self._log_key(session)
         if is_live:
             self._put_row(log_key, session, None)
         headers = self._context.headers if self._with_headers else None
-        self._log(
+        self._writes.add(
             log_key, tuple.__new__(LoggedWrite, (log_key, None, self._context.timestamp, headers))
         )
 
@@ -128,30 +105,13 @@ class SessionStore(SessionReads[K, V]):
         self._rows.put(pack_segment(end_ms // self.segments.part_ms) + log_key, row)
         self._groups.put(log_key[:-SESSION_TAIL_BYTES], end_ms, session.start_ms, row)
 
-    def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
-        rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
-        return [(*session_times(row_key), row) for row_key, row in rows]
-
     def _log_key(self, session: Windowed[K]) -> bytes:
         return self.codec.encode_key(session.key) + pack_session_tail(
             session.end_ms, session.start_ms
         )
 
-    def _is_live(self, end_ms: int) -> bool:
-        """Advance the clock; False, and counted, for a session that is too old.
-
-        False also for one whose part is gone already: nobody could see its row.
-        """
-        segments = self.segments
-        if end_ms > segments.cell.time:
-            segments.advance(end_ms, self._rows)
-        if self._is_in_memory:
-            is_live = end_ms > segments.cell.time - segments.retention_ms
-        else:
-            is_live = end_ms // segments.interval_ms >= segments.first_live()
-        if not is_live:
-            self._context.drop("expired")
-        return is_live and end_ms // segments.part_ms >= segments.first_part()
+    def _hidden_by(self, time: int) -> int:
+        return self._oldest_found(time)
 
 
 def _later_start_first(placed: PlacedRow) -> tuple[int, int]:

@@ -7,50 +7,35 @@ start comes first, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.rows.segments import (
-    SEGMENT_BYTES,
-    SegmentClock,
-    pack_segment,
-    segment_interval_ms,
-)
-from logstate.changelog.rows.session_keys import split_row_key, windowed_decoder
+from logstate.changelog.rows.segments import pack_segment
+from logstate.changelog.rows.time_first_rows import SESSION_TAIL
+from logstate.changelog.stores.segmented_reads import SegmentedReads
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
-    pack_session_tail,
-    session_times,
-)
+from logstate.contracts.windowed_keys import MAX_TIME_MS, pack_session_tail, session_times
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SessionReads(Generic[K, V]):
+class SessionReads(SegmentedReads[K, V]):
     """Reads by key and the times of sessions; both ends of every time range are inclusive."""
+
+    tail = SESSION_TAIL
+    times_of = staticmethod(session_times)
 
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
-        self.codec = codec
-        self.segments = SegmentClock(
-            cell,
-            segment_interval_ms(spec),
-            spec.retention_ms or 0,
-            # Final results are read beyond the retention, see find_ended.
-            has_parts=not spec.keep_at_retention,
-        )
-        self._reads = rows
-        self._is_in_memory = spec.in_memory
+        # Final results are read beyond the retention, see find_ended.
+        super().__init__(spec, codec, rows, cell, has_parts=not spec.keep_at_retention)
         self._with_headers = spec.with_headers
-        self._decode_windowed = windowed_decoder(codec.decode_key)
 
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """The value of exactly this session, or None."""
@@ -67,10 +52,9 @@ class SessionReads(Generic[K, V]):
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
         raw = self.codec.encode_key(key)
-        rows = self._rows_of_key(raw, earliest_end_ms, latest_start_ms, reverse=reverse)
-        if self._is_in_memory:
-            rows = iter(sorted(rows, key=_memory_order, reverse=reverse))
-        return self._decoded(rows)
+        rows = self._rows_of_key(raw, earliest_end_ms, MAX_TIME_MS, reverse=reverse)
+        found = (pair for pair in rows if session_times(pair[0])[1] <= latest_start_ms)
+        return self._decoded(self._in_order(found, reverse))
 
     def find_sessions_of_key_range(
         self,
@@ -86,18 +70,14 @@ class SessionReads(Generic[K, V]):
         Kafka Streams' ``findSessions(keyFrom, keyTo, ...)``, in the order of ``all``.
         """
         is_inside = self.codec.key_range(lower, upper)
-        oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
+        oldest, parts = self._spans(earliest_end_ms, MAX_TIME_MS, reverse)
         found = (
             (row_key, row)
             for row_key, row in self.segments.scan_parts(self._reads, parts, reverse=reverse)
             for end_ms, start_ms in [session_times(row_key)]
-            if end_ms >= oldest
-            and start_ms <= latest_start_ms
-            and is_inside(row_key[SEGMENT_BYTES:-SESSION_TAIL_BYTES])
+            if end_ms >= oldest and start_ms <= latest_start_ms and is_inside(self._key_of(row_key))
         )
-        if self._is_in_memory:
-            return self._decoded(iter(sorted(found, key=_memory_order, reverse=reverse)))
-        return self._decoded(found)
+        return self._decoded(self._in_order(found, reverse))
 
     def find_ended(
         self, earliest_end_ms: int, latest_end_ms: int
@@ -106,20 +86,14 @@ class SessionReads(Generic[K, V]):
 
         Final results are read with it, and those are not hidden by the retention: every row of a
         segment that still exists is found, as in Kafka Streams. In memory they are hidden, and come
-        by end, key and latest start.
+        by end, key and latest start. A store of final results reads no other rows for it.
         """
         segments = self.segments
-        oldest_end = max(earliest_end_ms, self._oldest_end() if self._is_in_memory else 0)
-        oldest = max(oldest_end, segments.first_part() * segments.part_ms)
-        found = (
-            (row_key, row)
-            for row_key, row in segments.scan_parts(
-                self._reads, segments.span(oldest, latest_end_ms, self._reads)
-            )
-            if oldest_end <= session_times(row_key)[0] <= latest_end_ms
-        )
-        order = _memory_order if self._is_in_memory else _time_order
-        return self._decoded(iter(sorted(found, key=order)))
+        oldest = max(earliest_end_ms, self._oldest_found(segments.cell.time), 0)
+        parts = segments.span(oldest, latest_end_ms, self._stored)
+        found = self._rows_between(parts, oldest, latest_end_ms)
+        order = self._memory_order if self._is_in_memory else self._time_order
+        return self._decoded(sorted(found, key=order))
 
     def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """All visible sessions of the key."""
@@ -132,51 +106,39 @@ class SessionReads(Generic[K, V]):
     # ------------------------------------------------------------------ rows
 
     def _row(self, key: K, start_ms: int, end_ms: int) -> bytes | None:
-        if end_ms < self._oldest_end():
+        if end_ms < self._oldest():
             return None
         part = pack_segment(end_ms // self.segments.part_ms)
         return self._reads.get(
             part + self.codec.encode_key(key) + pack_session_tail(end_ms, start_ms)
         )
 
-    def _decoded(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[Windowed[K], V]]:
-        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
-        return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
+    def _windowed_decoder(self) -> Callable[[bytes], Windowed[Any]]:
+        decode_key, key_of = self.codec.decode_key, self._key_of
 
-    def _oldest_end(self) -> int:
-        return self.segments.cell.time - self.segments.retention_ms + 1
+        def decode(row_key: bytes) -> Windowed[Any]:
+            end_ms, start_ms = session_times(row_key)
+            return Windowed(decode_key(key_of(row_key)), start_ms, end_ms)
 
-    def _spans(self, from_ms: int, *, reverse: bool) -> tuple[int, Iterator[int]]:
-        oldest = max(from_ms, self._oldest_end(), 0)
-        span = self.segments.span(oldest, MAX_TIME_MS, self._reads)
-        return oldest, reversed(span) if reverse else iter(span)
+        return decode
 
-    def _rows_of_key(
-        self, key: bytes, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
+    def _oldest_found(self, time: int) -> int:
+        """The oldest end that ``find_ended`` shows when the store's clock is at ``time``."""
+        segments = self.segments
+        if self._is_in_memory:
+            return time - segments.retention_ms + 1
+        return (time - segments.retention_ms) // segments.part_ms * segments.part_ms
+
+    def _in_order(
+        self, rows: Iterator[tuple[bytes, bytes]], reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        oldest, parts = self._spans(earliest_end_ms, reverse=reverse)
-        key_end = SEGMENT_BYTES + len(key)
-        length = key_end + SESSION_TAIL_BYTES
-        # Every part's scan is opened now: an iterator shows the state at its opening.
-        scans = [
-            self._reads.scan(head + pack_session_tail(oldest, 0), head + b"\x80", reverse=reverse)
-            for head in (pack_segment(part) + key for part in parts)
-        ]
-        return (
-            (row_key, row)
-            for scan in scans
-            for row_key, row in scan
-            if len(row_key) == length
-            and row_key[SEGMENT_BYTES:key_end] == key
-            and session_times(row_key)[1] <= latest_start_ms
-        )
+        if not self._is_in_memory:
+            return rows
+        return iter(sorted(rows, key=self._memory_order, reverse=reverse))
 
+    def _time_order(self, pair: tuple[bytes, bytes]) -> tuple[int, int, bytes]:
+        return (*session_times(pair[0]), self._key_of(pair[0]))
 
-def _time_order(pair: tuple[bytes, bytes]) -> tuple[int, int, bytes]:
-    end_ms, key, start_ms = split_row_key(pair[0])
-    return end_ms, start_ms, key
-
-
-def _memory_order(pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
-    end_ms, key, start_ms = split_row_key(pair[0])
-    return end_ms, key, -start_ms
+    def _memory_order(self, pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
+        end_ms, start_ms = session_times(pair[0])
+        return end_ms, self._key_of(pair[0]), -start_ms

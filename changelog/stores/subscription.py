@@ -7,12 +7,13 @@ bytes, with the timestamp and the headers of the record being processed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -22,7 +23,7 @@ F = TypeVar("F")
 P = TypeVar("P")
 
 
-class SubscriptionStore(Generic[F, P]):
+class SubscriptionStore(LoggedRows, Generic[F, P]):
     """The subscriptions of one task."""
 
     def __init__(
@@ -35,19 +36,11 @@ class SubscriptionStore(Generic[F, P]):
                 f" CombinedKeySerde, not {key!r}; foreign-key joins declare such stores themselves"
             )
         topic = context.topic_name(key.registration_topic, is_internal=True)
-        self.name = spec.name
-        self._rows = rows
-        self._writes = writes
-        self._context = context
+        super().__init__(spec, rows, writes, context)
         self._encode_key = key.serializer(topic, True)
         self._encode_prefix = key.prefix_serializer(topic)
         self._encode = spec.value.serializer(topic, False)
         self._decode = spec.value.deserializer(topic, False)
-
-    @property
-    def num_records(self) -> int:
-        """Subscriptions held. Costs a scan."""
-        return sum(1 for _ in self._rows.scan())
 
     def subscribers(self, foreign_key: F) -> Iterator[Subscription]:
         """The subscriptions of a foreign key as of this call, in the order of the left keys."""
@@ -63,14 +56,6 @@ class SubscriptionStore(Generic[F, P]):
         """Remove the left row's subscription; logged even where there is none."""
         self._write(foreign_key, subscription, None)
 
-    def restore(self, records: Sequence[LoggedFields]) -> None:
-        """Take changelog records over, in order, logging nothing."""
-        put = self._rows.put
-        for key, value, _, _ in records:
-            put(key, value)
-
     def _write(self, foreign_key: F, subscription: Subscription, row: bytes | None) -> None:
         row_key = self._encode_key((foreign_key, subscription.primary_key))
-        self._rows.put(row_key, row)
-        context = self._context
-        self._writes.add(row_key, LoggedWrite(row_key, row, context.timestamp, context.headers))
+        self._put_row(row_key, row, self._context.timestamp, self._context.headers)

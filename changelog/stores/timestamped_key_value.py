@@ -24,7 +24,7 @@ from logstate.changelog.rows.decoded_rows import (
     late_values,
 )
 from logstate.changelog.rows.encoded_rows import EncodedRows, WriteEncoded
-from logstate.changelog.rows.row_codec import timestamped_row, timestamped_row_with_headers
+from logstate.changelog.rows.row_codec import new_row_of
 from logstate.changelog.rows.row_writer import restored_row
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
@@ -50,7 +50,6 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     ) -> None:
         self._spec = spec
         self._kept: DecodedRows | EncodedRows | None = None
-        self._with_headers = spec.with_headers
         super().__init__(spec, rows, writes, context)
         if self._kept is None:
             self.get_row = self.get
@@ -70,10 +69,9 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     def _bound_put(
         self, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> Callable[[K, ValueAndTimestamp[V] | None], None]:
-        write = self._bound_write(rows, writes)
+        direct = self._bound_direct_put(self._bound_write(rows, writes), rows, writes, context)
         if not can_keep(self._spec.key, self._spec.value):
-            return self._bound_direct_put(write, rows, writes, context)
-        direct = self._bound_direct_put(write, rows, writes, context)
+            return direct
         if late_values(self._spec.key, self._spec.value) is NEVER_LATE:
             encoded = EncodedRows(self.codec, self._bound_write_encoded(rows, writes))
             self._kept = encoded
@@ -95,28 +93,22 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     ) -> Callable[[bytes, ValueAndTimestamp[V]], None]:
         """Encode a row, store and log it."""
         encode_value, put_row, log = self.codec.encode_value, rows.put, writes.add
+        new_row, with_headers = new_row_of(self._spec), self._spec.with_headers
 
         def write(row_key: bytes, row: ValueAndTimestamp[V]) -> None:
             data = encode_value(row[0])
-            timestamp = row[1]
-            put_row(row_key, timestamped_row(data, timestamp))
-            log(row_key, (row_key, data, timestamp, None))
-
-        def write_with_headers(row_key: bytes, row: ValueAndTimestamp[V]) -> None:
-            data = encode_value(row[0])
-            timestamp, headers = row[1], row[2]
-            put_row(row_key, timestamped_row_with_headers(data, timestamp, headers))
+            timestamp, headers = row[1], row[2] if with_headers else None
+            put_row(row_key, new_row(data, timestamp, headers))
             log(row_key, (row_key, data, timestamp, headers))
 
-        return write_with_headers if self._with_headers else write
+        return write
 
     def _bound_write_all(
         self, rows: Rows, writes: ChangelogWrites
     ) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
         """Encode, store and log the rows of these keys, which have no headers."""
         encode_value = late_encoder(self.codec, self._spec.value)
-        new_row = timestamped_row if not self._with_headers else _without_headers
-        put_rows, log_all = rows.put_rows, writes.add_all
+        new_row, put_rows, log_all = new_row_of(self._spec), rows.put_rows, writes.add_all
 
         def write_all(row_keys: Mapping[Any, bytes], decoded: Mapping[Any, StoredRow]) -> None:
             put: dict[bytes, bytes | None] = {}
@@ -124,7 +116,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             for key, row_key in row_keys.items():
                 value, timestamp, _ = decoded[key]
                 data = encode_value(value)
-                put[row_key] = new_row(data, timestamp)
+                put[row_key] = new_row(data, timestamp, None)
                 logged[row_key] = row_key, data, timestamp, None
             put_rows(put)
             log_all(logged)
@@ -133,13 +125,10 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
 
     def _bound_write_encoded(self, rows: Rows, writes: ChangelogWrites) -> WriteEncoded:
         """Store and log a row whose value is encoded, and that has no headers."""
-        put_row, log, with_headers = rows.put, writes.add, self._with_headers
+        new_row, put_row, log = new_row_of(self._spec), rows.put, writes.add
 
         def write(row_key: bytes, data: bytes, timestamp: int) -> None:
-            if with_headers:
-                put_row(row_key, timestamped_row_with_headers(data, timestamp, None))
-            else:
-                put_row(row_key, timestamped_row(data, timestamp))
+            put_row(row_key, new_row(data, timestamp, None))
             log(row_key, (row_key, data, timestamp, None))
 
         return write
@@ -152,7 +141,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         context: TaskContext,
     ) -> Callable[[K, ValueAndTimestamp[V] | None], None]:
         encode_key, put_row, log = self.codec.encode_key, rows.put, writes.add
-        with_headers = self._with_headers
+        with_headers = self._spec.with_headers
 
         def put(key: K, row: ValueAndTimestamp[V] | None) -> None:
             row_key = encode_key(key)
@@ -164,10 +153,6 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
                 write(row_key, row)
 
         return put
-
-
-def _without_headers(value: bytes, timestamp: int) -> bytes:
-    return timestamped_row_with_headers(value, timestamp, None)
 
 
 def _named(get_row: Callable[[Any], StoredRow | None]) -> Callable[[Any], Any]:

@@ -1,8 +1,7 @@
 """The window store: one row per key and window start, or one per put where it keeps duplicates.
 
-The clock of the store is the largest start put so far, over all keys. A put into an expired segment
-(in memory: older than the retention) is dropped and counted, but logged all the same, as Kafka
-Streams does: the restore drops it again.
+The time of a window is its start. A put that is dropped because it comes too late is logged all the
+same, as Kafka Streams does: the restore drops it again.
 
 A store that keeps duplicates numbers its puts (``context.time_cell("sequence:<store>")``), so that
 none replaces another; there a put of None is logged and changes nothing.
@@ -23,21 +22,18 @@ from logstate.changelog.rows.decoded_rows import (
     late_values,
 )
 from logstate.changelog.rows.newest_start import NewestStart
-from logstate.changelog.rows.row_codec import row_codec, serde_topic, timestamped_row
-from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
+from logstate.changelog.rows.row_codec import timestamped_row
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.segments import SEGMENT_BYTES, SegmentClock, pack_segment, segment_of
-from logstate.changelog.rows.time_first_rows import TimeFirstRows
+from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment, segment_of
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.changelog.stores.segmented_store import SegmentedStore
 from logstate.changelog.stores.window_reads import WindowReads
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
 from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
     WINDOW_TAIL_BYTES,
     pack_window_tail,
-    start_of_window,
     window_tail,
 )
 
@@ -81,7 +77,7 @@ def bind(rows, row_keys, row_key_of, put_direct, late_type, times, asked):
 """
 
 
-class WindowStore(WindowReads[K, V]):
+class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
     """A window store of one task; for ``timestamped_window`` V is ``ValueAndTimestamp``.
 
     ``put(key, value, start_ms)``: None deletes. Keys are never None.
@@ -97,15 +93,9 @@ class WindowStore(WindowReads[K, V]):
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
-        cell = context.time_cell(f"store:{spec.name}")
-        super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
-        self.name = spec.name
+        super().__init__(spec, rows, writes, context)
         self._spec = spec
-        self._rows = TimeFirstRows(rows) if spec.keep_at_retention else rows
-        self._writes = writes
-        self._context = context
         self._encode = row_encoder(spec, self.codec, context)
-        self._drops_at_retention = spec.in_memory
         self._sequence = (
             context.time_cell(f"sequence:{spec.name}") if spec.retain_duplicates else None
         )
@@ -113,8 +103,7 @@ class WindowStore(WindowReads[K, V]):
         # Streams' memory store lets it move the clock even then.
         self._counts_none = spec.in_memory or not spec.retain_duplicates
         self._kept: DecodedRows | None = None
-        self._groups = RowGroups(self._load_group, self._oldest_start)
-        self._newest = NewestStart(cell, self._newest_in_backend())
+        self._newest = NewestStart(self.segments.cell, self._newest_in_backend())
         #: the window that was asked for last, and where its row lies: a new one is put next
         self._asked: list[Any] = [None, b""]
         fetch: Any = self.fetch
@@ -128,7 +117,7 @@ class WindowStore(WindowReads[K, V]):
         self, key: K, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, V]]:
         """(start, value) of one key's windows, by start."""
-        oldest = max(from_ms, self._oldest_start(), 0)
+        oldest = max(from_ms, self._oldest(), 0)
         if to_ms < oldest:
             return iter(())
         # A group reaches from the asked time to the newest row: not for a short look far back.
@@ -148,24 +137,10 @@ class WindowStore(WindowReads[K, V]):
         """Take changelog records over, logging nothing; learns clock and sequence number."""
         if not records:
             return
-        rows, segments = self._rows, self.segments
-        latest = max(
-            (start_of_window(r[0]) for r in records if r[1] is not None or self._counts_none),
-            default=-1,
-        )
-        if latest > segments.cell.time:
-            segments.advance(latest, rows)
-        first_part, part_ms = segments.first_part(), segments.part_ms
-        for key, value, timestamp, headers in records:
-            part = start_of_window(key) // part_ms
-            if part < first_part or (value is None and self._sequence is not None):
-                continue
-            row = None if value is None else restored_row(self._spec, value, timestamp, headers)
-            rows.put(pack_segment(part) + key, row)
+        latest = self._take_over(records, self._restored_row)
         self._newest.note(latest)
         if self._sequence is not None:
             self._sequence.time = window_tail(records[-1][0])[1]
-        self._groups.forget()
         if self._kept is not None:
             self._kept.forget_known()
 
@@ -176,12 +151,9 @@ class WindowStore(WindowReads[K, V]):
             return -1
         return (segment_of(last[0]) + 1) * self.segments.part_ms - 1
 
-    def _oldest_start(self) -> int:
-        return self.segments.cell.time + self.to_oldest
-
-    def _load_group(self, key: bytes, from_ms: int) -> list[PlacedRow]:
-        rows = self._rows_of_key(key, from_ms, MAX_TIME_MS, reverse=False)
-        return [(*window_tail(row_key), row) for row_key, row in rows]
+    def _restored_row(self, record: LoggedFields) -> bytes | None:
+        _, value, timestamp, headers = record
+        return None if value is None else restored_row(self._spec, value, timestamp, headers)
 
     def _write(self, row_key: bytes, value: V | None) -> None:
         row, data, timestamp, headers = self._encode(value)
@@ -198,15 +170,15 @@ class WindowStore(WindowReads[K, V]):
     def _bound_put(self) -> Callable[[K, V | None, int], None]:
         """The put of a store with one row per key and start: the hot path of windowed results."""
         spec, write, log_only = self._spec, self._write, self._log_only
-        segments, is_live, cell = self.segments, self._is_live, self.segments.cell
+        is_live, cell = self._is_live, self.segments.cell
         asked, row_key_in = self._asked, self._bound_row_key()
-        newest_is_live = not self._drops_at_retention or segments.retention_ms > 0
+        newest_is_live = not self._is_in_memory or self.segments.retention_ms > 0
 
         def row_key_of(window: tuple[K, int], value: V | None) -> bytes | None:
             """None, and only logged, if it comes too late."""
             start_ms = window[1]
             row_key = asked[1] if asked[0] == window else row_key_in(window)
-            if (start_ms == cell.time and newest_is_live) or is_live(segments, start_ms):
+            if (start_ms == cell.time and newest_is_live) or is_live(start_ms):
                 return row_key
             log_only(row_key[SEGMENT_BYTES:], value)
             return None
@@ -322,28 +294,10 @@ class WindowStore(WindowReads[K, V]):
         sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
         log_key = self.codec.encode_key(key) + pack_window_tail(start_ms, sequence.time)
         is_put = value is not None
-        if (is_put or self._counts_none) and self._is_live(self.segments, start_ms) and is_put:
+        if (is_put or self._counts_none) and self._is_live(start_ms) and is_put:
             self._write(pack_segment(start_ms // self.segments.part_ms) + log_key, value)
         else:
             self._log_only(log_key, value)
-
-    def _is_live(self, segments: SegmentClock, start_ms: int) -> bool:
-        """Advance the clock; False, and counted, for a put that comes too late.
-
-        False also for one whose part is gone already: nobody could see its row.
-        """
-        time = segments.cell.time
-        if start_ms >= time:
-            if start_ms > time:
-                segments.advance(start_ms, self._rows)
-            is_live = not self._drops_at_retention or segments.retention_ms > 0
-        elif self._drops_at_retention:
-            is_live = start_ms > time - segments.retention_ms
-        else:
-            is_live = start_ms // segments.interval_ms >= segments.first_live()
-        if not is_live:
-            self._context.drop("expired")
-        return is_live and start_ms // segments.part_ms >= segments.first_part()
 
 
 def _named(fetch_row: Callable[[Any, int], StoredRow | None]) -> Callable[[Any, int], Any]:

@@ -9,36 +9,32 @@ stores of results emitted on window close.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows
-from logstate.changelog.rows.segments import (
-    SEGMENT_BYTES,
-    SegmentClock,
-    pack_segment,
-    segment_interval_ms,
-)
-from logstate.changelog.rows.time_first_rows import TimeFirstReads
-from logstate.changelog.rows.window_keys import split_row_key, windowed_decoder
+from logstate.changelog.rows.segments import pack_segment
+from logstate.changelog.rows.time_first_rows import WINDOW_TAIL
+from logstate.changelog.stores.segmented_reads import SegmentedReads
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import (
     MAX_TIME_MS,
-    WINDOW_TAIL_BYTES,
-    pack_start,
     pack_window_tail,
     start_of_window,
+    window_tail,
 )
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class WindowReads(Generic[K, V]):
+class WindowReads(SegmentedReads[K, V]):
     """Reads by key and window start; both ends of every time range are inclusive."""
+
+    tail = WINDOW_TAIL
+    times_of = staticmethod(window_tail)
 
     #: the row of a key and window start, or None
     fetch: Callable[[K, int], V | None]
@@ -46,18 +42,9 @@ class WindowReads(Generic[K, V]):
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
-        self.codec = codec
-        self.segments = SegmentClock(
-            cell, segment_interval_ms(spec), spec.retention_ms or 0, has_parts=True
-        )
-        self._by_time = TimeFirstReads(rows) if spec.keep_at_retention else None
-        self._stored = rows
-        self._reads = self._by_time or rows
-        self._sorts_by_time = spec.in_memory
+        self._size_ms = spec.window_size_ms or 0
         keeps_edge = spec.keep_at_retention and not spec.in_memory
-        #: added to the clock it gives the oldest visible start
-        self.to_oldest = -self.segments.retention_ms + (0 if keeps_edge else 1)
-        self._decode_windowed = windowed_decoder(codec.decode_key, spec.window_size_ms or 0)
+        super().__init__(spec, codec, rows, cell, keeps_edge=keeps_edge)
         self.fetch = self._bound_fetch()
 
     def fetch_range(
@@ -73,9 +60,7 @@ class WindowReads(Generic[K, V]):
         self, from_ms: int, to_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         """The windows of all keys that start in the range."""
-        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
-        rows = self._rows_of_all(from_ms, to_ms, reverse)
-        return ((decode_key(row_key), decode_row(row)) for row_key, row in rows)
+        return self._decoded(self._rows_of_all(from_ms, to_ms, reverse))
 
     def fetch_key_range(
         self, lower: K | None, upper: K | None, from_ms: int, to_ms: int, *, reverse: bool = False
@@ -84,13 +69,9 @@ class WindowReads(Generic[K, V]):
 
         Kafka Streams' ``fetch(keyFrom, keyTo, timeFrom, timeTo)``, in the order of ``fetch_all``.
         """
-        decode_key, decode_row = self._decode_windowed, self.codec.decode_row
         is_inside = self.codec.key_range(lower, upper)
-        return (
-            (decode_key(row_key), decode_row(row))
-            for row_key, row in self._rows_of_all(from_ms, to_ms, reverse)
-            if is_inside(row_key[SEGMENT_BYTES:-WINDOW_TAIL_BYTES])
-        )
+        rows = self._rows_of_all(from_ms, to_ms, reverse)
+        return self._decoded(pair for pair in rows if is_inside(self._key_of(pair[0])))
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
         """Every visible window."""
@@ -111,49 +92,25 @@ class WindowReads(Generic[K, V]):
 
         return fetch
 
-    # ------------------------------------------------------------------ rows
+    def _windowed_decoder(self) -> Callable[[bytes], Windowed[Any]]:
+        decode_key, key_of, size_ms = self.codec.decode_key, self._key_of, self._size_ms
 
-    def _spans(self, from_ms: int, to_ms: int, reverse: bool) -> tuple[int, Iterator[int]]:
-        """The oldest visible start of the range, and the parts to search, in order."""
-        oldest = max(from_ms, self.segments.cell.time + self.to_oldest, 0)
-        span = self.segments.span(oldest, to_ms, self._stored)
-        return oldest, reversed(span) if reverse else iter(span)
+        def decode(row_key: bytes) -> Windowed[Any]:
+            start_ms = start_of_window(row_key)
+            end_ms = min(start_ms + size_ms, MAX_TIME_MS)
+            return Windowed(decode_key(key_of(row_key)), start_ms, end_ms)
 
-    def _rows_of_key(
-        self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool
-    ) -> Iterator[tuple[bytes, bytes]]:
-        oldest, parts = self._spans(from_ms, to_ms, reverse)
-        if to_ms < oldest:
-            return iter(())
-        end = pack_start(to_ms + 1) if to_ms < MAX_TIME_MS else b"\x80"
-        length = SEGMENT_BYTES + len(key) + WINDOW_TAIL_BYTES
-        # Every part's scan is opened now: an iterator shows the state at its opening.
-        scans = [
-            self._reads.scan(head + pack_start(oldest), head + end, reverse=reverse)
-            for head in (pack_segment(part) + key for part in parts)
-        ]
-        key_end = SEGMENT_BYTES + len(key)
-        return (
-            (row_key, row)
-            for scan in scans
-            for row_key, row in scan
-            if len(row_key) == length and row_key[SEGMENT_BYTES:key_end] == key
-        )
+        return decode
 
     def _rows_of_all(
         self, from_ms: int, to_ms: int, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         oldest, parts = self._spans(from_ms, to_ms, reverse)
-        if self._by_time is not None:
-            by_time = [
-                self._by_time.scan_times(part, oldest, to_ms, reverse=reverse) for part in parts
-            ]
-            return chain.from_iterable(by_time)
-        rows = (
-            (row_key, row)
-            for row_key, row in self.segments.scan_parts(self._stored, parts, reverse=reverse)
-            if oldest <= start_of_window(row_key) <= to_ms
-        )
-        if not self._sorts_by_time:
+        rows = self._rows_between(parts, oldest, to_ms, reverse=reverse)
+        if self._by_time is not None or not self._is_in_memory:
             return rows
-        return iter(sorted(rows, key=lambda pair: split_row_key(pair[0]), reverse=reverse))
+        return iter(sorted(rows, key=self._by_start_and_key, reverse=reverse))
+
+    def _by_start_and_key(self, pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
+        start_ms, sequence = window_tail(pair[0])
+        return start_ms, self._key_of(pair[0]), sequence

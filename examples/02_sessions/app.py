@@ -11,10 +11,13 @@ from datetime import timedelta
 
 import msgspec
 
-from logstate import SessionWindows, StreamsBuilder, Topology, Windowed
+from logstate import Materialized, SessionWindows, StreamsBuilder, Topology, Windowed
 
 GAP = timedelta(minutes=30)
 LATENESS = timedelta(minutes=5)
+# A visit is over when a later click shows it, anybody's: at night that may take hours. Until then
+# the store has to keep it.
+QUIET_AT_MOST = timedelta(days=2)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -55,10 +58,11 @@ def finished(window: Windowed[str], summary: Summary) -> Visit:
 def topology() -> Topology:
     builder = StreamsBuilder()
     clicks = builder.stream("clicks", key=str, value=str)
+    visits = Materialized("visits", retention=QUIET_AT_MOST)
     (
         clicks.group_by_key()
         .windowed_by(SessionWindows(gap=GAP, grace=LATENESS))
-        .aggregate(Summary, with_click, together, value=Summary, store="visits", emit="close")
+        .aggregate(Summary, with_click, together, value=Summary, store=visits, emit="close")
         .to_stream()
         .map(lambda window, summary: (window.key, finished(window, summary)), key=str, value=Visit)
         .to("visits")

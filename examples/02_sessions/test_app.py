@@ -44,6 +44,15 @@ def test_a_late_click_joins_two_visits(driver: TopologyTestDriver) -> None:
     ]
 
 
+def test_a_visit_is_reported_though_the_next_click_comes_after_a_quiet_night(
+    driver: TopologyTestDriver,
+) -> None:
+    driver.pipe("clicks", "ada", "home", timestamp=0)
+
+    later(driver, 10 * 60)
+    assert driver.read("visits", value=app.Visit) == [("ada", app.Visit(0, 1, "home", "home"))]
+
+
 def test_a_click_of_a_closed_visit_is_dropped_and_counted(driver: TopologyTestDriver) -> None:
     later(driver, 100)
     driver.pipe("clicks", "ada", "home", timestamp=0)

@@ -14,6 +14,7 @@ import argparse
 import random
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ from logstate.local_broker.broker import LocalBroker
 
 APPLICATION_ID = "flights"
 _MODELS_SHOWN = 16
+# Between two batches of flights, once half of them are there and nobody has been killed yet.
+_PACE_S = 0.25
 
 
 class Settings(NamedTuple):
@@ -132,7 +135,7 @@ class Demo:
         self._say("both instances run; here come the flights")
         survived = scenario.run(
             random.Random(self._settings.seed),  # noqa: S311  to choose a moment, not a secret
-            loading=self._background.submit(self._load, bootstrap, flights),
+            loading=self._background.submit(self._load, bootstrap, flights, scenario.is_killed),
             on_restart=lambda: self._view_in_background(starting),
         )
         scenario.stop()
@@ -146,12 +149,25 @@ class Demo:
         expected = computing.result()
         return self._verdict(bootstrap, audit, survived, read, expected), expected
 
-    def _load(self, bootstrap: str, topics: dict[str, list[loader.Row]]) -> None:
+    def _load(
+        self,
+        bootstrap: str,
+        topics: dict[str, list[loader.Row]],
+        is_killed: threading.Event | None = None,
+    ) -> None:
+        """The second half comes slowly until ``is_killed``, lest all is done before the kill."""
         bars = {
             topic: self._progress.add_task(f"load {topic}", total=len(rows))
             for topic, rows in topics.items()
         }
-        loader.load(bootstrap, topics, lambda topic, n: self._progress.advance(bars[topic], n))
+
+        def loaded(topic: str, count: int) -> None:
+            self._progress.advance(bars[topic], count)
+            bar = self._progress.tasks[bars[topic]]
+            if is_killed is not None and bar.percentage > 50:
+                is_killed.wait(_PACE_S)
+
+        loader.load(bootstrap, topics, loaded)
 
     def _start_spark(self, bootstrap: str) -> SparkView:
         """Runs beside the rest: a JVM takes seconds to come up."""

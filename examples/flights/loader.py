@@ -29,7 +29,8 @@ OUTPUT_TOPICS = ("carrier-hours", "model-totals")
 _YEAR_START = datetime(2013, 1, 1, tzinfo=UTC)
 _YEAR_START_MS = int(_YEAR_START.timestamp() * 1000)
 _DAY_MS = 86_400_000
-_BATCH = 5_000
+_BATCH = 500
+_QUEUED_MAX = 25_000
 
 
 class Row(NamedTuple):
@@ -62,7 +63,10 @@ def rows(days: int | None = None) -> dict[str, list[Row]]:
 
 
 def load(bootstrap: str, topics: dict[str, list[Row]], loaded: Callable[[str, int], None]) -> None:
-    """Produce everything and wait until it is stored; calls ``loaded(topic, count)`` on the way."""
+    """Produce everything and wait until it is stored; calls ``loaded(topic, count)`` on the way.
+
+    ``loaded`` may take its time: the next records come when it has returned.
+    """
     failures: list[str] = []
     producer = Producer(
         {
@@ -92,7 +96,7 @@ def load(bootstrap: str, topics: dict[str, list[Row]], loaded: Callable[[str, in
                     topic, encode(value), key, partition=partition, timestamp=timestamp_ms
                 )
             # Bounds what is queued, and serves the failures.
-            while len(producer) > 5 * _BATCH:
+            while len(producer) > _QUEUED_MAX:
                 producer.poll(0.01)
             loaded(topic, len(batch))
     missing = producer.flush(60)

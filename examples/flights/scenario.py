@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -41,7 +42,11 @@ class Survived:
 
 
 class Scenario:
-    """Runs the story once. Close it in any case: it ends whatever still runs."""
+    """Runs the story once. Close it in any case: it ends whatever still runs.
+
+    ``is_killed`` is set when the victim is dead: flights must come until then, for without records
+    there is no transaction to be killed in.
+    """
 
     def __init__(
         self,
@@ -61,6 +66,7 @@ class Scenario:
         self._running: dict[str, Instance] = {}
         self._started: list[Instance] = []
         self._loading: Future[None] | None = None
+        self.is_killed = threading.Event()
 
     def start(self) -> None:
         """Start both instances and wait until they have shared the work between them."""
@@ -81,9 +87,12 @@ class Scenario:
         victim, survivor = chance.sample(_NAMES, 2)
         moment = int(self._audit.expected * chance.uniform(0.1, 0.35))
         self._follow(lambda: self._audit.records >= moment)
-        kill = kill_in_open_transaction(
-            self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
-        )
+        try:
+            kill = kill_in_open_transaction(
+                self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
+            )
+        finally:
+            self.is_killed.set()
         restored_before = self._restored()
         self._say(
             f"killed {victim} after {self._audit.records:,} results: its transaction was "

@@ -45,7 +45,8 @@ class SparkView:
         return reader.options(store=name, **options).load()
 
     def carrier_hours(self, **options: str) -> Table:
-        return _carrier_hours(self.store("carrier-hours", **options))
+        # All hours that the log has: more than the store shows of them.
+        return _carrier_hours(self.store("carrier-hours", includeExpired="true", **options))
 
     def model_totals(self, **options: str) -> Table:
         rows = self.store("model-totals", **options).select("key", "value").toArrow()

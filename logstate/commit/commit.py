@@ -47,6 +47,9 @@ class CommitReport(NamedTuple):
     #: (task id, store) -> records logged
     changelog_records: Mapping[tuple[str, str], int]
     offsets: Mapping[TopicPartition, int]
+    #: the metadata with them, and by task what did not fit there
+    metadata: Mapping[TopicPartition, str] = {}
+    cut_records: Mapping[str, bytes] = {}
 
 
 class Committer:
@@ -86,14 +89,17 @@ class Committer:
         yield from self.outlet.flush()
         delivered = yield from self._transactions.flush()  # 3
         positions = [self._positions(commit, delivered) for commit in commits]
-        offsets = yield from self._offsets(tasks, commits, positions)
+        offsets, cut_records = yield from self._offsets(tasks, commits, positions)
         self._check_ownership(tasks, epoch_of, member_id)  # 4
         metadata = yield Step("group_metadata", self._consumer.group_metadata)
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.task.committed(commit, position)
         yield from self.outlet.release()  # 7
-        return CommitReport(logged, {tp: o for tp, (o, _) in offsets.items()})
+        metadata_of = {tp: text for tp, (_, text) in offsets.items()}
+        return CommitReport(
+            logged, {tp: o for tp, (o, _) in offsets.items()}, metadata_of, cut_records
+        )
 
     # ------------------------------------------------------------------ pieces
 
@@ -166,9 +172,10 @@ class Committer:
         tasks: Sequence[OwnedTask],
         commits: Sequence[TaskCommit],
         positions: Sequence[Mapping[str, int]],
-    ) -> Steps[dict[TopicPartition, tuple[int, str]]]:
+    ) -> Steps[tuple[dict[TopicPartition, tuple[int, str]], dict[str, bytes]]]:
         offsets: dict[TopicPartition, tuple[int, str]] = {}
         overflow: list[ProducedFields] = []
+        cut_records: dict[str, bytes] = {}
         writer = Writer(self._transactions.transactional_id, self._member_id)
         for owned, commit, position in zip(tasks, commits, positions, strict=True):
             cut = encode_task_cut(
@@ -187,11 +194,12 @@ class Committer:
             if cut.record is not None:
                 topic = cuts_topic(self._plan.application_id)
                 key = cut_key(owned.task_id)
+                cut_records[str(owned.task_id)] = cut.record
                 overflow.append(ProducedRecord(topic, 0, key, cut.record, 0))
         if overflow:
             yield from self._transactions.produce(overflow)
             yield from self._transactions.flush()
-        return offsets
+        return offsets, cut_records
 
     def _named(self, positions: Mapping[str, int]) -> dict[str, int]:
         named = {}

@@ -34,6 +34,8 @@ class Maintenance:
         #: when the rows of a task have waited long enough
         self._due_ms: dict[TaskId, float] = {}
         self._last_purge_ms = clock.monotonic_ms()
+        #: how far changelogs could have been trimmed at the last purge
+        self._expired_then: dict[TopicPartition, int] = {}
         self._last_encoded_ms = float("-inf")
 
     def apply_if_due(self, tasks: Sequence[OwnedTask], now_ms: float) -> None:
@@ -87,17 +89,17 @@ class Maintenance:
     ) -> Steps[None]:
         """Delete records nobody will read again; failing to is not fatal, only wasteful.
 
-        It needs the DELETE permission on internal topics.
+        Windows go one interval after they have expired: whoever reads the stores at a cut that was
+        the newest a moment ago sees them yet. It needs the DELETE permission on internal topics.
         """
         if now_ms - self._last_purge_ms < self._config.purge_interval_ms:
             return
         self._last_purge_ms = now_ms
-        before = {
-            tp: offset
-            for owned in tasks
-            for tp, offset in (*_consumed(plan, owned), *_expired(plan, owned))
-            if offset > 0
-        }
+        consumed = dict(each for owned in tasks for each in _consumed(plan, owned))
+        expired = dict(each for owned in tasks for each in _expired(plan, owned))
+        then, self._expired_then = self._expired_then, expired
+        trimmed = {log: then[log] for log in expired if log in then}
+        before = {log: offset for log, offset in (consumed | trimmed).items() if offset > 0}
         if before:
             try:
                 yield Step("delete_records", admin.delete_records, (before,))

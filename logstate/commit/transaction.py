@@ -58,13 +58,17 @@ class Transactions:
             raise
         self._producer = producer
 
-    def is_ready(self) -> Steps[bool]:
-        """Whether there is a producer; tries again where the last one could not be replaced."""
+    def is_ready(self, *, quietly: bool = False) -> Steps[bool]:
+        """Whether there is a producer; tries again where the last one could not be replaced.
+
+        ``quietly``: the brokers are away, and that has been said.
+        """
         if self._producer is None:
             try:
                 yield from self.initialise()
             except RetriableError as exc:
-                _LOGGER.warning("there is no producer yet, and nothing runs without: %s", exc)
+                level = logging.DEBUG if quietly else logging.WARNING
+                _LOGGER.log(level, "there is no producer yet, and nothing runs without: %s", exc)
                 return False
         return True
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+from logstate.contracts.alarm import Alarm, ThreadAlarm
+
+#: how late the end of a pause may be noticed
+_LOOK_S = 0.05
 
 
 class Clock(Protocol):
@@ -15,6 +21,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> float:
         """Milliseconds that only grow, for intervals and time-outs."""
 
+    def alarm(self, ring: Callable[[], None]) -> Alarm:
+        """Something that calls ``ring`` at a monotonic time, on whatever thread."""
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -24,6 +33,9 @@ class SystemClock:
 
     def monotonic_ms(self) -> float:
         return time.monotonic_ns() / 1_000_000
+
+    def alarm(self, ring: Callable[[], None]) -> Alarm:
+        return ThreadAlarm(ring)
 
 
 class ManualClock:
@@ -38,6 +50,8 @@ class ManualClock:
     def __init__(self, wall_clock_ms: int = 0) -> None:
         self._wall_clock_ms = wall_clock_ms
         self._monotonic_ms = 0.0
+        #: those that are set
+        self._alarms: dict[ManualAlarm, float] = {}
 
     def wall_clock_ms(self) -> int:
         return self._wall_clock_ms
@@ -45,13 +59,43 @@ class ManualClock:
     def monotonic_ms(self) -> float:
         return self._monotonic_ms
 
+    def alarm(self, ring: Callable[[], None]) -> Alarm:
+        return ManualAlarm(ring, self._alarms)
+
     def advance(self, ms: int) -> None:
-        """Move both clocks forward."""
+        """Move both clocks forward; alarms whose time has come ring before this returns."""
         if ms < 0:
             raise ValueError(f"a clock cannot go back; got {ms} ms; jump the wall clock instead")
         self._wall_clock_ms += ms
         self._monotonic_ms += ms
+        for alarm, at_ms in list(self._alarms.items()):
+            if self._monotonic_ms >= at_ms:
+                alarm.ring()
 
     def jump_wall_clock(self, wall_clock_ms: int) -> None:
         """Set the wall clock, as an NTP step does; the monotonic clock is unaffected."""
         self._wall_clock_ms = wall_clock_ms
+
+
+class ManualAlarm:
+    """An alarm of a manual clock."""
+
+    def __init__(self, ring: Callable[[], None], alarms: dict[ManualAlarm, float]) -> None:
+        self.ring = ring
+        self._alarms = alarms
+
+    def set(self, at_ms: float) -> None:
+        self._alarms[self] = at_ms
+
+    def clear(self) -> None:
+        self._alarms.pop(self, None)
+
+    def close(self) -> None:
+        self.clear()
+
+
+def pause(seconds: float, is_over: Callable[[], bool]) -> None:
+    """Let seconds pass, or less; it is looked at, as a signal handler must not wake a thread."""
+    end_s = time.monotonic() + seconds
+    while not is_over() and time.monotonic() < end_s:
+        time.sleep(min(_LOOK_S, seconds))

@@ -11,17 +11,22 @@
     ├── ProductionError         a record could not be encoded or delivered
     │   └── RefusedError           the broker or the client refuses what was sent, for good
     ├── TopicError              a topic is missing or has the wrong shape
+    ├── UpgradeError            the topology would read what is stored as something else
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
     │   │   └── LostMemberError    this group member is unusable: another joins (retried inside)
+    │   │       └── ForeignGroupError  members of another kind have the group (awaited inside)
+    │   ├── MembersLiveError    a group has members, and what is wanted needs one without
     │   ├── AbortableError      this transaction must be aborted and replayed (retried inside)
     │   └── RetriableError      a passing fault: the same call may succeed (retried inside)
     ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
     ├── StateDirectoryError     the local directory is locked, unwritable or foreign
+    │   └── DirectoryInUseError    a task's directory is open elsewhere (waited for inside)
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
     │   └── StoreUnavailableError  a query cannot be answered here or not yet; says where or when
-    └── RestoreError            the changelog contradicts the committed position
+    ├── RestoreError            the changelog contradicts the committed position
+    └── SnapshotError           the tasks did not cut together in time
 
 Messages say what happened; what was found; the likely cause; what to do.
 """
@@ -30,6 +35,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from logstate.contracts.compatibility import Change
 
 
 class LogstateError(Exception):
@@ -106,6 +113,17 @@ class TopicError(LogstateError):
     """A topic is missing, or its partition count or configuration does not fit."""
 
 
+class UpgradeError(LogstateError):
+    """The topology does not fit what is stored. ``changes`` lists every difference.
+
+    Raised before a record is read or a row is touched; nothing was changed.
+    """
+
+    def __init__(self, message: str, changes: Sequence[Change] = ()) -> None:
+        self.changes = tuple(changes)
+        super().__init__(message)
+
+
 class BrokerError(LogstateError):
     """The brokers cannot be reached, or refuse for a reason that retrying does not mend."""
 
@@ -116,6 +134,14 @@ class FencedError(BrokerError):
 
 class LostMemberError(FencedError):
     """The consumer of the group can never be used again: a new one joins in its place."""
+
+
+class ForeignGroupError(LostMemberError):
+    """The group is not one that a member of this kind can join: the JVM library has it, or had."""
+
+
+class MembersLiveError(BrokerError):
+    """The group has members, and what was asked for needs it to have none."""
 
 
 class AbortableError(BrokerError):
@@ -136,6 +162,10 @@ class RetriableError(BrokerError):
 
 class StateDirectoryError(LogstateError):
     """The state directory is locked by another process, not writable, or not ours."""
+
+
+class DirectoryInUseError(StateDirectoryError):
+    """The directory of a task is open elsewhere: another worker has not closed it yet."""
 
 
 class StoreError(LogstateError):
@@ -159,3 +189,11 @@ class StoreUnavailableError(StoreError):
 
 class RestoreError(LogstateError):
     """The changelog contradicts the committed position, for example a truncated log."""
+
+
+class SnapshotError(LogstateError):
+    """No attempt of a snapshot succeeded in time; the message says what the last one lacked."""
+
+
+#: after these the records of the open transaction are processed again
+REPLAYED = (AbortableError, FencedError, RetriableError, RefusedError, StoreCorruptedError)

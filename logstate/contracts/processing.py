@@ -20,9 +20,13 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from logstate.contracts.records import Headers, ProducedFields, TaskId
+from logstate.contracts.stores import StoreSpec
 
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
+
+#: why a record is dropped in front of a repartition topic; Kafka Streams does not count those
+NULL_GROUP_KEY = "null_group_key"
 
 
 class TimeCell:
@@ -85,6 +89,12 @@ class TaskContext(Protocol):
 
     def drop(self, reason: str) -> None:
         """Count a dropped record (``dropped_records_total``), e.g. ``late``, ``null_key``."""
+
+    def join_late(self, store: str) -> None:
+        """Count a record for which partners in ``store`` may have expired; it goes on."""
+
+    def results_expired(self, store: StoreSpec, count: int) -> None:
+        """Count final results that expired in ``store`` before they were sent, and warn."""
 
     def send(self, record: ProducedFields) -> None:
         """Collect an output or repartition record; partition None = by key, murmur2."""

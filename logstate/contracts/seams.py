@@ -99,6 +99,13 @@ class GroupConsumer(Protocol):
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         """Records of partitions that are not paused, waiting up to the time-out for the first."""
 
+    def stay(self, is_still: Callable[[], bool]) -> None:
+        """Remain a member though nobody polls; from another thread.
+
+        ``is_still``: whether whoever polls is still where he was seen, outside of this client. What
+        this brings, and every change of the assignment, waits for the next poll.
+        """
+
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:
@@ -122,8 +129,15 @@ class GroupConsumer(Protocol):
     def member_id(self) -> str:
         """Id of this member in the group, "" when it is not one."""
 
+    def give_up(self, topic: str, timeout_s: float) -> None:
+        """Have the group give all partitions to others, of a static member too; then only close it.
+
+        ``topic`` exists and is read by nobody: the member subscribes to that one instead, because
+        no call of Kafka's ends a static membership for good before its session does (KIP-345).
+        """
+
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group. A static member is expected back within its session time-out."""
 
 
 class TransactionalProducer(Protocol):
@@ -207,14 +221,19 @@ class NewTopic(NamedTuple):
 class Admin(Protocol):
     """Questions and changes to the cluster. Raises BrokerError when it cannot be reached."""
 
-    def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
-        """Existing topics only; absent ones are left out."""
+    def describe_topics(
+        self, topics: Sequence[str], beginning: str | None = None
+    ) -> dict[str, TopicDescription]:
+        """Those of the topics that exist, and all whose names have this ``beginning``."""
 
     def topic_names(self) -> list[str]:
         """Every topic, but those that Kafka keeps for itself."""
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create; a topic that another instance made meanwhile is fine."""
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete, records and all; a topic that is gone already is fine."""
 
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Effective configuration."""
@@ -224,6 +243,9 @@ class Admin(Protocol):
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """End of the log, READ UNCOMMITTED: data of open transactions lies below it."""
+
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Last stable offset: below it every transaction is decided."""
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int
@@ -238,6 +260,42 @@ class Admin(Protocol):
     ) -> dict[TopicPartition, Committed]:
         """Committed offsets although an open transaction could still change them."""
 
+    def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit, without metadata, for a group without members; MembersLiveError if it has some.
+
+        The brokers see to it: who is no member cannot commit for a group that has one.
+        """
+
+    def close(self) -> None: ...
+
+
+class Complaints(NamedTuple):
+    """What the clients said about their connections since they were asked last."""
+
+    #: how many lines they wrote about it
+    lines: int = 0
+    #: the last reason they gave: "Connection refused", "SSL handshake failed", ...
+    reason: str | None = None
+    #: the brokers are there and do not let the client in: credentials, certificates
+    is_refusal: bool = False
+
+
+class Probe(Protocol):
+    """Asks the brokers for a sign of life, from a thread of its own."""
+
+    @property
+    def brokers(self) -> str:
+        """Whom it asks, as configured."""
+
+    def ask(self, timeout_s: float) -> bool:
+        """Whether they answer within the time-out."""
+
+    def complaints(self) -> Complaints:
+        """What the clients of the application said since the last call."""
+
+    def fold(self, *, is_away: bool) -> None:
+        """Whether to keep the clients' own lines out of the log, and count them only."""
+
     def close(self) -> None: ...
 
 
@@ -250,5 +308,6 @@ class Cluster(Protocol):
     def plain_producer(self) -> PlainProducer: ...
     def admin(self) -> Admin: ...
     def background(self) -> Background: ...
+    def probe(self) -> Probe: ...
     def partition_for(self, key: bytes, partitions: int) -> int:
         """Kafka's default partitioner: murmur2 of the key."""

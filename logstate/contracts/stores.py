@@ -73,6 +73,8 @@ class StoreSpec:
     in_memory: bool = False
     is_logged: bool = True
     window_size_ms: int | None = None  # window stores: end = start + size
+    advance_ms: int | None = None  # of aligned windows, 0 of sliding ones; else not known
+    gap_ms: int | None = None  # of sessions, where an aggregation merges them
     retention_ms: int | None = None  # window and session stores
     segment_interval_ms: int | None = None  # default: max(retention / 2, 60 s)
     retain_duplicates: bool = False  # window stores of stream joins: every put is a row

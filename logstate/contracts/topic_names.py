@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import re
+
 _CHANGELOG = "-changelog"
+_GENERATION = re.compile(r"g\d+\..+-(changelog|repartition|topic)$")
 REPARTITION_SUFFIX = "-repartition"
 
 
@@ -30,9 +33,88 @@ def is_changelog(application_id: str, topic: str) -> bool:
     return topic.startswith(f"{application_id}-") and topic.endswith(_CHANGELOG)
 
 
+def store_of(application_id: str, changelog: str) -> str:
+    """The store that is logged to a topic, by the topic's name.
+
+    >>> store_of("shop", "shop-spending-changelog")
+    'spending'
+    """
+    return changelog.removeprefix(f"{application_id}-").removesuffix(_CHANGELOG)
+
+
+def is_repartition(application_id: str, topic: str) -> bool:
+    """Whether a topic is named like one between sub-topologies of the application."""
+    is_of_foreign_key_join = "subscription-re" in topic.lower() and topic.endswith("-topic")
+    is_named_so = topic.endswith(REPARTITION_SUFFIX) or is_of_foreign_key_join
+    return topic.startswith(f"{application_id}-") and is_named_so
+
+
+def generation_of(number: int, name: str) -> str:
+    """What a store or a topic is called since its state was moved to other partitions.
+
+    >>> generation_of(2, "spend")
+    'g2.spend'
+    """
+    return f"g{number}.{name}"
+
+
 def cuts_topic(application_id: str) -> str:
     """The compacted, one-partition topic of the manifest and of oversized cuts."""
     return f"{application_id}-cuts"
+
+
+def application_of_cuts_topic(topic: str) -> str | None:
+    """The application whose cuts topic it could be; None if it is none by its name.
+
+    >>> application_of_cuts_topic(cuts_topic("shop")), application_of_cuts_topic("orders")
+    ('shop', None)
+    """
+    application_id = topic.removesuffix(cuts_topic(""))
+    return None if application_id in ("", topic) else application_id
+
+
+def instances_topic(application_id: str) -> str:
+    """The compacted, one-partition topic by which instances know of each other."""
+    return f"{application_id}-logstate-instances"
+
+
+def named_cuts_topic(application_id: str) -> str:
+    """The compacted, one-partition topic that says what each named cut keeps, and where."""
+    return f"{application_id}-logstate-named-cuts"
+
+
+def snapshots_topic(application_id: str) -> str:
+    """The one-partition topic in which a snapshot is ordered, and workers answer."""
+    return f"{application_id}-logstate-snapshots"
+
+
+def cut_copies(application_id: str, cut: str = "") -> str:
+    """How the topics begin that keep what a named cut covers; of all of them without a name."""
+    return f"{application_id}-logstate-cut.{f'{cut}.' if cut else ''}"
+
+
+def cut_copy_topic(application_id: str, cut: str, store: str) -> str:
+    """The topic that keeps what a named cut covers of a store. It ends like no changelog does.
+
+    >>> cut_copy_topic("shop", "before-v2", "spending")
+    'shop-logstate-cut.before-v2.spending.rows'
+    """
+    return f"{cut_copies(application_id, cut)}{store}.rows"
+
+
+def is_of_named_cut(application_id: str, topic: str) -> bool:
+    """Whether a topic belongs to the named cuts of an application."""
+    is_copy = topic.startswith(cut_copies(application_id))
+    return is_copy or topic == named_cuts_topic(application_id)
+
+
+def is_own_beside_the_plan(application_id: str, topic: str) -> bool:
+    """Whether a topic is the application's own though its topology does not name it: one of a
+    named cut, or one that got its name when state was moved.
+    """
+    rest = topic.removeprefix(f"{application_id}-")
+    is_of_generation = rest != topic and _GENERATION.match(rest) is not None
+    return is_of_generation or is_of_named_cut(application_id, topic)
 
 
 def transactional_id(application_id: str, instance_id: str, slot: int) -> str:

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
+
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
 
 
 #: replayed in about a second
 CHECKPOINT_BYTES = 64 << 20
+#: the client's default
+MAX_POLL_INTERVAL_MS = 300_000
+#: windows that have expired stay in their changelog for so long at the least
+PURGE_INTERVAL_MS = 30_000
 
 
 @dataclass(frozen=True)
@@ -49,14 +55,31 @@ class WorkerConfig:
     #: a partition is paused while it has more records waiting than this
     buffered_records_max: int = 10_000
     #: repartition records are purged this often, after a commit
-    purge_interval_ms: int = 30_000
+    purge_interval_ms: int = PURGE_INTERVAL_MS
     #: give up after this many aborts within ``aborts_window_ms``
     aborts_max: int = 5
     aborts_window_ms: int = 600_000
     #: ... or after this many consumers that were thrown out of the group for good, made at most
     #: five times a second: an id that a killed instance still holds is free after its session
     rejoins_max: int = 300
-    #: there is a handler that may pass over records whose results are refused
-    passes_over_refused: bool = False
+    #: the clients' limits on one call of a function, see logstate.worker.slow_calls
+    max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS
+    transaction_timeout_ms: int = 10_000
+    #: how long a start waits for brokers that are away; None: for ever
+    start_timeout_ms: int | None = None
     #: must exist where it is given
     dead_letter_topic: str | None = None
+    #: how many other instances keep a copy of each task's state
+    standby_replicas: int = 0
+    #: how often these hear of the ends of changelogs: so much is replayed after a promotion
+    standby_interval_ms: int = 1_000
+    #: a member that is about to join first follows what it will be given, until it lacks so many
+    #: records of each changelog; None: it joins at once
+    acceptable_lag: int | None = None
+    #: ... but joins after this time in any case, or where it hears nothing of the others so long
+    warm_up_timeout_ms: int = 600_000
+    peers_timeout_ms: int = 10_000
+    #: how fast a worker reads for its standbys, in bytes of keys and values; None: as it can
+    standby_bytes_per_s: int | None = None
+    #: what was decided about stored state that the topology no longer names
+    decisions: Decisions = NOTHING_DECIDED

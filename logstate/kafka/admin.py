@@ -27,7 +27,9 @@ from confluent_kafka.admin import NewTopic as NativeNewTopic
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
+from logstate.kafka.commit_for_nobody import commit_for_nobody
 from logstate.kafka.faults import native_error, translated
+from logstate.kafka.offset_metadata import read_committed
 
 #: how long a start may wait for a broker before it gives up with an error
 REACH_LIMIT_S = 20.0
@@ -53,10 +55,17 @@ class KafkaAdmin:
         self._reach_limit_s = min(reach_limit_s, REACH_LIMIT_S)
         self._bootstrap = config.get("bootstrap.servers")
         self._config = dict(config)
-        self._admin = AdminClient(dict(config))
+        self._reasons: list[str] = []
+        told = _telling(self._reasons, config.get("error_cb"))
+        self._admin = AdminClient({**config, "error_cb": told})
         self._reader: Consumer | None = None
 
-    def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+    def describe_topics(
+        self, topics: Sequence[str], beginning: str | None = None
+    ) -> dict[str, TopicDescription]:
+        if beginning is not None:
+            named = [name for name in self.topic_names() if name.startswith(beginning)]
+            topics = sorted({*topics, *named})
         if not topics:
             return {}
         found = {}
@@ -92,6 +101,16 @@ class KafkaAdmin:
         )
         self._wait_for_leaders({t.name: t.partitions for t in topics})
 
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        if not topics:
+            return
+        self._asked(
+            lambda: self._admin.delete_topics(list(topics), request_timeout=_REQUEST_S),
+            "deleting topics",
+            absent=KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        self._wait_until_gone(topics)
+
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         if not topics:
             return {}
@@ -110,6 +129,9 @@ class KafkaAdmin:
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return self._known_offsets(partitions, OffsetSpec.latest())
+
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._known_offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 
     def offsets_at(
         self, partitions: Sequence[TopicPartition], timestamp_ms: int
@@ -132,17 +154,13 @@ class KafkaAdmin:
         # connection is down, and ends the process with a failed assertion when it is up again.
         if self._reader is None:
             self._reader = Consumer({**self._config, **_UNSTABLE, "group.id": group_id})
-        native = [confluent_kafka.TopicPartition(t, p) for t, p in partitions]
         try:
-            found = self._reader.committed(native, _QUICK_S)
+            return read_committed(self._reader, partitions, _QUICK_S)
         except KafkaException as exc:
-            raise translated(exc, "reading committed offsets", "admin") from exc
-        return {
-            TopicPartition(tp.topic, tp.partition): Committed(
-                tp.offset if tp.offset >= 0 else None, tp.metadata or ""
-            )
-            for tp in found
-        }
+            raise translated(exc, f"reading offsets of group {group_id!r}", "admin") from exc
+
+    def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        commit_for_nobody(self._config, group_id, offsets)
 
     def close(self) -> None:
         """The admin client itself has nothing to release; it ends with its last reference."""
@@ -151,7 +169,11 @@ class KafkaAdmin:
             self._reader = None
 
     def _known_offsets(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        # A restore target must include what is not committed YET.
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
         """Every log has a start and an end; a broker that has just restarted may not know them yet.
 
@@ -160,7 +182,7 @@ class KafkaAdmin:
         """
         deadline = time.monotonic() + self._reach_limit_s
         while True:
-            found = self._offsets(partitions, spec)
+            found = self._offsets(partitions, spec, isolation)
             missing = [str(tp) for tp, offset in found.items() if offset < 0]
             if not missing:
                 return found
@@ -170,16 +192,18 @@ class KafkaAdmin:
             self._refresh_metadata()
 
     def _offsets(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec
+        self,
+        partitions: Sequence[TopicPartition],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        # Read uncommitted: a restore target must include what is not committed YET.
         request = {confluent_kafka.TopicPartition(t, p): spec for t, p in partitions}
         answers = self._asked(
             lambda: self._admin.list_offsets(
                 request,
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                isolation_level=isolation,
                 request_timeout=_REQUEST_S,
             ),
             "reading log offsets",
@@ -208,21 +232,36 @@ class KafkaAdmin:
                 )
             time.sleep(0.05)
 
+    def _wait_until_gone(self, topics: Sequence[str]) -> None:
+        """Brokers answer before all of them know; whoever starts now must not find old topics."""
+        deadline = time.monotonic() + self._reach_limit_s
+        while left := sorted(self.describe_topics(topics)):
+            if time.monotonic() > deadline:
+                raise RetriableError(
+                    f"topics {left} were deleted and are still there after"
+                    f" {self._reach_limit_s:.0f} s; is somebody writing to them, so that brokers"
+                    " create them again (auto.create.topics.enable)?"
+                )
+            time.sleep(0.05)
+
     def _asked(
         self, ask: Callable[[], Mapping[Any, Future[Any]]], doing: str, *, absent: int | None = None
     ) -> dict[Any, Any]:
         """Ask until everything is answered; ``absent`` is an error code that counts as None."""
         deadline = time.monotonic() + self._reach_limit_s
+        self._reasons.clear()
         while True:
             try:
-                return {name: _answer(f, doing, absent) for name, f in ask().items()}
+                return {one: _answer(one, f, doing, absent) for one, f in ask().items()}
             except RetriableError as exc:
+                self._admin.poll(0)
                 if time.monotonic() > deadline:
+                    reason = f" ({self._reasons[-1]})" if self._reasons else ""
                     raise RetriableError(
                         f"no answer from the brokers at {self._bootstrap} within"
-                        f" {self._reach_limit_s:.0f} s while {doing}: {exc}. Check that the brokers"
-                        " run, that bootstrap names their address as seen from here, and the"
-                        " security settings in kafka={...}"
+                        f" {self._reach_limit_s:.0f} s while {doing}: {exc}{reason}. Check that the"
+                        " brokers run, that bootstrap names their address as seen from here, and"
+                        " the security settings in kafka={...}"
                     ) from exc
                 time.sleep(0.1)
                 self._refresh_metadata()
@@ -233,7 +272,23 @@ class KafkaAdmin:
             self._admin.list_topics(timeout=1.0)
 
 
-def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:
+def _telling(
+    reasons: list[str], told: Callable[[KafkaError], object] | None
+) -> Callable[[KafkaError], None]:
+    """An ``error_cb`` that keeps reasons; it must not refer to the client, which ends with its
+    last reference.
+    """
+
+    def keep(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            reasons[:] = [error.str()]
+        if told is not None:
+            told(error)
+
+    return keep
+
+
+def _answer(subject: Any, future: Future[Any], doing: str, absent: int | None) -> Any:
     try:
         return future.result(_REQUEST_S + 5)
     except TimeoutError as exc:
@@ -241,4 +296,5 @@ def _answer(future: Future[Any], doing: str, absent: int | None) -> Any:
     except KafkaException as exc:
         if absent is not None and native_error(exc).code() == absent:
             return None
-        raise translated(exc, doing, "admin") from exc
+        name = getattr(subject, "name", None) or getattr(subject, "topic", None) or subject
+        raise translated(exc, f"{doing} ({name})", "admin") from exc

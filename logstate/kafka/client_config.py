@@ -1,7 +1,7 @@
 """What a user may hand through to the Kafka clients, and what the engine keeps to itself.
 
-``Application(kafka={...})`` takes any setting of librdkafka and gives it to every client: the
-group consumers, the restore consumers, the producers and the admin client. A few settings decide
+``Application(kafka={...})`` takes any setting of librdkafka and gives it to every client that knows
+it (:mod:`logstate.kafka.client_settings`). A few settings decide
 whether results are right; those are the engine's (``OWNED_KEYS``). A few make the client run or
 load foreign code; those need an explicit word (``UNSAFE_KEYS``).
 """
@@ -63,8 +63,10 @@ UNSAFE_KEYS: Mapping[str, str] = {
 }
 
 
-def check_user_config(config: Mapping[str, Any], *, allow_unsafe: bool = False) -> None:
-    """Refuse what must not be in ``kafka={...}``, all problems at once.
+def check_user_config(
+    config: Mapping[str, Any], *, allow_unsafe: bool = False, name: str = "kafka"
+) -> None:
+    """Refuse what must not be in ``kafka={...}``, or in ``name={...}``, all problems at once.
 
     Raises ConfigError for settings that the engine owns, for settings that run foreign code unless
     ``allow_unsafe``, for names that are clearly meant for something else or misspelled, and for
@@ -80,14 +82,16 @@ the application id: give application_id= to Application. Remove it.
     """
     problems = []
     for key, value in config.items():
-        problem = _problem_with_key(key, allow_unsafe) or _problem_with_value(key, value)
+        problem = _problem_with_key(key, allow_unsafe, name) or _problem_with_value(
+            key, value, name
+        )
         if problem is not None:
             problems.append(problem)
     protocol = str(config.get("security.protocol", "")).lower()
     if protocol.startswith("sasl") and not {"sasl.mechanism", "sasl.mechanisms"} & config.keys():
         problems.append(
-            f"kafka['security.protocol'] is {protocol} and there is no 'sasl.mechanism': the client"
-            " would try GSSAPI (Kerberos). Give it, for example 'SCRAM-SHA-512' or 'PLAIN'."
+            f"{name}['security.protocol'] is {protocol} and there is no 'sasl.mechanism': the"
+            " client would try GSSAPI (Kerberos). Give it, for example 'SCRAM-SHA-512' or 'PLAIN'."
         )
     if problems:
         raise ConfigError(problems)
@@ -111,10 +115,10 @@ def weaknesses(config: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _problem_with_key(key: object, allow_unsafe: bool) -> str | None:
+def _problem_with_key(key: object, allow_unsafe: bool, name: str) -> str | None:
     if not isinstance(key, str):
-        return f"kafka[{key!r}]: a setting's name is text, found {type(key).__name__}."
-    shown = f"kafka[{key!r}]"
+        return f"{name}[{key!r}]: a setting's name is text, found {type(key).__name__}."
+    shown = f"{name}[{key!r}]"
     if key in OWNED_KEYS:
         return f"{shown} belongs to the engine: {OWNED_KEYS[key]}. Remove it."
     if key in UNSAFE_KEYS:
@@ -141,13 +145,13 @@ def _misspelled(key: str, shown: str) -> str | None:
     return None
 
 
-def _problem_with_value(key: str, value: object) -> str | None:
+def _problem_with_value(key: str, value: object, name: str) -> str | None:
     if key.endswith("_cb") and not callable(value):
-        return f"kafka[{key!r}] must be a function, found {type(value).__name__}."
+        return f"{name}[{key!r}] must be a function, found {type(value).__name__}."
     if isinstance(value, (str, int, float, bool)) or callable(value) or key == "logger":
         return None
     return (
-        f"kafka[{key!r}] must be text, a number, a boolean or a function, found "
+        f"{name}[{key!r}] must be text, a number, a boolean or a function, found "
         f"{type(value).__name__}. Lists are written as text with commas."
     )
 

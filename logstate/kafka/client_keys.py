@@ -81,3 +81,25 @@ ELSEWHERE = {
     "value.deserializer": "declare value= where the topic is used",
     "value.serializer": "declare value= where the topic is used",
 }
+
+#: what only consumers have, and a user may set; producers warn of it
+CONSUMER_KEYS = frozenset(
+    """
+    check.crcs consume.callback.max.messages coordinator.query.interval.ms fetch.error.backoff.ms
+    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms
+    heartbeat.interval.ms max.partition.fetch.bytes max.poll.interval.ms max.poll.records
+    offset.store.path offset.store.sync.interval.ms queued.max.messages.kbytes queued.min.messages
+    session.timeout.ms share.acknowledgement.mode
+    """.split()  # noqa: SIM905  as above
+)
+
+#: what only producers have, likewise
+PRODUCER_KEYS = frozenset(
+    """
+    batch.num.messages batch.size compression.codec compression.level compression.type
+    delivery.timeout.ms linger.ms message.send.max.retries message.timeout.ms produce.offset.report
+    queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
+    queue.buffering.max.ms queuing.strategy request.timeout.ms retries
+    sticky.partitioning.linger.ms
+    """.split()  # noqa: SIM905  as above
+)

@@ -7,9 +7,14 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from logstate.contracts.worker_config import MAX_POLL_INTERVAL_MS
 from logstate.kafka.admin import KafkaAdmin
 from logstate.kafka.background import BackgroundCalls
-from logstate.kafka.consumer import KafkaGroupConsumer, KafkaLogConsumer
+from logstate.kafka.client_lines import ClientLines
+from logstate.kafka.client_settings import ClientSettings
+from logstate.kafka.group_consumer import KafkaGroupConsumer
+from logstate.kafka.log_consumer import KafkaLogConsumer
+from logstate.kafka.probe import KafkaProbe
 from logstate.kafka.producer import (
     KafkaPlainProducer,
     KafkaTransactionalProducer,
@@ -20,8 +25,6 @@ GroupProtocol = Literal["consumer", "classic"]
 
 _LOGGER = logging.getLogger("logstate.kafka")
 
-#: the client's default
-_MAX_POLL_INTERVAL_MS = 300_000
 _CALLS_BETWEEN_POLLS = 5
 _CONSUMERS_APART_S = 0.2
 
@@ -56,6 +59,9 @@ _PRODUCER: Mapping[str, Any] = {
     "socket.timeout.ms": 10_000,
 }
 
+#: what the client checks against each other although this consumer is no member of a group
+_OF_MEMBERS = frozenset({"max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms"})
+
 
 class KafkaCluster:
     """Makes clients for one application (see :class:`logstate.contracts.seams.Cluster`)."""
@@ -63,24 +69,31 @@ class KafkaCluster:
     def __init__(
         self,
         bootstrap: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | ClientSettings | None = None,
         *,
         client_id: str = "logstate",
         group_protocol: GroupProtocol = "consumer",
         transaction_timeout_ms: int = 10_000,
         tells_positions: bool = True,
+        reader_group: str = "logstate-log-reader",
     ) -> None:
-        """``tells_positions``: whether transactions tell where their last records were written."""
-        self._user = dict(config or {})
-        self._common = {
+        """``tells_positions``: whether transactions tell where their last records were written.
+
+        ``reader_group``: one that this client may ask for; readers of logs never join it.
+        """
+        given = config if isinstance(config, ClientSettings) else ClientSettings(config or {})
+        self._user = given
+        self._lines = ClientLines(given.common.get("logger", _LOGGER))
+        self._common: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
-            "logger": _LOGGER,
+            "logger": self._lines,
         }
         self._group_protocol = group_protocol
         self._transaction_timeout_ms = transaction_timeout_ms
         self._tells_positions = tells_positions
-        interval_ms = int(self._user.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
+        self._reader_group = reader_group
+        interval_ms = given.max_poll_interval_ms(MAX_POLL_INTERVAL_MS)
         # Between two polls there may be a flush, two calls that end a transaction, and two that
         # replace its producer: together they must not cost the membership.
         self._call_limit_s = interval_ms / 1000 / _CALLS_BETWEEN_POLLS
@@ -104,8 +117,12 @@ class KafkaCluster:
         return KafkaGroupConsumer(config, is_incremental=is_incremental)
 
     def log_consumer(self) -> KafkaLogConsumer:
-        # The client insists on a group id; nothing is ever joined or committed with it.
-        return KafkaLogConsumer(self._consumer_config("logstate-log-reader"))
+        # The client insists on a group id, and asks for its coordinator; nothing is ever joined or
+        # committed with it.
+        config = self._consumer_config(self._reader_group)
+        for setting in _OF_MEMBERS & config.keys():
+            del config[setting]
+        return KafkaLogConsumer(config)
 
     def transactional_producer(self, transactional_id: str) -> KafkaTransactionalProducer:
         return KafkaTransactionalProducer(
@@ -122,17 +139,22 @@ class KafkaCluster:
         return KafkaPlainProducer(self._producer_config(), call_limit_s=self._call_limit_s)
 
     def admin(self) -> KafkaAdmin:
-        return KafkaAdmin({**self._user, **self._common}, reach_limit_s=self._call_limit_s)
+        return KafkaAdmin(
+            {**self._user.of_admin(), **self._common}, reach_limit_s=self._call_limit_s
+        )
 
     def background(self) -> BackgroundCalls:
         return BackgroundCalls()
+
+    def probe(self) -> KafkaProbe:
+        return KafkaProbe({**self._user.of_admin(), **self._common}, self._lines)
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return murmur2_partition(key, partitions)
 
     def _consumer_config(self, group_id: str) -> dict[str, Any]:
         owned = {**_OWNED_CONSUMER, "group.id": group_id}
-        return {**_CONSUMER, **self._user, **self._common, **owned}
+        return {**_CONSUMER, **self._user.of_consumers(), **self._common, **owned}
 
     def _producer_config(self) -> dict[str, Any]:
-        return {**_PRODUCER, **self._user, **self._common, **_OWNED_PRODUCER}
+        return {**_PRODUCER, **self._user.of_producers(), **self._common, **_OWNED_PRODUCER}

@@ -117,6 +117,8 @@ _ELSEWHERE: Final[Mapping[Place, Mapping[Reaction, str]]] = {
         Reaction.FENCED: "INVALID_REQUEST",
     },
     "fetch": {
+        # Who reads logs is in no group; the client asks for the coordinator of its group anyway.
+        Reaction.RETRY: "GROUP_AUTHORIZATION_FAILED",
         Reaction.FATAL: "_BAD_MSG INVALID_MSG _UNDERFLOW MSG_SIZE_TOO_LARGE INVALID_RECORD",
     },
     "admin": {

@@ -32,13 +32,32 @@ def told_by(exc: KafkaException | SystemError) -> KafkaException:
     """What the client said; raises a SystemError again that says nothing of it.
 
     A client that becomes unusable raises so from a callback of its own; where a delivery report
-    follows in the same call, the interpreter makes a SystemError of both.
+    follows in the same call, the interpreter makes a SystemError of both, or of what was lost.
     """
     if isinstance(exc, KafkaException):
         return exc
     if isinstance(exc.__cause__, KafkaException):
         return exc.__cause__
+    if _LOST in str(exc):
+        return KafkaException(KafkaError(KafkaError._FATAL, f"the client is unusable: {exc}", True))
     raise exc
+
+
+#: how the interpreter says that a call has failed and not why
+_LOST = "without setting an exception"
+#: an authorizer of the brokers says no
+NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+HOW_TO_ALLOW = (
+    "the principal that this client logs in as is not allowed to. `logstate acls` lists what an"
+    " application has to be allowed"
+)
 
 
 def underlying_code(error: KafkaError) -> int:
@@ -63,6 +82,8 @@ def translated(
     reaction = reaction_to(code, place)
     if reaction is Reaction.REFUSED:
         return RefusedError(f"{text}; {_why_refused(code)}")
+    if reaction is Reaction.FATAL and code in NOT_ALLOWED:
+        return BrokerError(f"{text}; {HOW_TO_ALLOW}")
     if reaction is Reaction.FATAL and code in REACTIONS:
         return BrokerError(f"{text}; the broker refused or the client is misconfigured")
     if error.txn_requires_abort():
@@ -80,7 +101,8 @@ def _why_refused(code: int) -> str:
     if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION):
         return (
             "a topic that is written to has an impossible name, or the principal may not write to"
-            " it: grant WRITE and DESCRIBE, or correct the name"
+            " it, or may not read one whose offsets are committed: correct the name, or grant what"
+            " `logstate acls` lists"
         )
     if code == KafkaError._UNKNOWN_PARTITION:
         return "the topic has fewer partitions than the partitioner thinks: correct the partitioner"

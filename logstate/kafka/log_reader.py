@@ -1,4 +1,4 @@
-"""Reads logs from outside the application: bounds, committed offsets, records up to an offset.
+"""Reads logs from outside the application: what topics are, bounds, records up to an offset.
 
 How it works: a consumer that never joins a group is pointed at one partition and read, committed
 records only, until its *position* reaches the wanted end. Position moves over what a reader never
@@ -18,21 +18,37 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import confluent_kafka
 import confluent_kafka.admin
 
-from logstate.contracts.errors import BrokerError, LogstateError, RestoreError, TopicError
+from logstate.contracts.errors import (
+    BrokerError,
+    LogstateError,
+    RestoreError,
+    RetriableError,
+    TopicError,
+)
 from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.kafka.collector import collector_at_rest
+from logstate.kafka.faults import native_error, translated
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
 _OUT_OF_RANGE = (
     confluent_kafka.KafkaError._AUTO_OFFSET_RESET,
     confluent_kafka.KafkaError.OFFSET_OUT_OF_RANGE,
+)
+_ABSENT = (
+    confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+    confluent_kafka.KafkaError._UNKNOWN_TOPIC,
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,
 )
 _UNREACHABLE = (
     confluent_kafka.KafkaError._TRANSPORT,
@@ -41,9 +57,20 @@ _UNREACHABLE = (
 
 _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
+_error_of = methodcaller("error")
 _REQUEST_SECONDS = 30.0
+#: a client that nobody has ever answered gives up then
+_FIRST_ANSWER_SECONDS = 3.0
+#: asked for to be answered at all: without a topic the answer lists all there are
+_NO_TOPIC = "__consumer_offsets"
+#: what fails later than that is not asked for again
+_RETRY_SECONDS = 25.0
+#: before something is asked again that has not been answered
+_PAUSE_SECONDS = 0.05
 
-_CONSUMER_CONFIG: dict[str, Any] = {
+#: the client's own lines, of which there are twenty a second while nobody answers, are in the error
+QUIET: Mapping[str, Any] = {"log_level": 2}
+CONSUMER_CONFIG: dict[str, Any] = {
     "group.id": "logstate-log-reader",  # the client requires one; it is never joined
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
@@ -54,13 +81,6 @@ _CONSUMER_CONFIG: dict[str, Any] = {
     # A full queue pauses fetching this long, by default a second in which the reader starves.
     "fetch.queue.backoff.ms": 10,
 }
-
-
-class CommittedOffset(NamedTuple):
-    """What a group committed for one partition."""
-
-    offset: int
-    metadata: str
 
 
 class LogBounds(NamedTuple):
@@ -74,16 +94,27 @@ class LogBounds(NamedTuple):
     """Next offset to be written; data of open transactions lies below it."""
 
 
-def partition_counts(config: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
-    """Partition count of each topic.
+class LogTopic(NamedTuple):
+    """What a topic is at the time of asking."""
+
+    topic_id: str
+    """Of this incarnation: a topic that is deleted and made again has another one."""
+    partitions: int
+
+
+def log_topics(config: Mapping[str, Any], topics: Iterable[str]) -> dict[str, LogTopic]:
+    """Id and partition count of each topic.
 
     Raises TopicError for a topic that does not exist, BrokerError if nobody answers.
     """
     names = confluent_kafka.TopicCollection(list(topics))
-    futures = _admin(config).describe_topics(names, request_timeout=_REQUEST_SECONDS)
+    found = asked(
+        config,
+        lambda admin: admin.describe_topics(names, request_timeout=_REQUEST_SECONDS),
+        lambda topic: f"topic {topic!r}",
+    )
     return {
-        topic: len(_result(future, config, f"topic {topic!r}").partitions)
-        for topic, future in futures.items()
+        topic: LogTopic(str(told.topic_id), len(told.partitions)) for topic, told in found.items()
     }
 
 
@@ -96,45 +127,11 @@ def log_bounds(
     Raises TopicError for an unknown partition, BrokerError if nobody answers.
     """
     wanted = list(partitions)
-    admin, spec = _admin(config), confluent_kafka.admin.OffsetSpec
-    end = _list_offsets(admin, config, wanted, spec.latest(), "READ_UNCOMMITTED")
-    stable = _list_offsets(admin, config, wanted, spec.latest(), "READ_COMMITTED")
-    start = _list_offsets(admin, config, wanted, spec.earliest(), "READ_UNCOMMITTED")
+    spec = confluent_kafka.admin.OffsetSpec
+    end = _list_offsets(config, wanted, spec.latest(), "READ_UNCOMMITTED")
+    stable = _list_offsets(config, wanted, spec.latest(), "READ_COMMITTED")
+    start = _list_offsets(config, wanted, spec.earliest(), "READ_UNCOMMITTED")
     return {tp: LogBounds(start[tp], stable[tp], max(end[tp], stable[tp])) for tp in wanted}
-
-
-def committed_offsets(
-    config: Mapping[str, Any], group: str
-) -> dict[TopicPartition, CommittedOffset]:
-    """Every offset the group committed, with metadata, in one stable answer.
-
-    One request for the whole group, answered only from transactions that have ended: offsets that
-    one transaction committed for several partitions are seen together or not at all.
-    """
-    request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
-    admin = _admin(config)
-    deadline = time.monotonic() + _REQUEST_SECONDS
-    while True:
-        (future,) = admin.list_consumer_group_offsets(
-            request, require_stable=True, request_timeout=_REQUEST_SECONDS
-        ).values()
-        found = _result(future, config, f"the committed offsets of group {group!r}")
-        # A partition whose offsets are part of a transaction that is just ending answers with an
-        # error of its own, which passes within milliseconds.
-        if not any(tp.error is not None for tp in found.topic_partitions):
-            break
-        if time.monotonic() > deadline:
-            raise BrokerError(
-                f"the committed offsets of group {group!r} did not become stable within "
-                f"{_REQUEST_SECONDS:g} s; a transaction that commits them hangs; restart its owner "
-                "or wait for its transaction timeout"
-            )
-        time.sleep(0.05)
-    return {
-        TopicPartition(tp.topic, tp.partition): CommittedOffset(tp.offset, tp.metadata or "")
-        for tp in found.topic_partitions
-        if tp.offset >= 0
-    }
 
 
 def read_partition(
@@ -144,21 +141,25 @@ def read_partition(
     start: int,
     end: int,
     may_skip: bool = False,
+    with_aborted: bool = False,
     stall_seconds: float = 60.0,
 ) -> Iterator[list[FetchedRecord]]:
     """Batches of the committed records with ``start <= offset < end``, in offset order.
 
     Ends when the position reaches ``end``. Tombstones are included. With ``may_skip`` a log that
-    begins after ``start`` is read from where it begins. (Give the start that ``log_bounds`` told:
-    a client that has to find the beginning by itself takes half a second for it.)
+    begins after ``start`` is read from where it begins; ``with_aborted`` gives records of
+    transactions that were aborted too. (Give the start that ``log_bounds`` told: a client that has
+    to find the beginning by itself takes half a second for it.)
 
     Raises RestoreError if ``start`` is not in the log, BrokerError if the position does not move
     for ``stall_seconds`` or the brokers refuse.
     """
     if start >= end:
         return
-    reset = {"auto.offset.reset": "earliest" if may_skip else "error"}
-    consumer = confluent_kafka.Consumer({**config, **_CONSUMER_CONFIG, **reset})
+    given = {**CONSUMER_CONFIG, "auto.offset.reset": "earliest" if may_skip else "error"}
+    if with_aborted:
+        given["isolation.level"] = "read_uncommitted"
+    consumer = confluent_kafka.Consumer({**QUIET, **config, **given})
     try:
         consumer.assign([confluent_kafka.TopicPartition(*partition, start)])
         position = start
@@ -178,16 +179,24 @@ def read_partition(
 def latest_values(
     config: Mapping[str, Any], partition: TopicPartition, *, waits: bool = False
 ) -> dict[bytes, bytes]:
-    """The latest committed value of every key of a small compacted partition, deletes honoured.
+    """The latest committed value of every key; as :func:`latest_records`."""
+    found = latest_records(config, partition, waits=waits)
+    return {key: record.value() for key, record in found.items()}
+
+
+def latest_records(
+    config: Mapping[str, Any], partition: TopicPartition, *, waits: bool = False
+) -> dict[bytes, FetchedRecord]:
+    """The latest committed record of every key of a compacted partition, deletes honoured.
 
     ``waits``: for transactions that are being committed now; a commit returns to its producer
     before its records become readable.
 
     Raises TopicError if there is no such topic.
     """
-    partition_counts(config, [partition.topic])
+    log_topics(config, [partition.topic])
     bounds = log_bounds(config, [partition])[partition]
-    latest: dict[bytes, bytes] = {}
+    latest: dict[bytes, FetchedRecord] = {}
     for records in read_partition(
         config,
         partition,
@@ -196,11 +205,10 @@ def latest_values(
         may_skip=True,
     ):
         for record in records:
-            value = record.value()
-            if value is None:
+            if record.value() is None:
                 latest.pop(record.key(), None)
             else:
-                latest[record.key()] = value
+                latest[record.key()] = record
     return latest
 
 
@@ -210,10 +218,23 @@ def _take(
     """What is there below ``end``, and the position after it. Waits only if nothing is there."""
     # Asking for records that are not there costs the whole timeout, so: take what the client has
     # fetched already, and only when that is nothing wait, for one.
-    messages = consumer.consume(min(_BATCH_RECORDS, end - position), timeout=0)
+    with collector_at_rest():
+        messages = consumer.consume(min(_BATCH_RECORDS, end - position), timeout=0)
     if not messages:
         message = consumer.poll(_IDLE_POLL_SECONDS)
         messages = [] if message is None else [message]
+    if messages and not any(map(_error_of, messages)):
+        if messages[-1].offset() >= end:
+            messages = [message for message in messages if message.offset() < end]
+            return messages, end
+        return messages, messages[-1].offset() + 1
+    return _take_apart(messages, partition, position, end)
+
+
+def _take_apart(
+    messages: list[Any], partition: TopicPartition, position: int, end: int
+) -> tuple[list[FetchedRecord], int]:
+    """The same of messages among which are errors and ends of the partition."""
     records: list[FetchedRecord] = []
     for message in messages:
         error = message.error()
@@ -263,23 +284,66 @@ def _stalled(
 
 
 def _list_offsets(
-    admin: Any,
-    config: Mapping[str, Any],
-    partitions: list[TopicPartition],
-    spec: Any,
-    isolation: str,
+    config: Mapping[str, Any], partitions: list[TopicPartition], spec: Any, isolation: str
 ) -> dict[TopicPartition, int]:
-    futures = admin.list_offsets(
-        {confluent_kafka.TopicPartition(*partition): spec for partition in partitions},
-        isolation_level=confluent_kafka.IsolationLevel[isolation],
-        request_timeout=_REQUEST_SECONDS,
+    """Every log has a start and an end; a broker that has just restarted may not know them yet.
+
+    It then answers without an error and without an offset. Taken for one it would say that there is
+    nothing to read.
+    """
+    request = {confluent_kafka.TopicPartition(*partition): spec for partition in partitions}
+    level = confluent_kafka.IsolationLevel[isolation]
+    found = asked(
+        config,
+        lambda admin: admin.list_offsets(
+            request, isolation_level=level, request_timeout=_REQUEST_SECONDS
+        ),
+        lambda tp: f"the offsets of {tp.topic}-{tp.partition}",
+        is_answer=lambda told: told.offset >= 0,
     )
-    return {
-        TopicPartition(tp.topic, tp.partition): _result(
-            future, config, f"the offsets of {tp.topic}-{tp.partition}"
-        ).offset
-        for tp, future in futures.items()
-    }
+    return {TopicPartition(tp.topic, tp.partition): told.offset for tp, told in found.items()}
+
+
+def asked(
+    config: Mapping[str, Any],
+    ask: Callable[[Any], Mapping[Any, Future[Any]]],
+    what: Callable[[Any], str],
+    *,
+    is_answer: Callable[[Any], bool] = lambda _: True,
+) -> dict[Any, Any]:
+    """Ask until everything is answered; what passes by itself is waited for, with a limit.
+
+    Raises TopicError or BrokerError where something is refused, or ``what`` is not told in time.
+    """
+    admin = _admin(config)
+    deadline = time.monotonic() + _RETRY_SECONDS
+    while True:
+        missing = ""
+        found = {}
+        for one, future in ask(admin).items():
+            try:
+                found[one] = future.result()
+            except confluent_kafka.KafkaException as exception:
+                if time.monotonic() > deadline or not passes(exception):
+                    raise refused(exception, config, what(one)) from exception
+                missing = what(one)
+            else:
+                missing = missing if is_answer(found[one]) else what(one)
+        if not missing:
+            return found
+        if time.monotonic() > deadline:
+            raise BrokerError(
+                f"the brokers at {config.get('bootstrap.servers')} do not know {missing} after "
+                f"{_RETRY_SECONDS:g} s; look at the log of its leader"
+            )
+        time.sleep(_PAUSE_SECONDS)
+        with suppress(confluent_kafka.KafkaException):
+            admin.list_topics(timeout=1.0)  # who leads what: after a restart it asks the wrong one
+
+
+def check_answered(config: Mapping[str, Any]) -> None:
+    """Raises BrokerError, after three seconds, where nobody has ever answered at an address."""
+    _admin(config)
 
 
 def _admin(config: Mapping[str, Any]) -> Any:
@@ -290,20 +354,44 @@ def _admin(config: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=4)
 def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  # noqa: ARG001
-    return confluent_kafka.admin.AdminClient(dict(config))
+    """A client that somebody has answered. Raises BrokerError soon where nobody does.
 
-
-def _result(future: Any, config: Mapping[str, Any], what: str) -> Any:
+    Brokers that were there once and are away are waited for; an address that is wrong is not.
+    """
+    reasons: list[str] = []
+    told = {**QUIET, **dict(config), "error_cb": lambda error: reasons.append(error.str())}
+    admin = confluent_kafka.admin.AdminClient(told)
     try:
-        return future.result()
+        admin.list_topics(_NO_TOPIC, timeout=_FIRST_ANSWER_SECONDS)
     except confluent_kafka.KafkaException as exception:
-        error: Any = exception.args[0]
-        if error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise TopicError(
-                f"{what}: there is no such topic or partition on "
-                f"{config.get('bootstrap.servers')}; is the name right, and the cluster?"
-            ) from exception
+        admin.poll(0)
+        reason = reasons[0] if reasons else native_error(exception).str()
         raise BrokerError(
-            f"asking for {what} failed: {error.str()}; are the brokers at "
-            f"{config.get('bootstrap.servers')} up and reachable from this machine?"
+            f"nobody answers at {dict(config).get('bootstrap.servers')} within "
+            f"{_FIRST_ANSWER_SECONDS:g} s ({reason}); is the address right, are the brokers up and "
+            "reachable from this machine, and do kafka.security.protocol and the like fit?"
         ) from exception
+    return admin
+
+
+def passes(exception: confluent_kafka.KafkaException) -> bool:
+    """Whether it may be answered when it is asked again."""
+    if native_error(exception).code() in _ABSENT:  # who writes waits for it, who reads does not
+        return False
+    return isinstance(translated(exception, "asking", "group"), RetriableError)
+
+
+def refused(
+    exception: confluent_kafka.KafkaException, config: Mapping[str, Any], what: str
+) -> LogstateError:
+    """The error for a question that was refused, or that nobody answered."""
+    error = native_error(exception)
+    if error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return TopicError(
+            f"{what}: there is no such topic or partition on "
+            f"{config.get('bootstrap.servers')}; is the name right, and the cluster?"
+        )
+    return BrokerError(
+        f"asking for {what} failed: {error.str()}; are the brokers at "
+        f"{config.get('bootstrap.servers')} up and reachable from this machine?"
+    )

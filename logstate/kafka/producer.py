@@ -23,6 +23,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.kafka.bounded_call import CallThread
 from logstate.kafka.faults import native_error, told_by, translated
+from logstate.kafka.offset_metadata import send_offsets
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -102,8 +103,15 @@ class KafkaPlainProducer:
         self._counts = PartitionCounts(self._producer)
         self._delivered: dict[TopicPartition, int] = {}
         self._failure: KafkaError | None = None
+        #: topics of records that were not delivered
+        self._failed_topics: set[str] = set()
+        #: and of those that were handed over since the last transaction; not every one of them
+        self._topics: set[str] = set()
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
+        if records:
+            self._topics.add(records[0][0])
+            self._topics.add(records[-1][0])
         start = 0
         for last in _last_per_partition(records) if self._tells_positions else ():
             self._produce_run(records, start, last)
@@ -161,7 +169,7 @@ class KafkaPlainProducer:
             raise translated(told_by(exc), "flushing the producer") from exc
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            raise translated(KafkaException(failure), "delivering a record")
+            raise translated(KafkaException(failure), f"delivering a record{self._failed_where()}")
         if left:
             raise AbortableError(
                 f"{left} records were not delivered within {self._call_limit_s:.0f} s; the broker"
@@ -195,9 +203,18 @@ class KafkaPlainProducer:
             _LOGGER.debug("closing a producer: %s", exc)
         closing.close()
 
+    def _failed_where(self) -> str:
+        """The topics of what was not delivered since the last look, in words."""
+        with suppress(KafkaException, SystemError):
+            self._producer.poll(0)  # what is told of records may come after what came of them
+        topics = self._failed_topics or self._topics
+        self._failed_topics = set()
+        return f" (to {', '.join(map(repr, sorted(topics)))})" if topics else ""
+
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failure = self._failure or error
+            self._failed_topics.add(message.topic() or "")
             return
         offset = message.offset()
         # A duplicate that the broker recognised counts as delivered but has no offset: then the
@@ -235,6 +252,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         reports = {} if tells_positions else _FAILURES_ONLY
         self._make({**config, **reports}, call_limit_s, tells_positions=tells_positions)
         self._is_suspect = False
+        self._name = f"transactions of {config['transactional.id']!r}"
         self._calls = CallThread(f"offsets-of-{config['transactional.id']}")
         #: The client takes no time-out for this call: where the brokers are away, or it hangs, it
         #: waits as long as the transaction lives, or for ever. One replay costs less than that.
@@ -245,9 +263,10 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
         # half a second. So it connects first; waiting longer than that for it wins nothing.
         with suppress(KafkaException):
             self._producer.list_topics(_ANY_TOPIC, timeout=_COORDINATOR_RETRY_S)
-        self._retried(self._producer.init_transactions, "initialising transactions", _PATIENCE_S)
+        self._retried(self._producer.init_transactions, f"initialising {self._name}", _PATIENCE_S)
 
     def begin(self) -> None:
+        self._topics = set()
         try:
             self._producer.begin_transaction()
         except KafkaException as exc:
@@ -278,21 +297,19 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             except KafkaException as told:
                 error = native_error(told)
                 if error.txn_requires_abort() or error.fatal():
-                    raise translated(told, "producing") from exc
+                    raise translated(told, f"producing{self._failed_where()}") from exc
             raise
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
     ) -> None:
-        native = [
-            confluent_kafka.TopicPartition(t, p, offset, metadata)
-            for (t, p), (offset, metadata) in offsets.items()
-        ]
-        send = self._producer.send_offsets_to_transaction
+        producer = self._producer
         doing = "adding offsets"
         self._retried(
             lambda timeout: self._calls.call(
-                lambda: send(native, group_metadata, timeout), self._hang_limit_s, doing
+                lambda: send_offsets(producer, offsets, group_metadata, timeout),
+                self._hang_limit_s,
+                doing,
             ),
             doing,
         )
@@ -314,6 +331,7 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
             self._note_duration(started)
             self._delivered = {}
             self._failure = None
+            self._failed_topics = set()
 
     def is_suspect(self) -> bool:
         return self._is_suspect
@@ -341,6 +359,8 @@ class KafkaTransactionalProducer(KafkaPlainProducer):
                 return
             except KafkaException as exc:
                 error: BrokerError | ProductionError = translated(exc, doing)
+                if isinstance(error, RefusedError):
+                    error = translated(exc, f"{doing}{self._failed_where()}")
                 if not isinstance(error, RetriableError):
                     raise error from exc
                 self._is_suspect = True

@@ -25,7 +25,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.fencing import fence, was_killed
@@ -35,6 +35,10 @@ from logstate.local_broker.jvm import Launch, last_words, start_jvm, unwatch, wa
 from logstate.local_broker.ports import LOOPBACK, PortReservation, reserve_port
 from logstate.local_broker.probe import broker_count
 from logstate.local_broker.registry import RunningBroker, register, unregister
+from logstate.local_broker.secured import check_users, client_settings
+
+if TYPE_CHECKING:
+    from logstate.local_broker.certificates import LocalAuthority
 
 _ATTEMPTS = 3
 
@@ -56,6 +60,7 @@ class LocalBroker:
         self._launch = launch
         self._port = port
         self._controller = controller
+        self._secured_port = reserve_port() if launch.users or launch.has_tls else None
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
 
@@ -67,6 +72,8 @@ class LocalBroker:
         data: str | Path | None = None,
         heap: str = "512m",
         properties: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
         detached: bool = False,
         timeout_s: float = 60.0,
     ) -> LocalBroker:
@@ -78,26 +85,37 @@ class LocalBroker:
                 a temporary one that ``stop`` removes.
             heap: the JVM heap, as in ``-Xmx``.
             properties: server properties that win over the defaults.
+            users: names and their passwords. With any there is an authorizer, and a second listener
+                (`bootstrap_of_users`, SASL/PLAIN) by which they may do what they are allowed to,
+                which is nothing at first; the plain one is the administrator's.
+            tls: the second listener has TLS, with an authority of the broker's own
+                (`client_settings` names its file); there is one without users too.
             detached: let it outlive this process; ``logstate broker stop`` ends it.
             timeout_s: how long it may take to serve, the fetching of the jars not counted.
 
         Raises:
-            ConfigError: there is no Java of at least version 17.
+            ConfigError: there is no Java of at least version 17, a user is named badly, or the
+                package that makes certificates (extra ``tls``) is missing.
             BrokerError: a port is taken, the jars cannot be fetched, or the broker does not start;
                 the message ends with the last lines of its log.
         """
+        check_users(users or {})
         java = find_java()
         launch = Launch(
             java=java,
-            jars=broker_jars(java),
-            data=_data_directory(data),
+            jars=broker_jars(),
+            data=data_directory(data),
             temporary=data is None,
             heap=heap,
             properties=dict(properties or {}),
             detached=detached,
             timeout_s=timeout_s,
+            users=dict(users or {}),
+            has_tls=tls,
         )
         try:
+            if launch.certificates is not None:
+                new_authority().write(launch.certificates)
             return cls._start_on_free_ports(launch, port)
         except BaseException:
             if launch.temporary:
@@ -111,11 +129,11 @@ class LocalBroker:
             try:
                 broker._run()
             except _PortTakenError:
-                broker._release_ports()
+                broker.release_ports()
                 if attempt == _ATTEMPTS:
                     raise
             except BaseException:
-                broker._release_ports()
+                broker.release_ports()
                 raise
             else:
                 return broker
@@ -125,6 +143,25 @@ class LocalBroker:
     def bootstrap(self) -> str:
         """``host:port`` for clients; the same before and after `restart`."""
         return f"{LOOPBACK}:{self._port.port}"
+
+    @property
+    def bootstrap_of_users(self) -> str:
+        """``host:port`` of the second listener; raises BrokerError where there is none."""
+        if self._secured_port is None:
+            raise BrokerError("The broker has no second listener: start it with users= or tls=.")
+        return f"{LOOPBACK}:{self._secured_port.port}"
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """What a client of the second listener is configured with, ``bootstrap.servers`` included.
+
+        With users it is one of them that comes in; raises BrokerError for an unknown one.
+        """
+        users = self._launch.users
+        if (user not in users) if users else user is not None:
+            raise BrokerError(f"The broker has no user {user!r}; its users are {sorted(users)}.")
+        named = None if user is None else (user, users[user])
+        settings = client_settings(named, self._launch.certificates)
+        return {"bootstrap.servers": self.bootstrap_of_users, **settings}
 
     @property
     def data(self) -> Path:
@@ -141,7 +178,7 @@ class LocalBroker:
         self._end(graceful=not self._launch.temporary)
         if self._launch.temporary:
             shutil.rmtree(self._launch.data, ignore_errors=True)
-        self._release_ports()
+        self.release_ports()
 
     def kill(self) -> None:
         """End the JVM with SIGKILL, as a crash does. Data and port stay for `restart`."""
@@ -164,15 +201,28 @@ class LocalBroker:
         self.stop()
 
     def _run(self) -> None:
+        self.begin()
+        self.await_serving()
+
+    def begin(self) -> None:
+        """Start the JVM without waiting for it, as the nodes of a cluster have to be."""
         launch = self._launch
-        if was_killed(launch):
+        # Of a cluster, the other controllers have fenced it.
+        if launch.cluster_id is None and was_killed(launch):
             fence(launch, controller_port=self._controller.port)
         self._process = start_jvm(
-            launch, port=self._port.port, controller_port=self._controller.port
+            launch,
+            port=self._port.port,
+            controller_port=self._controller.port,
+            secured_port=None if self._secured_port is None else self._secured_port.port,
         )
         if not launch.detached:
             self._watchdog = watch(self._process.pid, launch.data if launch.temporary else None)
         register(self._registration(self._process))
+
+    def await_serving(self) -> None:
+        """Return when it serves clients; raises BrokerError as `start`."""
+        assert self._process is not None, "it was begun"
         try:
             self._wait_until_serving(self._process)
         except BaseException:
@@ -220,12 +270,23 @@ class LocalBroker:
         launch = self._launch
         return RunningBroker(self.bootstrap, process.pid, str(launch.data), launch.temporary)
 
-    def _release_ports(self) -> None:
+    def release_ports(self) -> None:
+        """Give the ports back; of a broker that has ended."""
         self._port.release()
         self._controller.release()
+        if self._secured_port is not None:
+            self._secured_port.release()
 
 
-def _data_directory(data: str | Path | None) -> Path:
+def new_authority() -> LocalAuthority:
+    """What signs certificates; raises ConfigError where the extra ``tls`` is missing."""
+    from logstate.local_broker.certificates import LocalAuthority
+
+    return LocalAuthority()
+
+
+def data_directory(data: str | Path | None) -> Path:
+    """The directory, made if it is not there; a temporary one when None."""
     if data is None:
         return Path(tempfile.mkdtemp(prefix="logstate-broker-")).resolve()
     path = Path(data).resolve()

@@ -64,6 +64,21 @@ FOR_TESTS = {
 #: fenced before it starts (broker_fencing), which nobody does in a container.
 FENCED_AT_THE_START = {"broker.session.timeout.ms": "600000"}
 
+#: three nodes of which any one may die: as a cluster in production is set up
+REPLICATED = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    # The others lead what a dead one led, as soon as its session is over.
+    "broker.session.timeout.ms": "3000",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+}
+
 _LOG4J = """\
 rootLogger.level=warn
 rootLogger.appenderRef.file.ref=file
@@ -94,10 +109,22 @@ CONTROLLER_ONLY = {
 }
 
 
+#: settings whose values are lists that another listener is added to
+_LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+
 def server_properties(
-    *, port: int, controller_port: int, log_directory: Path, overrides: Mapping[str, str]
+    *,
+    port: int,
+    controller_port: int,
+    log_directory: Path,
+    overrides: Mapping[str, str],
+    another: Mapping[str, str] | None = None,
 ) -> str:
-    """The text of ``server.properties``; ``overrides`` win over every default."""
+    """The text of ``server.properties``; ``overrides`` win over every default.
+
+    ``another`` are the settings of one more listener.
+    """
     addresses = {
         "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
@@ -106,6 +133,10 @@ def server_properties(
     }
     waits = {**SHORT_WAITS, **FENCED_AT_THE_START}
     settings = {**ONE_NODE, **waits, **FOR_TESTS, **addresses, **overrides}
+    if another:
+        more = {**another, "advertised.listeners": another["listeners"]}
+        added = {name: f"{settings[name]},{more[name]}" for name in _LISTS}
+        settings = {**settings, **more, **added}
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 

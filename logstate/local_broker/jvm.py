@@ -10,12 +10,13 @@ import base64
 import secrets
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.config import log4j_properties, server_properties
 from logstate.local_broker.java import Java
+from logstate.local_broker.secured import secured_listener
 
 # $1 is the broker, $2 its directory when that is temporary.
 _WATCHDOG = """
@@ -38,6 +39,16 @@ class Launch:
     properties: Mapping[str, str]
     detached: bool
     timeout_s: float
+    format_options: tuple[str, ...] = ("--standalone",)
+    """Which controllers there are at first: this node alone, unless it is one of a cluster."""
+    cluster_id: str | None = None
+    """That of the cluster; a new one when None."""
+    flags: tuple[str, ...] = ()
+    """Of the JVM, beside its heap."""
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Names and passwords; with any there is a listener for them."""
+    has_tls: bool = False
+    """Whether there is a listener with TLS: that of the users, if there are any."""
 
     @property
     def settings(self) -> Path:
@@ -45,12 +56,19 @@ class Launch:
         return self.data / "server.properties"
 
     @property
+    def certificates(self) -> Path | None:
+        """Where those of the broker are, and that of their authority."""
+        return self.data / "tls" if self.has_tls else None
+
+    @property
     def log4j(self) -> Path:
         """The logging configuration of the broker."""
         return self.data / "log4j2.properties"
 
 
-def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.Popen[bytes]:
+def start_jvm(
+    launch: Launch, *, port: int, controller_port: int, secured_port: int | None = None
+) -> subprocess.Popen[bytes]:
     """Write the settings, format the directory at its first use, start the broker's JVM.
 
     Raises:
@@ -61,6 +79,7 @@ def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.
         controller_port=controller_port,
         log_directory=launch.data / "kafka",
         overrides=launch.properties,
+        another=None if secured_port is None else _secured(launch, secured_port),
     )
     launch.settings.write_text(settings, encoding="utf-8")
     launch.log4j.write_text(log4j_properties(launch.data), encoding="utf-8")
@@ -69,7 +88,7 @@ def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.
     with (launch.data / "jvm.log").open("ab") as output:
         return subprocess.Popen(
             [
-                *java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}"),
+                *java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}", *launch.flags),
                 *("kafka.Kafka", str(launch.settings)),
             ],
             stdin=subprocess.DEVNULL,
@@ -79,6 +98,10 @@ def start_jvm(launch: Launch, *, port: int, controller_port: int) -> subprocess.
             # Ctrl-C at the terminal is for the program under test, not for its broker.
             start_new_session=True,
         )
+
+
+def _secured(launch: Launch, port: int) -> dict[str, str]:
+    return secured_listener(launch.users, launch.certificates, port)
 
 
 def watch(pid: int, temporary: Path | None) -> subprocess.Popen[bytes]:
@@ -107,15 +130,20 @@ def last_words(launch: Launch) -> str:
     return "\n".join(filter(None, map(_without_frames, texts)))
 
 
+def random_id() -> str:
+    """An id as Kafka makes them: 16 random bytes in URL-safe base64."""
+    made = "-"
+    while made.startswith("-"):  # it would read as an option
+        made = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+    return made
+
+
 def _format(launch: Launch) -> None:
-    # A cluster id is 16 random bytes in URL-safe base64. A leading dash would read as an option.
-    cluster_id = "-"
-    while cluster_id.startswith("-"):
-        cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+    cluster_id = launch.cluster_id or random_id()
     answer = subprocess.run(
         [
             *java_command(launch, "-XX:TieredStopAtLevel=1"),
-            *("kafka.tools.StorageTool", "format", "--standalone"),
+            *("kafka.tools.StorageTool", "format", *launch.format_options),
             *("-t", cluster_id, "-c", str(launch.settings)),
         ],
         capture_output=True,

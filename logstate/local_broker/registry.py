@@ -88,6 +88,9 @@ def stop_running(broker: RunningBroker, *, timeout_s: float = 30.0) -> None:
             )
     if broker.temporary:
         shutil.rmtree(broker.data, ignore_errors=True)
+        if Path(broker.data).name.startswith("node-"):
+            with contextlib.suppress(OSError):  # until the last node of the cluster is gone
+                Path(broker.data).parent.rmdir()
     unregister(broker)
 
 

@@ -15,7 +15,7 @@ from logstate.metrics.catalogue import CATALOGUE, Metric
 from logstate.metrics.instruments import Metrics
 
 try:
-    from prometheus_client import REGISTRY, CollectorRegistry
+    from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
     from prometheus_client.core import (
         CounterMetricFamily,
         GaugeMetricFamily,
@@ -93,6 +93,13 @@ def export_to_prometheus(
             _collectors[registry] = collector
         collector.add(application_id, metrics)
     return collector
+
+
+def exposition(metrics: Metrics, application_id: str) -> bytes:
+    """All figures of an application as Prometheus reads them."""
+    registry = CollectorRegistry()
+    export_to_prometheus(metrics, application_id, registry)
+    return generate_latest(registry)
 
 
 def _family(metric: Metric) -> _Family:

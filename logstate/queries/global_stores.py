@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from logstate.changelog.state import TaskState
@@ -19,7 +19,8 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
 from logstate.task.task import Task
-from logstate.topics.bound_plan import BoundPlan
+from logstate.task.work_time import WorkTime
+from logstate.topology.graph.sub_topology import SubTopology
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -31,26 +32,30 @@ _UNAPPLIED_MAX = 64
 class GlobalStores:
     """The global stores of one worker and the consumer that follows their topics."""
 
-    def __init__(self, plan: BoundPlan, cluster: Cluster, clock: Clock) -> None:
+    def __init__(
+        self,
+        application_id: str,
+        inputs: Iterable[tuple[SubTopology, Sequence[TopicPartition]]],
+        cluster: Cluster,
+        clock: Clock,
+    ) -> None:
         self._cluster = cluster
         self._consumer: LogConsumer | None = None
         self._admin: Admin | None = None
         self._tasks: dict[TopicPartition, Task] = {}
+        self._work_time = WorkTime(clock)
+        #: those with records that the time did not suffice for
+        self._behind: list[Task] = []
         self.stores: dict[str, Any] = {}
         #: somebody queries them, so views are to be published; and they are
         self._is_queried = False
         self._are_published = threading.Event()
-        for sub_topology in plan.topology.global_sub_topologies:
-            partitions = [
-                TopicPartition(topic, partition)
-                for topic in plan.source_topics(sub_topology)
-                for partition in range(plan.partition_counts[topic])
-            ]
+        for sub_topology, partitions in inputs:
             task = Task(
                 TaskId(sub_topology.id, 0),
                 [sub_topology],
                 partitions,
-                application_id=plan.application_id,
+                application_id=application_id,
                 clock=clock,
                 open_state=lambda task, specs=sub_topology.stores: TaskState(  # type: ignore[misc]
                     specs, task, publishes_views=False
@@ -78,6 +83,9 @@ class GlobalStores:
         for partition, start in starts.items():
             self._tasks[partition].start_at({partition: start})
         yield Step("global_assign", self._consumer.assign, (starts,))
+        self._work_time.begin(
+            until_ms=float("inf")
+        )  # no task runs, and no membership depends on it
         waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
         while waiting and not is_stopping():
             ended = yield from self._read(0.1)
@@ -88,8 +96,11 @@ class GlobalStores:
                     waiting.discard(partition)
 
     def poll(self) -> Steps[None]:
-        """Follow: take what came since."""
-        if self._consumer is not None:
+        """Follow: take what came since, or as much of it as there is time for in one turn."""
+        self._work_time.begin()
+        if self._behind:
+            self._process(self._behind)
+        elif self._consumer is not None:
             yield from self._read(0.0)
         if self._is_queried and not self._are_published.is_set():
             for task in set(self._tasks.values()):
@@ -112,6 +123,7 @@ class GlobalStores:
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
+        self._work_time.close()
         for task in set(self._tasks.values()):
             task.close()
 
@@ -141,8 +153,18 @@ class GlobalStores:
             task = self._tasks[partition]
             task.add_records(partition, records)
             touched = {**touched, task: None}
-        for task in touched:
-            task.process(1 << 60)
+        self._process(list(touched))
+
+    def _process(self, tasks: Sequence[Task]) -> None:
+        self._behind = []
+        for task in tasks:
+            if self._work_time.is_up():
+                self._behind.append(task)
+                continue
+            with self._work_time.of(task):
+                task.process(1 << 60)
+            if any(map(task.buffered, task.partitions)):
+                self._behind.append(task)
             task.committed(task.freeze(), {})
             # Where views are published, applying copies the rows: then it waits a little.
             if not self._are_published.is_set() or task.state.has_many_unapplied(_UNAPPLIED_MAX):

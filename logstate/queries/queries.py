@@ -10,17 +10,22 @@ are put over that view, read-only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from logstate.changelog.rows.writes import ChangelogWrites
+from logstate.changelog.store_context import StoreContext
 from logstate.changelog.stores.kinds import Store, build_store
+from logstate.changelog.view import StateView
 from logstate.contracts.errors import StoreUnavailableError
-from logstate.contracts.processing import TimeCell
-from logstate.contracts.records import Headers, TaskId
+from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec, no_such_read
-from logstate.contracts.topic_names import changelog_topic, topic_name
+from logstate.contracts.topic_names import changelog_topic
+from logstate.queries.freshness import Freshness
 from logstate.queries.global_stores import GlobalStores
+from logstate.queries.store_reads import StoreReads
 from logstate.task.owned_task import OwnedTask, Stage
 
 T = TypeVar("T")
@@ -46,37 +51,25 @@ def unless_ended(
     return ask
 
 
-class QueryContext:
-    """The little of a task context that a store needs to be read."""
+@dataclass(frozen=True)
+class Answer:
+    """What was read of one partition, and which records it holds."""
 
-    def __init__(self, application_id: str, task_id: TaskId, clocks: Mapping[str, int]) -> None:
-        self.application_id = application_id
-        self.task_id = task_id
-        self.timestamp = -1
-        self.headers: Headers = None
-        self.topic: str | None = None
-        self.partition = task_id.partition
-        self.offset = -1
-        self.stream_time = -1
-        self._clocks = clocks
-
-    def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return topic_name(self.application_id, name, is_internal=is_internal)
-
-    def time_cell(self, name: str) -> TimeCell:
-        return TimeCell(self._clocks.get(name, -1))
-
-    def drop(self, reason: str) -> None:
-        """Nothing is counted for queries."""
+    #: rows that are gone through are one iterator over one commit
+    value: Any
+    #: input partition -> the first offset that the rows do not hold yet; empty: not known, because
+    #: a standby answered
+    positions: Mapping[TopicPartition, int]
+    #: of a standby: offsets of its changelogs that the rows lack; None: it is the owner's answer
+    lag: int | None = None
 
 
-class QueryableStore:
+class QueryableStore(StoreReads):
     """A store of the application as this instance can see it.
 
-    ``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions`` take
-    a key and are answered by its partition; ``range``, ``all``, ``fetch_all``, ``fetch_key_range``
-    and their like go over the local partitions in order. Which of them a store has depends on its
-    kind, see :mod:`logstate.contracts.stores`.
+    Reads by key raise StoreUnavailableError where the key's partition is elsewhere or restoring;
+    ``range``, ``all``, ``fetch_all``, ``fetch_key_range`` and their like go over the partitions
+    that this instance owns.
     """
 
     def __init__(
@@ -87,8 +80,10 @@ class QueryableStore:
         sub_topology: int,
         partition_count: Callable[[], int | None],
         partition_for: Callable[[bytes, int], int],
+        freshness: Freshness | None = None,
     ) -> None:
         self.name = spec.name
+        self._freshness = freshness or Freshness()
         self._spec = spec
         self._application_id = application_id
         self._tasks = tasks
@@ -97,22 +92,6 @@ class QueryableStore:
         self._partition_for = partition_for
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._encode_key = spec.key.serializer(topic, True)
-
-    # ------------------------------------------------------------------ by key
-
-    def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """The value of a key, or None.
-
-        ``partition`` is only needed where the topology's input uses a partitioner of its own. A
-        versioned store takes ``as_of`` as second argument.
-
-        Raises StoreUnavailableError where the key's partition is elsewhere or restoring.
-        """
-        return self._of_key("get", key, partition)(key, *arguments)
-
-    def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
-        """Window store: the value at a window start. Session store: all sessions of the key."""
-        return self._of_key("fetch", key, partition)(key, *arguments)
 
     def fetch_range(
         self,
@@ -124,76 +103,36 @@ class QueryableStore:
         partition: int | None = None,
     ) -> Iterator[Any]:
         """Windows of a key by start, both ends inclusive."""
-        read = self._of_key("fetch_range", key, partition)
+        read = self._reader("fetch_range", key, partition)
         return cast("Iterator[Any]", read(key, from_ms, to_ms, reverse=reverse))
-
-    def fetch_session(
-        self, key: Any, start_ms: int, end_ms: int, *, partition: int | None = None
-    ) -> Any:
-        """One session, or None."""
-        return self._of_key("fetch_session", key, partition)(key, start_ms, end_ms)
-
-    def find_sessions(
-        self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, partition: int | None = None
-    ) -> Iterator[Any]:
-        """Sessions of a key that overlap a span."""
-        read = self._of_key("find_sessions", key, partition)
-        return cast("Iterator[Any]", read(key, earliest_end_ms, latest_start_ms))
-
-    def versions(
-        self,
-        key: Any,
-        from_ms: int | None = None,
-        to_ms: int | None = None,
-        *,
-        partition: int | None = None,
-    ) -> Iterator[Any]:
-        """The versions of a key that were valid at some time of the range, oldest first."""
-        read = self._of_key("versions", key, partition)
-        return cast("Iterator[Any]", read(key, from_ms, to_ms))
-
-    # ------------------------------------------------------------------ over local partitions
-
-    def range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
-        """Rows between two keys, both inclusive, partition by partition."""
-        return self._over_all("range", lower, upper)
-
-    def reverse_range(self, lower: Any = None, upper: Any = None) -> Iterator[tuple[Any, Any]]:
-        """The same, descending within each partition."""
-        return self._over_all("reverse_range", lower, upper)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
         """Rows whose serialised key begins with the prefix."""
         return self._over_all("prefix_scan", prefix)
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        """Every row of the partitions that this instance owns."""
-        return self._over_all("all")
-
-    def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
-        """Windows of every key by start, both ends inclusive."""
-        return self._over_all("fetch_all", from_ms, to_ms)
-
-    def fetch_key_range(
-        self, lower: Any, upper: Any, from_ms: int, to_ms: int
-    ) -> Iterator[tuple[Any, Any]]:
-        """Windows of the keys between two, both inclusive, None = open."""
-        return self._over_all("fetch_key_range", lower, upper, from_ms, to_ms)
-
-    def find_sessions_of_key_range(
-        self, lower: Any, upper: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Any, Any]]:
-        """Sessions that overlap a span, of the keys between two, both inclusive, None = open."""
-        return self._over_all(
-            "find_sessions_of_key_range", lower, upper, earliest_end_ms, latest_start_ms
-        )
-
     @property
     def partitions(self) -> list[int]:
         """Partitions of the store that can be read here now."""
-        return sorted(
-            o.task_id.partition for o in self._local() if o.stage in (Stage.RUNNING, Stage.STARTING)
-        )
+        return sorted(o.task_id.partition for o in self._local() if is_readable(o))
+
+    @property
+    def lag(self) -> int:
+        """Offsets of changelogs that local rows lack, over all partitions that a standby has.
+
+        0 where all partitions here are this instance's own.
+        """
+        return sum(owned.shown_lag or 0 for owned in self._local())
+
+    @property
+    def age(self) -> timedelta:
+        """How old answers are now: the time since the rows here were last known to be the newest.
+
+        Of the oldest partition, where there are several. It is a fraction of a second as long as
+        commits succeed, and grows while the brokers are away or a task starts again after a
+        failure. Records that wait to be processed do not count.
+        """
+        ages = [self._freshness.age_ms(o) for o in self._local() if is_readable(o)]
+        return timedelta(milliseconds=max(ages, default=0.0))
 
     # ------------------------------------------------------------------ pieces
 
@@ -203,14 +142,14 @@ class QueryableStore:
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         local = self._local()
         if not local:
-            raise StoreUnavailableError(
-                f"store {self.name!r}: this instance owns none of its partitions yet; they are with"
-                " other instances, or the group is still being joined"
-            )
+            raise self._nowhere()
         for owned in local:
             yield from self._read(owned, read)(*arguments)
 
-    def _of_key(self, read: str, key: Any, partition: int | None) -> Callable[..., Any]:
+    def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
+        return self._reader(read, key, partition)(key, *arguments)
+
+    def _reader(self, read: str, key: Any, partition: int | None) -> Callable[..., Any]:
         if partition is None:
             count = self._partition_count()
             if count is None:
@@ -218,36 +157,86 @@ class QueryableStore:
                     f"store {self.name!r} cannot be read yet: the application has not started"
                 )
             partition = self._partition_for(self._encode_key(key), count)
+        return self.of_partition(partition, read)
+
+    def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
+        """A read of one partition, by its name.
+
+        Raises StoreUnavailableError where the partition is elsewhere or restoring.
+        """
         for owned in self._local():
             if owned.task_id.partition == partition:
                 return self._read(owned, read)
         here = [o.task_id.partition for o in self._local()]
-        raise StoreUnavailableError(
+        raise self._elsewhere(partition, here)
+
+    def answer(
+        self, partition: int, read: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> Answer:
+        """A read of one partition with its positions, both of the same commit.
+
+        Raises StoreUnavailableError where the partition is elsewhere or restoring, and where it
+        went elsewhere while it was read.
+        """
+        for owned in self._local():
+            if owned.task_id.partition == partition:
+                view = self._view(owned)
+                found = self._method(owned, view, read)(*arguments, **options)
+                if owned.task_id not in self._tasks():
+                    break
+                if owned.stage is Stage.STANDBY:
+                    return Answer(found, {}, owned.shown_lag)
+                return Answer(found, view.inputs)
+        raise self._elsewhere(partition, [o.task_id.partition for o in self._local()])
+
+    def _elsewhere(self, partition: int, here: Sequence[int]) -> StoreUnavailableError:
+        return StoreUnavailableError(
             f"store {self.name!r}: the key's partition {partition} is not on this instance, which"
-            f" has partitions {here}; ask the instance that owns it"
+            f" has partitions {list(here)}; ask the instance that owns it"
+        )
+
+    def _nowhere(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"store {self.name!r}: this instance owns none of its partitions yet; they are with"
+            " other instances, or the group is still being joined"
         )
 
     def _read(self, owned: OwnedTask, name: str) -> Callable[..., Any]:
         """A read of the store of one partition, by its name."""
-        store = self._readable(owned)
+        return self._method(owned, self._view(owned), name)
+
+    def _method(self, owned: OwnedTask, view: StateView, name: str) -> Callable[..., Any]:
+        store = self._readable(owned, view)
         method = getattr(store, name, None)
         if method is None:
             raise no_such_read(self._spec, store, name)
         return cast("Callable[..., Any]", method)
 
-    def _readable(self, owned: OwnedTask) -> Store:
+    def _view(self, owned: OwnedTask) -> StateView:
         task = owned.task_or_none
         view = task.state.view if task is not None else None
-        if owned.stage in (Stage.ASSIGNED, Stage.RESTORING) or view is None or not view.rows:
+        if not is_readable(owned) or view is None or not view.rows:
             raise StoreUnavailableError(
                 f"store {self.name!r}: partition {owned.task_id.partition} is"
                 f" {owned.stage.value} on this instance ({_progress(owned)}); retry when it is done"
             )
-        context: Any = QueryContext(self._application_id, owned.task_id, view.clocks)
+        self._freshness.check(self.name, owned)
+        return view
+
+    def _readable(self, owned: OwnedTask, view: StateView) -> Store:
+        context: Any = StoreContext(self._application_id, owned.task_id, view.clocks)
         rows: Any = view.rows[self.name]
         return build_store(
             self._spec, rows, ChangelogWrites(is_logged=False, logs_every_write=False), context
         )
+
+
+def is_readable(owned: OwnedTask) -> bool:
+    """A task that ran keeps what it committed readable while it starts again.
+
+    One that has its rows and has not begun is not: nobody knows how new they are.
+    """
+    return owned.current_ms is not None or owned.stage is Stage.RUNNING
 
 
 def _progress(owned: OwnedTask) -> str:
@@ -274,9 +263,10 @@ class GlobalQueryableStore(QueryableStore):
         application_id: str,
         sub_topology: int,
         globals_: Callable[[], GlobalStores | None],
+        freshness: Freshness | None = None,
     ) -> None:
         super().__init__(
-            spec, application_id, self._owned, sub_topology, lambda: 1, _only_partition
+            spec, application_id, self._owned, sub_topology, lambda: 1, _only_partition, freshness
         )
         self._globals = globals_
 
@@ -292,7 +282,9 @@ class GlobalQueryableStore(QueryableStore):
             raise StoreUnavailableError(
                 f"global store {self.name!r} cannot be read yet: the worker is busy; try again"
             )
-        return {task.task_id: OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)}
+        owned = OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)
+        owned.current_ms = self._freshness.now_ms()  # but for brokers that are away
+        return {task.task_id: owned}
 
 
 def _only_partition(key: bytes, count: int) -> int:  # noqa: ARG001  wherever it came from

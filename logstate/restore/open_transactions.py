@@ -10,6 +10,14 @@ ends its transaction before it gives partitions up, and the group waits for that
 time-out. Brokers that are slow or away look the same as a dead worker, so a writer is fenced only
 after the brokers have answered twice while the restore stood still.
 
+Where instances know of each other (``Neighbours``), nobody waits: the last owner of a task that
+ended without a word is fenced as soon as the task is here. Its outputs need that even where the
+state is here already: they are read committed only up to the oldest transaction that is open. One
+that died inside a commit is not told by the offsets of its tasks, which are not stable then; who
+wrote the ones before is asked at once. And nobody who is there is fenced: if the new owner of a
+task dies before its first commit, the cut still names the owner before, who lives and would replay
+for nothing, again and again. Whoever ended without a word is fenced in its place.
+
 Invariant: nothing here is needed for a right result, only for an early one. Every failure is logged
 and left to the broker's time-out.
 """
@@ -17,8 +25,9 @@ and left to the broker's time-out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from logstate.changelog.cut import Writer, decode_cut
 from logstate.contracts.clock import Clock
@@ -26,12 +35,15 @@ from logstate.contracts.errors import BrokerError, RestoreError
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Admin, Cluster, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
+from logstate.restore.standby_places import NOBODY, Neighbours
 from logstate.task.owned_task import OwnedTask, Stage
 
 _LOGGER = logging.getLogger(__name__)
 
 #: a restore that stands still for so long may wait for a transaction
 _PATIENCE_MS = 2_000
+#: the same where somebody is known to have ended without a word
+_SHORT_PATIENCE_MS = 200
 #: then it is looked into this often, and told this often
 _LOOK_INTERVAL_MS = 1_000
 _TELL_INTERVAL_MS = 10_000
@@ -62,11 +74,19 @@ class OpenTransactions:
         self._waits: dict[TaskId, _Wait] = {}
         #: fenced ones; what they left behind needs no second attempt
         self._fenced: set[Writer] = set()
+        #: what was told the last time
+        self._neighbours = NOBODY
 
-    def look(self, tasks: Iterable[OwnedTask]) -> Steps[None]:
+    def look(
+        self, tasks: Mapping[TaskId, OwnedTask], neighbours: Neighbours = NOBODY
+    ) -> Steps[None]:
         """Look after tasks that are on their way to running; costs nothing while they get on."""
+        if neighbours is not self._neighbours:
+            self._hear(neighbours)
+        if neighbours.silent:
+            yield from self._end_those_of(neighbours.silent, tasks.values())
         now = self._clock.monotonic_ms()
-        waiting = [owned for owned in tasks if owned.stage in (Stage.ASSIGNED, Stage.RESTORING)]
+        waiting = [o for o in tasks.values() if o.stage in (Stage.ASSIGNED, Stage.RESTORING)]
         self._note(waiting, now)
         due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
         if not due:
@@ -80,15 +100,42 @@ class OpenTransactions:
             for owned in due:
                 self._waits[owned.task_id].looks = 0
             return
-        dead: set[Writer] = set()
         for owned in due:
-            wait = self._waits[owned.task_id]
-            wait.looks += 1
+            self._waits[owned.task_id].looks += 1
             self._tell(owned, writers[owned.task_id], now)
-            if wait.looks > 1:
-                dead |= writers[owned.task_id]
+        for writer in sorted(self._dead(writers) - self._fenced):
+            yield from self._fence(writer, "restores wait for a transaction that it left open")
+
+    def _hear(self, neighbours: Neighbours) -> None:
+        if neighbours.silent - self._neighbours.silent:  # somebody may have been waited for in vain
+            now = self._clock.monotonic_ms()
+            for wait in self._waits.values():
+                wait.look_at_ms = min(wait.look_at_ms, now)
+        # Who is back may die once more.
+        self._fenced = {w for w in self._fenced if w.transactional_id not in neighbours.present}
+        self._neighbours = neighbours
+
+    def _dead(self, writers: Mapping[TaskId, set[Writer]]) -> set[Writer]:
+        """Who may have left a transaction open: last writers of cuts, and whoever fell silent."""
+        neighbours = self._neighbours
+        stuck = [task for task in writers if self._waits[task].looks > 1]
+        if not stuck:
+            last = chain.from_iterable(writers.values())
+            return {writer for writer in last if writer.transactional_id in neighbours.silent}
+        waited_for = set(chain.from_iterable(writers[task] for task in stuck))
+        dead = {w for w in waited_for if w.transactional_id not in neighbours.present}
+        named = {writer.transactional_id for writer in dead | self._fenced}
+        named.add(self._config.transactional_id)
+        return dead | {Writer(name, "") for name in neighbours.silent - named}
+
+    def _end_those_of(self, silent: Collection[str], tasks: Iterable[OwnedTask]) -> Steps[None]:
+        told = (told.cut for owned in tasks for told in owned.metadata.values())
+        writers = {cut.writer for cut in told if cut is not None and cut.writer is not None}
+        own_id = self._config.transactional_id
+        dead = {w for w in writers if w.transactional_id in silent and w.transactional_id != own_id}
         for writer in sorted(dead - self._fenced):
-            yield from self._fence(writer)
+            yield from self._fence(writer, "it ended without a word, and its tasks are here")
+            self._fenced.add(writer)  # one that could not be is left to its time-out
 
     def _note(self, waiting: Sequence[OwnedTask], now: float) -> None:
         known, self._waits = self._waits, {}
@@ -96,7 +143,8 @@ class OpenTransactions:
             progress = (owned.stage, _position(owned))
             wait = known.get(owned.task_id)
             if wait is None or wait.progress != progress:
-                wait = _Wait(progress, now, now + _PATIENCE_MS, now + _TELL_INTERVAL_MS)
+                patience_ms = _SHORT_PATIENCE_MS if self._neighbours.silent else _PATIENCE_MS
+                wait = _Wait(progress, now, now + patience_ms, now + _TELL_INTERVAL_MS)
             self._waits[owned.task_id] = wait
 
     def _writers(self, tasks: Sequence[OwnedTask]) -> Steps[Mapping[TaskId, set[Writer]]]:
@@ -130,10 +178,10 @@ class OpenTransactions:
             _HINT if waited_ms > _HANGING_MS else "",
         )
 
-    def _fence(self, writer: Writer) -> Steps[None]:
+    def _fence(self, writer: Writer, why: str) -> Steps[None]:
         """End what a dead worker left open."""
         name = writer.transactional_id
-        _LOGGER.info("restores wait for a transaction that %s left open: it is fenced", name)
+        _LOGGER.info("%s is fenced: %s", name, why)
         try:
             producer = yield Step("fence", self._cluster.transactional_producer, (name,))
             try:

@@ -10,10 +10,16 @@ every record an earlier owner could still have in flight lies below it. It is re
 COMMITTED and done when the consumer's POSITION reaches it: markers, aborted records and compacted
 holes leave no record to wait for.
 
+Where a source topic serves as changelog the target is the committed offset: what lies behind it
+enters by processing. Never is a record at or beyond the target taken (``within``), so a store that
+is restored stands at its target exactly.
+
 The local rows are kept wherever their identity holds, which is the normal case after a crash. They
 are given up (``StoreCorruptedError``, the task's directory is rebuilt) only when
 - the changelog is another topic than the one they came from (topic id),
 - their position lies beyond the end of the log (truncated or recreated),
+- their position lies beyond the committed offset, where the changelog is a source topic: the rows
+  are newer than what the task goes on with,
 - their position lies below its start (retention took records they have not seen),
 - they missed more than half of the time for which the changelog promises to keep tombstones
   (delete.retention.ms; the other half is the margin for clocks and for the replay itself), or
@@ -22,14 +28,15 @@ are given up (``StoreCorruptedError``, the task's directory is rebuilt) only whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from logstate.changelog.cut import OffsetMetadata
+from logstate.changelog.cut import Cut, OffsetMetadata
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
-from logstate.contracts.records import TopicPartition
+from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Committed
 
 #: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
@@ -54,11 +61,13 @@ def first_offset(
     meta: StoredMeta,
     topic_id: str | None,
     now_ms: int,
+    committed: int | None = None,
     is_trimmed: bool = False,
     tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
 ) -> int:
     """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild.
 
+    ``committed``: where a source topic is the changelog, the offset at which the task reads on.
     ``is_trimmed``: a windowed changelog, from which owners delete what has expired.
     """
     if position is None:
@@ -67,12 +76,19 @@ def first_offset(
     if known_id is not None and topic_id is not None and known_id != topic_id:
         raise StoreCorruptedError(
             f"store {store!r} was built from another incarnation of {changelog.topic!r} (topic id"
-            f" {known_id}, now {topic_id}): the topic was deleted and created again"
+            f" {known_id}, now {topic_id}): the topic was deleted and created again, or the state"
+            " was moved to other partitions"
         )
     if position > log.end:
         raise StoreCorruptedError(
             f"store {store!r} is at offset {position} of {changelog}, beyond its end {log.end}: the"
             " log was truncated or the directory comes from another cluster"
+        )
+    if committed is not None and position > committed:
+        raise StoreCorruptedError(
+            f"store {store!r} is at offset {position} of {changelog}, beyond the committed offset"
+            f" {committed} that its task reads on from: the offset was set back, or the directory"
+            " belongs to another group"
         )
     if position < log.start and is_trimmed:
         return log.start  # its owner deletes expired windows only: no row is missing
@@ -89,6 +105,22 @@ def first_offset(
             " have been compacted away"
         )
     return position
+
+
+def target_of(log: LogRange, committed: int | None) -> int:
+    """What a replay has to reach; ``committed`` as for :func:`first_offset`."""
+    return log.end if committed is None else min(log.end, committed)
+
+
+def within(records: Sequence[FetchedRecord], position: int, target: int) -> Sequence[FetchedRecord]:
+    """The records that a replay takes, of those fetched: from its position up to its target.
+
+    Those below were fetched before the consumer was assigned anew.
+    """
+    if _offset(records[0]) >= position and _offset(records[-1]) < target:
+        return records  # nearly always
+    begin = bisect_left(records, position, key=_offset)
+    return records[begin : bisect_left(records, target, lo=begin, key=_offset)]
 
 
 def check_replay(
@@ -184,14 +216,68 @@ def start_position(
     return log.start
 
 
-def was_read(topic: str, metadata: Iterable[OffsetMetadata]) -> bool:
-    """Whether the task's last commit knew the topic; True where no cut tells.
+def was_read(topic: str, committed: Committed, metadata: Iterable[OffsetMetadata]) -> bool:
+    """Whether the task has read the topic: it has an offset, or nobody tells otherwise.
 
-    A topic that a pattern matches, or that was added to a stream, since then has no committed
-    offset and belongs to no state yet.
+    ``metadata`` is what was committed with all inputs of the task. A topic that a pattern matches,
+    or that was added to a stream, since the last commit belongs to no state yet: the cut does not
+    name it. Kafka Streams on the JVM commits only what has brought a record: where it committed
+    other inputs last, this one never has.
     """
-    known = [one.cut.topic_ids for one in metadata if one.cut is not None]
-    return not any(known) or any(topic in topic_ids for topic_ids in known)
+    if committed.offset is not None:
+        return True
+    told = list(metadata)
+    known = [one.cut.topic_ids for one in told if one.cut is not None]
+    if any(known):
+        return any(topic in topic_ids for topic_ids in known)
+    return not any(one.is_of_kafka_streams for one in told)
+
+
+def counting_cuts(
+    metadata: Mapping[TopicPartition, OffsetMetadata],
+    committed: Mapping[TopicPartition, Committed],
+) -> dict[TopicPartition, Cut]:
+    """The cuts of a task's inputs: of all that have an offset, or none at all.
+
+    A commit writes an offset and the cut for every input of the task. Where one input has an offset
+    without it, somebody else has committed since: Kafka Streams on the JVM, which leaves inputs
+    alone that brought no record, or a hand that moved one input. What the other inputs carry is the
+    cut of a state that is no more; its clocks would stand before what was emitted meanwhile.
+
+    An input without an offset is new (a pattern matches it now, a stream was added), unless the cut
+    knows it: then its offset was deleted.
+    """
+    cuts: dict[TopicPartition, Cut] = {}
+    for tp, told in metadata.items():
+        if told.cut is not None:
+            cuts[tp] = told.cut
+        elif committed[tp].offset is not None:
+            return {}
+    known = {topic for cut in cuts.values() for topic in cut.topic_ids}
+    if any(tp.topic in known for tp in metadata.keys() - cuts.keys()):
+        return {}
+    return cuts
+
+
+def joined_cut(cuts: Iterable[Cut]) -> Cut | None:
+    """The one cut of a task; None where there is none.
+
+    Its inputs carry the same one. Where the topology has changed, they may have belonged to several
+    tasks: then the largest of every clock and position counts, since they all only grow.
+    """
+    joined = None
+    for cut in cuts:
+        joined = cut if joined is None else _larger(joined, cut)
+    return joined
+
+
+def _larger(one: Cut, other: Cut) -> Cut:
+    def joined(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+        return {**b, **{name: max(at, b.get(name, at)) for name, at in a.items()}}
+
+    return one._replace(
+        positions=joined(one.positions, other.positions), clocks=joined(one.clocks, other.clocks)
+    )
 
 
 def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> None:
@@ -206,3 +292,30 @@ def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> N
                 " committed offsets and state belong to the old one. Run `logstate reset` to start"
                 " from nothing"
             )
+
+
+def clocks_under_new_names(
+    clocks: Mapping[str, int], logged_as: Mapping[str, str]
+) -> Mapping[str, int]:
+    """The clocks of a cut, as stores are called that were renamed since.
+
+    ``logged_as`` is store to older name. A clock is called ``kind:store`` or ``kind:store:group``.
+
+    >>> clocks_under_new_names({"store:old": 7, "observed:old:1": 5}, {"new": "old"})
+    {'store:new': 7, 'observed:new:1': 5}
+    """
+    if not logged_as:
+        return clocks
+    new_names = {old: new for new, old in logged_as.items()}
+    found = {}
+    for name, time_ms in clocks.items():
+        kind, _, rest = name.partition(":")
+        store, colon, group = rest.partition(":")
+        found[f"{kind}:{new_names[store]}{colon}{group}" if store in new_names else name] = time_ms
+    return found
+
+
+def _offset(record: FetchedRecord) -> int:
+    offset = record.offset()
+    assert offset is not None
+    return offset

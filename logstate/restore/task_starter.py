@@ -19,30 +19,34 @@ the worker's next turn, so nothing here holds up the tasks that run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.contracts.clock import Clock
-from logstate.contracts.closing import Closing
-from logstate.contracts.errors import RestoreError, RetriableError, StoreCorruptedError
+from logstate.contracts.errors import (
+    DirectoryInUseError,
+    RestoreError,
+    RetriableError,
+    StoreCorruptedError,
+)
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, Step, Steps
-from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
+from logstate.restore.held_directories import HeldDirectories
 from logstate.restore.restore_plan import (
-    TOMBSTONE_LIFETIME_MS,
     LogRange,
     check_cut,
-    check_replay,
     check_topic_ids,
-    first_offset,
+    clocks_under_new_names,
+    counting_cuts,
+    joined_cut,
     start_position,
     was_read,
 )
-from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
-from logstate.task.task import Task
+from logstate.restore.task_rows import TaskRows, log_ranges
+from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import clocks_of_streams
 from logstate.topics.bound_plan import BoundPlan
 
@@ -60,17 +64,16 @@ class TaskStarter:
         consumer: GroupConsumer,
         admin: Admin,
         clock: Clock,
-        new_task: Callable[[OwnedTask], Task],
-        destroy_state: Callable[[OwnedTask], None],
+        rows: TaskRows,
     ) -> None:
         self._plan = plan
         self._config = config
         self._consumer = consumer
         self._admin = admin
         self._clock = clock
-        self._new_task = new_task
-        self._destroy_state = destroy_state
+        self._rows = rows
         self._pace = InquiryPace(clock)
+        self._held = HeldDirectories(clock)
         self._cuts = CutsReader(plan.application_id, cluster, admin)
 
     def close(self) -> Steps[None]:
@@ -82,8 +85,14 @@ class TaskStarter:
     ) -> Steps[list[OwnedTask]]:
         """Take assigned tasks to RESTORING; returns those that got there.
 
-        ``beside`` are the tasks that run, and stand still while a question waits for its answer.
+        ``beside`` are the tasks that run, and stand still while a question waits for its answer and
+        while a database is opened: then one task is taken, and the next one at the next turn.
         """
+        tasks = [owned for owned in tasks if self._held.may_try(owned.task_id)]
+        if beside:
+            tasks = tasks[:1]
+        if not tasks:
+            return []
         found = yield from self._committed(tasks, blocks_tasks=bool(beside))  # 1
         prepared = []
         for owned in tasks:
@@ -95,28 +104,34 @@ class TaskStarter:
             except RetriableError as exc:  # no reason to disturb the tasks that run
                 _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, exc)
                 break  # the next question would wait as long, and polls must not
+            except DirectoryInUseError as exc:
+                self._held.wait(owned.task_id, exc)
+                continue
             except RestoreError:
                 if not (yield from self._has_moved_on(owned, found)):
                     raise
                 continue  # another member owns it by now; the next poll will say so
+            self._held.opened(owned.task_id)
             prepared.append(owned)
         return prepared
 
     def _prepare(self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> Steps[None]:
         """Steps 3 to 7 of the module's list."""
         changelogs = self._plan.changelogs(owned.task_id)
-        logs = yield from self._logs([*owned.partitions, *changelogs])  # 3
+        logs = yield from log_ranges(self._admin, [*owned.partitions, *changelogs])  # 3
         has_state = any(
             logs[tp].end > 0 for tp, spec in changelogs.items() if not spec.source_topic
         )
         yield from self._set_start_positions(owned, found, logs, has_state=has_state)  # 4
-        self._open(owned, changelogs, logs)  # 5
-        cut = yield from self._cut(owned)  # 6
+        self._rows.open(owned, changelogs, logs)  # 5
+        cut = yield from self._cut(owned, found)  # 6
         if cut is not None:
             ends = {tp.topic: logs[tp].end for tp in changelogs}
             check_cut(str(owned.task_id), cut.positions, ends)
         owned.task.set_clocks(  # 7
-            cut.clocks if cut is not None else clocks_of_streams(owned.metadata.values()),
+            clocks_under_new_names(cut.clocks, self._plan.logged_as)
+            if cut is not None
+            else clocks_of_streams(owned.metadata.values()),
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
         )
         owned.task.state.expire()
@@ -160,13 +175,16 @@ class TaskStarter:
         Or back to ASSIGNED, without its rows, where that took so long that they may be wrong.
         """
         try:
-            self._check_replays(owned)
+            self._rows.check_replays(owned)
         except StoreCorruptedError as exc:
-            self._give_up(owned, exc)
+            self._rows.give_up(owned, exc)
             owned.move_to(Stage.ASSIGNED)
             return
         task = owned.task
+        for target in owned.targets:
+            assert task.state.positions[target.store] == target.target, target
         task.state.apply(self._clock.wall_clock_ms())
+        task.state.inputs = owned.start_positions
         task.state.restored()
         task.start_at(owned.start_positions)
         owned.move_to(Stage.STARTING)
@@ -177,22 +195,19 @@ class TaskStarter:
             {str(tp): offset for tp, offset in owned.start_positions.items()},
         )
 
-    def start(self, owned: OwnedTask) -> Steps[None]:
-        """Seek and read on; a client that is not ready to seek is asked again next turn."""
+    def start(self, owned: OwnedTask, heard_ms: float) -> Steps[None]:
+        """Seek and read on; a client that is not ready to seek is asked again next turn.
+
+        ``heard_ms``: when it was known last that the task is this member's.
+        """
         try:
             yield Step("start", self._consumer.start, (owned.start_positions,))
         except RetriableError as exc:
             _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, exc)
             return
         owned.paused.clear()
+        owned.current_ms = heard_ms
         owned.move_to(Stage.RUNNING)
-
-    def _logs(
-        self, partitions: Sequence[TopicPartition]
-    ) -> Steps[Mapping[TopicPartition, LogRange]]:
-        starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
-        ends = yield Step("end_offsets", self._admin.end_offsets, (partitions,))
-        return {tp: LogRange(starts[tp], ends[tp]) for tp in partitions}
 
     def _set_start_positions(
         self,
@@ -218,120 +233,29 @@ class TaskStarter:
                 logs[tp],
                 reset=reset,
                 offset_at_reset=at_reset,
-                has_state=has_state and was_read(tp.topic, owned.metadata.values()),
+                has_state=has_state and was_read(tp.topic, found[tp], owned.metadata.values()),
             )
             owned.start_positions[tp] = position
             owned.is_new |= position != found[tp].offset
 
-    # ------------------------------------------------------------------ local state
-
-    def _open(
-        self,
-        owned: OwnedTask,
-        changelogs: Mapping[TopicPartition, StoreSpec],
-        logs: Mapping[TopicPartition, LogRange],
-    ) -> None:
-        """Open the task's stores, rebuilding the directory where its identity does not hold."""
-        try:
-            if owned.task_or_none is None:
-                owned.task_or_none = self._new_task(owned)
-            self._set_targets(owned, changelogs, logs)
-        except StoreCorruptedError as exc:
-            self._give_up(owned, exc)
-            owned.task_or_none = self._new_task(owned)
-            self._set_targets(owned, changelogs, logs)
-
-    def _check_replays(self, owned: OwnedTask) -> None:
-        now = self._clock.wall_clock_ms()
-        for target in owned.targets:
-            if target.since_ms is not None:
-                check_replay(
-                    target.store,
-                    target.changelog,
-                    since_ms=target.since_ms,
-                    now_ms=now,
-                    is_whole=target.is_whole,
-                    tombstone_lifetime_ms=self._tombstone_lifetime_ms(target.changelog),
-                )
-
-    def _tombstone_lifetime_ms(self, changelog: TopicPartition) -> int:
-        known = self._plan.tombstone_lifetimes_ms
-        return known.get(changelog.topic, TOMBSTONE_LIFETIME_MS)
-
-    def rebuild(self, owned: OwnedTask, damage: StoreCorruptedError) -> None:
-        """Give up the local state of a task if it is the one that was found damaged."""
-        task = owned.task_or_none
-        if task is not None and damage.path is not None and task.state.path == damage.path:
-            self._give_up(owned, damage)
-
-    def _give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
-        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, cause)
-        unlogged = [
-            spec.name
-            for spec in self._plan.sub_topology(owned.task_id).stores
-            if not spec.is_logged and not spec.in_memory
-        ]
-        if unlogged:
-            _LOGGER.error(
-                "task %s: stores %s have no changelog: they are empty now; their files are in the"
-                " quarantine directory",
-                owned.task_id,
-                unlogged,
-            )
-        if owned.task_or_none is not None:
-            closing = Closing(cause)  # what is damaged may not even close
-            closing.call(owned.task_or_none.close)
-            owned.task_or_none = None
-        self._destroy_state(owned)
-
-    def _set_targets(
-        self,
-        owned: OwnedTask,
-        changelogs: Mapping[TopicPartition, StoreSpec],
-        logs: Mapping[TopicPartition, LogRange],
-    ) -> None:
-        state = owned.task.state
-        now = self._clock.wall_clock_ms()
-        if not state.meta.caught_up_at_ms and not state.meta.positions:
-            # New stores miss no deletion so far. One that is restored in parts has to be told apart
-            # from one that stopped half way and comes back when tombstones are gone.
-            state.meta.caught_up_at_ms = now
-        owned.targets = []
-        for changelog, spec in changelogs.items():
-            log = logs[changelog]
-            topic_id = self._plan.topic_ids.get(changelog.topic)
-            known = state.positions.get(spec.name)
-            first = first_offset(
-                spec.name,
-                changelog,
-                known,
-                log,
-                meta=state.meta,
-                topic_id=topic_id,
-                now_ms=now,
-                is_trimmed=spec.traits.is_segmented,
-                tombstone_lifetime_ms=self._tombstone_lifetime_ms(changelog),
-            )
-            state.positions[spec.name] = first
-            if topic_id is not None:
-                state.meta.topic_ids[spec.name] = topic_id
-            target = log.end
-            if spec.source_topic is not None:
-                target = min(log.end, max(first, owned.start_positions[changelog]))
-            found = StoreTarget(spec.name, changelog, target, is_whole=known is None)
-            if first < target:
-                found.since_ms = now if known is None else state.meta.caught_up_at_ms or None
-            owned.targets.append(found)
-
     # ------------------------------------------------------------------ the cut
 
-    def _cut(self, owned: OwnedTask) -> Steps[Cut | None]:
-        cuts = {tp: m.cut for tp, m in owned.metadata.items() if m.cut is not None}
+    def _cut(
+        self, owned: OwnedTask, found: Mapping[TopicPartition, Committed]
+    ) -> Steps[Cut | None]:
+        cuts = counting_cuts(owned.metadata, found)
+        if not cuts:
+            _warn_of_strangers(owned, found)
+        different: list[Cut] = []
+        whole: list[Cut] = []
         for tp, cut in cuts.items():
-            if not cut.is_in_cuts_topic:
-                return cut
-            return (yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset))
-        return None
+            if cut._replace(offset=0) in different:
+                continue  # all inputs carry the same one, but for their offsets
+            different.append(cut._replace(offset=0))
+            if cut.is_in_cuts_topic:
+                cut = yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset)
+            whole.append(cut)
+        return joined_cut(whole)
 
     def _reset_of(self, partition: TopicPartition) -> str | timedelta:
         if partition.topic in self._plan.repartition_topics:
@@ -347,3 +271,18 @@ def _decoded(committed: Committed) -> OffsetMetadata:
     if committed.offset is None:
         return OffsetMetadata()
     return decode_cut(committed.metadata, committed_offset=committed.offset)
+
+
+def _warn_of_strangers(owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> None:
+    """Say so where some inputs carry a cut that cannot count."""
+    told = [str(tp) for tp, one in owned.metadata.items() if one.cut is not None]
+    others = {str(tp): found[tp].offset for tp, one in owned.metadata.items() if one.cut is None}
+    if told:
+        _LOGGER.warning(
+            "task %s: the clocks of its last commit do not count: another program has committed"
+            " %s since (Kafka Streams on the JVM, or a reset of some inputs), and %s not. The task"
+            " goes on with the times that Kafka Streams keeps beside offsets",
+            owned.task_id,
+            others,
+            told,
+        )

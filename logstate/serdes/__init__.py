@@ -1,30 +1,28 @@
 """Serdes: Python objects as the bytes on topics and in stores, and back.
 
-Imports contracts only. Start with `built_in`: the serdes to choose from, and how a declaration such
-as ``value=Click`` becomes one. JSON, Avro and windowed keys each have a module, what foreign-key
-and outer joins write have theirs. The names below are the public ones.
+Imports contracts and the registry. Start with `built_in`: the serdes to choose from, and how a
+declaration such as ``value=Click`` becomes one. JSON, Avro, Protobuf and windowed keys have modules
+of their own, and so has what foreign-key and outer joins write. The names below are public.
 """
 
+from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.built_in import (
-    Deserializer,
-    JsonSerde,
-    Serde,
-    Serializer,
-    SessionWindowedSerde,
-    WindowedSerde,
     avro,
     boolean,
     bytes_,
     float64,
     int32,
     int64,
-    json,
-    json_of,
+    json_schema_of,
+    protobuf,
     serde_of,
     session_windowed,
     string,
     windowed,
 )
+from logstate.serdes.json_serde import JsonSerde, json, json_of
+from logstate.serdes.upgradable import UpgradableSerde, upgradable
+from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 __all__ = [
     "Deserializer",
@@ -32,6 +30,7 @@ __all__ = [
     "Serde",
     "Serializer",
     "SessionWindowedSerde",
+    "UpgradableSerde",
     "WindowedSerde",
     "avro",
     "boolean",
@@ -41,8 +40,11 @@ __all__ = [
     "int64",
     "json",
     "json_of",
+    "json_schema_of",
+    "protobuf",
     "serde_of",
     "session_windowed",
     "string",
+    "upgradable",
     "windowed",
 ]

@@ -23,7 +23,6 @@ import decimal
 import io
 import struct
 import sys
-import threading
 import types
 import uuid
 from collections.abc import Callable, Mapping
@@ -31,8 +30,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from logstate.contracts.errors import RegistryError, SerdeError
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.registry.client import registry_of
+from logstate.registry.schema_ids import SchemaIds
+from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
+from logstate.registry.subjects import Subjects
 from logstate.serdes.avro_indices import strict_indices
 from logstate.serdes.avro_schema import (
     Check,
@@ -44,15 +47,6 @@ from logstate.serdes.avro_schema import (
 )
 from logstate.serdes.avro_varints import varint_check
 from logstate.serdes.immutability import is_immutable
-from logstate.serdes.schema_ids import SchemaIds, UnknownSchemaError
-from logstate.serdes.schema_registry import (
-    ConfluentRegistry,
-    RegisteredSchema,
-    Registry,
-    client_config,
-    referenced_schemas,
-    without_credentials,
-)
 
 try:
     import fastavro
@@ -91,7 +85,7 @@ class AvroSerde(Serde[T]):
       written takes the newest schema of the subject, what is read keeps its writer's schema.
     - ``registry``: a URL (``mock://name`` is shared inside the process and needs no server), a
       mapping with the settings of Confluent's client, or an object with the methods of
-      ``logstate.serdes.schema_registry.Registry``. None: the bare body with a fixed schema.
+      ``logstate.registry.schema_registry.Registry``. None: the bare body with a fixed schema.
     - ``type_``: dict, or the msgspec.Struct or dataclass to convert records into.
     - ``auto_register``: whether writing may add a schema to the registry.
 
@@ -129,8 +123,7 @@ class AvroSerde(Serde[T]):
             self.immutable = is_lossless(self.schema) and is_immutable(type_)
         self.registry = None if registry is None else registry_of(registry)
         self._ids = SchemaIds(self._reader_of)
-        self._bound: dict[str, tuple[int, Parsed]] = {}
-        self._lock = threading.Lock()
+        self._subjects = Subjects(self._ask)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
@@ -140,7 +133,7 @@ class AvroSerde(Serde[T]):
         def serialize(value: T) -> bytes:
             nonlocal write
             if write is None:  # The first record: only now is the network needed.
-                schema_id, parsed = self._bind(topic, is_key)
+                schema_id, parsed = self._subjects.bind(topic, is_key)
                 write = _writer(parsed, _FRAME.pack(0, schema_id), self.type)
             return write(value)
 
@@ -174,7 +167,7 @@ class AvroSerde(Serde[T]):
         """The schema's id for ``topic``, registered now instead of at the first record."""
         if self.registry is None:
             raise SerdeError("This Avro serde has no registry to register its schema in.")
-        return self._bind(topic, is_key)[0]
+        return self._subjects.bind(topic, is_key)[0]
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -184,28 +177,15 @@ class AvroSerde(Serde[T]):
             "registry": None if self.registry is None else self.registry.shown_url,
         }
 
-    def _bind(self, topic: str, is_key: bool) -> tuple[int, Parsed]:
-        """The id and schema to write with; asks the registry once per subject."""
+    def _ask(self, subject: str) -> tuple[int, Parsed]:
+        """The id and schema to write with."""
         registry = self.registry
         assert registry is not None
-        subject = f"{topic}-{'key' if is_key else 'value'}"
-        with self._lock:
-            if subject not in self._bound:
-                self._bound[subject] = self._ask(registry, subject)
-            return self._bound[subject]
-
-    def _ask(self, registry: Registry, subject: str) -> tuple[int, Parsed]:
-        try:
-            if self.schema is None:
-                schema_id, registered = registry.latest(subject)
-                return schema_id, _parse_registered(registry, registered)
-            ask = registry.register if self.auto_register else registry.lookup
-            return ask(subject, self._text), self._parsed
-        except UnknownSchemaError as error:
-            raise RegistryError(
-                f"There is no such schema under the subject {subject!r}: {error}. Register it "
-                "before the application starts, or allow auto_register=True."
-            ) from error
+        if self.schema is None:
+            schema_id, registered = registry.latest(subject)
+            return schema_id, _parse_registered(registry, registered)
+        ask = registry.register if self.auto_register else registry.lookup
+        return ask(subject, self._text), self._parsed
 
     def _reader_of(self, schema_id: int | uuid.UUID) -> Callable[[bytes], Any]:
         assert self.registry is not None
@@ -236,33 +216,6 @@ def avro(
 ) -> AvroSerde[Any]:
     """Avro with this schema, with a registry, or both; see ``AvroSerde``."""
     return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
-
-
-_mocks: dict[str, Any] = {}
-
-
-def registry_of(registry: str | Mapping[str, Any] | Registry) -> Registry:
-    """The registry that a URL, a client configuration or a ready object stands for."""
-    if not isinstance(registry, (str, Mapping)):
-        return registry
-    config = client_config(registry)
-    try:
-        from confluent_kafka import schema_registry
-    except ImportError as error:  # pragma: no cover - depends on what is installed
-        raise ImportError(
-            "A schema registry needs its client: pip install 'logstate[registry]'."
-        ) from error
-    url = str(config["url"])
-    # Through Any: the published stubs are of an older client.
-    client_class: Any = schema_registry.SchemaRegistryClient
-    new_client: Callable[[dict[str, Any]], Any] = client_class.new_client
-    if url.startswith("mock://"):
-        # The client's mock forgets everything with its object; two serdes of one application
-        # must see the same registry, as they would with a server.
-        client = _mocks.get(url) or _mocks.setdefault(url, new_client(config))
-    else:
-        client = new_client(config)
-    return ConfluentRegistry(client, schema_registry.Schema, without_credentials(url))
 
 
 def _parse(schema: Any, named: dict[str, Any]) -> Parsed:

@@ -19,33 +19,16 @@ from typing import Any, TypeVar
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
-from logstate.serdes.json_serde import JsonSerde, json, json_of
+from logstate.serdes.json_serde import json, json_of
+from logstate.serdes.protobuf_schema import is_protobuf_message
+from logstate.serdes.pydantic_serde import PydanticSerde, is_pydantic_model
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 
 if typing.TYPE_CHECKING:
+    from logstate.registry.schema_registry import Registry
     from logstate.serdes.avro import AvroSerde
-    from logstate.serdes.schema_registry import Registry
-
-__all__ = [
-    "Deserializer",
-    "JsonSerde",
-    "Serde",
-    "Serializer",
-    "SessionWindowedSerde",
-    "WindowedSerde",
-    "avro",
-    "boolean",
-    "bytes_",
-    "float64",
-    "int32",
-    "int64",
-    "json",
-    "json_of",
-    "serde_of",
-    "session_windowed",
-    "string",
-    "windowed",
-]
+    from logstate.serdes.json_schema_serde import JsonSchemaSerde
+    from logstate.serdes.protobuf_serde import ProtobufSerde
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -160,12 +143,50 @@ def avro(
     return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
 
 
+def json_schema_of(
+    type_: type[T],
+    *,
+    registry: str | Mapping[str, Any] | Registry,
+    schema: str | None = None,
+    auto_register: bool = True,
+) -> JsonSchemaSerde[T]:
+    """JSON of a type, with its JSON schema in a registry; needs the extra ``logstate[registry]``.
+
+    Records are framed as Confluent's serializer frames them. ``schema`` is the text to register in
+    place of the one that is made of the type. See
+    ``logstate.serdes.json_schema_serde.JsonSchemaSerde``.
+    """
+    from logstate.serdes.json_schema_serde import JsonSchemaSerde
+
+    inner = serde_of(type_, what="JSON with a schema")
+    return JsonSchemaSerde(inner, registry, schema=schema, auto_register=auto_register)
+
+
+def protobuf(
+    message: type[T],
+    *,
+    registry: str | Mapping[str, Any] | Registry | None = None,
+    renamed: Mapping[str, str] | None = None,
+    auto_register: bool = True,
+) -> ProtobufSerde[T]:
+    """Protobuf of a class that protoc generated, bare or framed by a registry.
+
+    Without a registry the class alone says the same: ``value=Click``. ``renamed`` names fields and
+    enum values whose number kept its meaning under a new name. See
+    ``logstate.serdes.protobuf_serde.ProtobufSerde``; needs the extra ``logstate[protobuf]``.
+    """
+    from logstate.serdes.protobuf_serde import ProtobufSerde
+
+    return ProtobufSerde(message, registry=registry, renamed=renamed, auto_register=auto_register)
+
+
 def serde_of(spec: Any, *, what: str) -> Serde[Any]:
     """The serde that a declaration means. ``what`` names the declared thing in errors.
 
     A serde stands for itself; ``str``, ``int``, ``float``, ``bytes`` and ``bool`` for the scalars;
-    ``dict``, ``list`` and ``Any`` for plain JSON; every other type for JSON read into that type;
-    ``"int64"`` and the other names for themselves. Raises SerdeError.
+    ``dict``, ``list`` and ``Any`` for plain JSON; a generated class for Protobuf; every other type
+    (a msgspec.Struct, a dataclass, a class of attrs, a pydantic model, a TypedDict) for JSON read
+    into that type; ``"int64"`` and the other names for themselves. Raises SerdeError.
 
     >>> serde_of(int, what="the key of topic 'clicks'")
     <serde int64>
@@ -180,8 +201,8 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
     if spec is None:
         raise SerdeError(
             f"There is no serde for {what}. Its bytes cannot be read or written without one. Give "
-            "a type (str, int, bytes, dict, a msgspec.Struct, a dataclass) or a serde (string, "
-            "int64, json, avro(...))."
+            "a type (str, int, bytes, dict, a msgspec.Struct, a dataclass, a pydantic model) or a "
+            "serde (string, int64, json, avro(...))."
         )
     if isinstance(spec, str):
         return _serde_named(spec, what)
@@ -201,6 +222,10 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
             f"{spec!r} is no serde for {what}: found {type(spec).__name__}, which is neither a "
             "type, a serde nor the name of one."
         )
+    if is_pydantic_model(spec):
+        return PydanticSerde(spec)
+    if is_protobuf_message(spec):
+        return protobuf(spec)
     try:
         return json_of(spec)
     except SerdeError as error:

@@ -25,6 +25,7 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.immutability import is_immutable
+from logstate.serdes.json_schema import json_schema
 from logstate.serdes.plain_structs import finite_condition
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class JsonSerde(Serde[T]):
         schema = None
         if self.type is not Any:
             try:
-                schema = msgspec.json.schema(self.type)
+                schema = json_schema(self.type)
             except TypeError:  # Decodable, but without a JSON schema of its own.
                 schema = None
         return {"format": "json", "schema": schema}
@@ -113,7 +114,7 @@ def _refusing_others(encode: Serializer[Any], cls: type, *, may_hold_nan: bool) 
     # One closure for both checks: it runs once or twice per record.
     def serialize(value: Any) -> bytes:
         if type(value) is not cls and not isinstance(value, cls):
-            raise _not_of(cls, value)
+            raise not_of(cls, value)
         data = encode(value)
         if may_hold_nan and data.find(b"null") >= 0:
             _refuse_nan(value)
@@ -148,7 +149,8 @@ def _looking_at_fields(encode: Serializer[Any], cls: type, condition: str) -> Se
     return serialize
 
 
-def _not_of(cls: type, value: object) -> SerdeError:
+def not_of(cls: type, value: object) -> SerdeError:
+    """The error for a value of another class than the declared one."""
     return SerdeError(
         f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
         f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the "
@@ -157,14 +159,19 @@ def _not_of(cls: type, value: object) -> SerdeError:
 
 
 def _refuse_nan(value: Any) -> None:
-    if _holds_nan(msgspec.to_builtins(value)):
-        raise SerdeError(
-            "The value holds NaN or an infinity, which JSON cannot express: it would be read "
-            "back as null. Use None for a missing number, or the avro or float64 serde."
-        )
+    if holds_nan(msgspec.to_builtins(value)):
+        raise no_nan()
 
 
-def _holds_nan(value: Any) -> bool:
+def no_nan() -> SerdeError:
+    """The error for a value that JSON cannot express."""
+    return SerdeError(
+        "The value holds NaN or an infinity, which JSON cannot express: it would be read "
+        "back as null. Use None for a missing number, or the avro or float64 serde."
+    )
+
+
+def holds_nan(value: Any) -> bool:
     """For what ``to_builtins`` returns; runs for every value with a null in it, hence type()."""
     kind = type(value)
     if kind is float:
@@ -172,12 +179,12 @@ def _holds_nan(value: Any) -> bool:
     if kind is dict:
         for key, item in value.items():
             kind = type(item)
-            if kind is not str and kind is not int and _holds_nan(item):
+            if kind is not str and kind is not int and holds_nan(item):
                 return True
             if type(key) is float and not math.isfinite(key):
                 return True
     elif kind is list or kind is tuple:
-        return any(_holds_nan(item) for item in value)
+        return any(holds_nan(item) for item in value)
     return False
 
 
@@ -185,7 +192,8 @@ def _is_record_class(type_: Any) -> bool:
     """Classes whose instances only come from calling them: a dict in their place is a mistake."""
     if not isinstance(type_, type):
         return False
-    return issubclass(type_, msgspec.Struct) or hasattr(type_, "__dataclass_fields__")
+    fields_of = ("__dataclass_fields__", "__attrs_attrs__")
+    return issubclass(type_, msgspec.Struct) or any(hasattr(type_, name) for name in fields_of)
 
 
 def _parts(info: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, undecodable, without_timestamp
 from logstate.task.task_progress import RetryLater, TaskProgress
+from logstate.topology.graph.origin import blame_for
 from logstate.topology.plan.compilation import CompiledSource
 
 _KEY: Final = "key"
@@ -63,8 +64,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                 if has_extractor or timestamp < 0:
                     timestamp = event_time(task, source, record, key, value, partition_time)
                     if timestamp < 0:
-                        task.drop("negative_timestamp")
-                        last = record.offset() or 0
+                        last, limit = _dropped(task, record, limit)
                         continue
                 if is_bounded and timestamp >= before:
                     queue.make_head(timestamp, key, value, record)
@@ -109,11 +109,20 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
 
 def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:
     """Run what is due; returns how many records may follow: none overtakes a schedule that is to be
-    tried again.
+    tried again, and none comes after an interruption.
     """
     task.punctuate("stream_time")
     task.topic, task.partition = partition
-    return 0 if task.blocked_until_ms > 0 else limit
+    if task.blocked_until_ms > 0 or task.punctuations.is_interrupted:
+        return 0
+    task.punctuations.refresh()  # nothing may have been due: an interruption that came late
+    return limit
+
+
+def _dropped(task: TaskProgress, record: FetchedRecord, limit: int) -> tuple[int, int]:
+    """Leave a record without a time behind; returns its offset and how many may follow."""
+    task.drop("negative_timestamp")
+    return record.offset() or 0, 0 if task.punctuations.is_interrupted else limit
 
 
 def _pass_over(
@@ -130,7 +139,8 @@ def _pass_over(
     """
     offset = record.offset() or 0
     if stage is _USER:
-        raise failed(queue.partition, offset, task.task_id, cause) from cause
+        found = blame_for(cause, task.sub_topologies, node=source.name)
+        raise failed(queue.partition, offset, task.task_id, found, cause) from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
     error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
     if not task.passes_over(record, error, source.name):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from logstate.contracts.errors import ConfigError, ProductionError
@@ -23,6 +23,8 @@ from logstate.task.error_handlers import (
 )
 from logstate.task.record_errors import refused, schedule_refused
 from logstate.task.task_progress import TaskProgress
+from logstate.topology.graph.blame import Blame
+from logstate.topology.graph.origin import maker_of, sinks_to
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -138,16 +140,28 @@ class RefusedResults:
         """Whether anything is to be passed over: on the path of every record."""
         return bool(self._decided)
 
-    def of_record(self, source: RecordMetadata, error: ProductionError) -> None:
+    def of_record(
+        self, source: RecordMetadata, error: ProductionError, sent: Mapping[str, int]
+    ) -> None:
         """The results of this record, alone in its transaction, were refused.
 
+        ``sent``: the topics of its results, with the bytes of the largest in each.
         Returns where the replay is to pass over it, or to try it again; raises ProductionError
         otherwise.
         """
-        record, final = self._task.fetched, refused(source, self._task.task_id, error)
+        task = self._task
+        record = task.fetched
+        final = refused(source, task.task_id, sent, self._maker(sent), error)
         if record is None or where(record) != source:
             raise final from error  # a dead letter: that of one that does not decode
         self._decide(source, record, error, final)
+
+    def _maker(self, topics: Iterable[str]) -> Blame:
+        """Who made what was sent to the topics, if that is clear."""
+        task = self._task
+        within = task.sub_topologies
+        sinks = [sink for topic in topics for sink in sinks_to(topic, within, task.topic_name)]
+        return maker_of(sinks[0], within) if len(sinks) == 1 else Blame(None, None)
 
     def of_schedule(self, name: str, error: ProductionError) -> None:
         """What one call of this schedule sent, alone in its transaction, was refused.

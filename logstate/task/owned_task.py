@@ -19,6 +19,7 @@ from enum import Enum
 from logstate.changelog.cut import OffsetMetadata
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.mark import Mark
 from logstate.task.task import Task
 
 
@@ -26,6 +27,8 @@ class Stage(Enum):
     """Where a task stands."""
 
     ASSIGNED = "assigned"
+    #: somebody else's; its changelogs are followed, in case it is assigned here
+    STANDBY = "standby"
     RESTORING = "restoring"
     STARTING = "starting"
     RUNNING = "running"
@@ -33,7 +36,8 @@ class Stage(Enum):
 
 
 SUCCESSORS: dict[Stage, frozenset[Stage]] = {
-    Stage.ASSIGNED: frozenset({Stage.RESTORING, Stage.CLOSED}),
+    Stage.ASSIGNED: frozenset({Stage.RESTORING, Stage.STANDBY, Stage.CLOSED}),
+    Stage.STANDBY: frozenset({Stage.ASSIGNED, Stage.CLOSED}),
     Stage.RESTORING: frozenset({Stage.STARTING, Stage.ASSIGNED, Stage.CLOSED}),
     Stage.STARTING: frozenset({Stage.RUNNING, Stage.ASSIGNED, Stage.CLOSED}),
     Stage.RUNNING: frozenset({Stage.ASSIGNED, Stage.CLOSED}),
@@ -58,6 +62,8 @@ class StoreTarget:
     since_ms: int | None = None
     #: the changelog is read from its start
     is_whole: bool = False
+    #: of a standby: how far the rows are that queries see; None: they see none
+    shown: int | None = None
 
 
 @dataclass
@@ -81,6 +87,11 @@ class OwnedTask:
     #: ends of the input partitions as last heard from the consumer, for the lag
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
+    #: monotonic: when its committed rows were last known to be the newest; None before it ran
+    current_ms: float | None = None
+    #: of a snapshot that is being taken; and whether it stands still behind it
+    mark: Mark | None = None
+    is_held: bool = False
     #: told after every change of the stage
     on_move: Callable[[], None] = lambda: None
 
@@ -93,7 +104,20 @@ class OwnedTask:
             )
         self.history = [*self.history[-20:], self.stage]
         self.stage = stage
+        self.mark, self.is_held = None, False
         self.on_move()
+
+    @property
+    def shown_lag(self) -> int | None:
+        """Of a standby: offsets between what queries see and the ends that were heard of last."""
+        if self.stage is not Stage.STANDBY:
+            return None
+        return sum(max(0, target.target - (target.shown or 0)) for target in self.targets)
+
+    def buffered(self, partition: TopicPartition) -> int:
+        """Records of an input partition that were fetched and not processed."""
+        kept = 0 if self.mark is None else self.mark.kept(partition)
+        return self.task.buffered(partition) + kept
 
     @property
     def task(self) -> Task:

@@ -1,8 +1,10 @@
 """Scheduled callbacks of one task, by stream time or by wall clock (KIP-138, KIP-1146).
 
 A schedule fires at most once per look, however many intervals were missed, and stays on its grid.
-Stream-time schedules are due with the first record unless they are anchored; wall-clock schedules
-one interval after they were made. Callbacks get the time of the look, not the grid point.
+Stream-time schedules are due as soon as there is a stream time, wall-clock schedules one interval
+after they were made; anchored ones at their anchor, or at the first grid point after now where that
+is over. Callbacks get the time of the look, not the grid point. What a callback schedules belongs
+to the same look, if it is due.
 
 The next due times decide results, so they are part of the committed cut (``next_times``) and come
 back with it. That holds for wall-clock schedules too: were they started anew, an application that
@@ -15,6 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
+
+#: before the event time of every record that is processed
+_AT_ONCE = -1
 
 
 class Punctuation:
@@ -52,7 +57,11 @@ class Schedules(NamedTuple):
 
 
 class Punctuations:
-    """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check."""
+    """All schedules of a task. ``next_stream_time`` is the earliest due one, for a cheap check.
+
+    The check is the only thing that the batch loop looks at after every record, so whoever wants
+    the loop to end after the record at hand makes it believe that something is due (``interrupt``).
+    """
 
     def __init__(self) -> None:
         self._by_kind: dict[PunctuationKind, list[Punctuation]] = {
@@ -63,6 +72,18 @@ class Punctuations:
         #: due times from a committed cut, waiting for their schedules to be made again
         self._committed: dict[str, int] = {}
         self.next_stream_time: int | None = None
+        #: the batch is to end after the record at hand
+        self.is_interrupted = False
+
+    def interrupt(self) -> None:
+        """From any thread. Against a ``refresh`` at the same moment it may be lost: come again."""
+        self.is_interrupted = True
+        self.next_stream_time = _AT_ONCE
+
+    def resume(self) -> None:
+        """A new batch begins."""
+        self.is_interrupted = False
+        self.refresh()
 
     def add(
         self,
@@ -74,7 +95,7 @@ class Punctuations:
         start_ms: int | None = None,
         name: str | None = None,
     ) -> Punctuation:
-        """Make a schedule. ``now`` is the wall clock (used for wall-clock schedules)."""
+        """Make a schedule. ``now`` is the time of its kind: wall clock, or stream time."""
         if interval_ms < 1:
             raise ValueError(
                 f"a punctuation interval must be at least 1 ms; got {interval_ms} ms; pass a"
@@ -86,7 +107,7 @@ class Punctuations:
         first = self._committed.pop(label, _first_time(kind, interval_ms, now, start_ms))
         schedule = Punctuation(label, interval_ms, first, callback)
         schedules.append(schedule)
-        self._refresh()
+        self.refresh()
         return schedule
 
     def name_of_next(self, kind: PunctuationKind) -> str:
@@ -101,20 +122,17 @@ class Punctuations:
         """Call every due schedule once, earliest first, or one of them; returns how many ran."""
         if not self._by_kind[kind]:
             return 0
-        due = self._due(kind, now)
-        if only is not None:
-            due = [schedule for schedule in due if schedule.name == only]
         count = 0
         try:
-            for schedule in due:
-                if schedule.is_cancelled:
-                    continue  # by a callback that ran just before
+            # Looked up anew each time: a callback may schedule, and may cancel what is due.
+            while due := [s for s in self._due(kind, now) if only is None or s.name == only]:
+                schedule = due[0]
                 schedule.callback(now)
                 schedule.move_past(now)
                 count += 1
         finally:  # one that is to be tried again later raises, and stays due
             self._by_kind[kind] = [s for s in self._by_kind[kind] if not s.is_cancelled]
-            self._refresh()
+            self.refresh()
         return count
 
     def _due(self, kind: PunctuationKind, now: int) -> list[Punctuation]:
@@ -130,7 +148,7 @@ class Punctuations:
         self._committed = dict(times)
         for schedule in self._all():
             schedule.next_time = self._committed.pop(schedule.name, schedule.next_time)
-        self._refresh()
+        self.refresh()
 
     def schedules(self) -> Schedules:
         """What there is now, for ``go_back_to``."""
@@ -154,21 +172,20 @@ class Punctuations:
             schedule.is_cancelled = False
             schedule.next_time = next_time
             self._by_kind[kind].append(schedule)
-        self._refresh()
+        self.refresh()
 
     def _all(self) -> list[Punctuation]:
         return [*self._by_kind["stream_time"], *self._by_kind["wall_clock"]]
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Compute ``next_stream_time`` anew."""
         times = [s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled]
-        self.next_stream_time = min(times, default=None)
+        self.next_stream_time = _AT_ONCE if self.is_interrupted else min(times, default=None)
 
 
 def _first_time(kind: PunctuationKind, interval_ms: int, now: int, start_ms: int | None) -> int:
-    if kind == "stream_time":
-        return start_ms or 0
     if start_ms is None:
-        return now + interval_ms
-    if start_ms > now:
+        return 0 if kind == "stream_time" else now + interval_ms
+    if start_ms >= now:
         return start_ms
     return start_ms + ((now - start_ms) // interval_ms + 1) * interval_ms

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from logstate.contracts.errors import DeserializationError, ProcessingError, ProductionError
+from collections.abc import Mapping
+from typing import Any
+
+from logstate.contracts.errors import (
+    DeserializationError,
+    ProcessingError,
+    ProductionError,
+    RefusedError,
+)
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
-from logstate.topology.graph.blame import Blame, blame
+from logstate.topology.graph.blame import Blame
 
 
 def undecodable(
@@ -17,10 +25,7 @@ def undecodable(
         f" offset {offset}, task {task_id}, source {source!r}: {cause}. The bytes were probably"
         " written in another format, or the declared type does not fit. Nothing past this record"
         " was committed; correct the serde, or move the group's offset past the record",
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        task=str(task_id),
+        **_place(topic, partition, offset, task_id),
         node=source,
     )
 
@@ -33,11 +38,15 @@ def without_timestamp(record: FetchedRecord, task_id: TaskId) -> ProcessingError
         f" {task_id}. It was probably written by a producer older than Kafka 0.10 or with"
         " timestamp -1. Give the source a timestamp_extractor; one that returns a negative time"
         " skips the record",
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        task=str(task_id),
+        **_place(topic, partition, offset, task_id),
     )
+
+
+def _place(
+    topic: str | None, partition: int | None, offset: int | None, task_id: TaskId
+) -> dict[str, Any]:
+    """Where a record is and who has it, as its error tells."""
+    return {"topic": topic, "partition": partition, "offset": offset, "task": str(task_id)}
 
 
 def _blamed(found: Blame) -> str:
@@ -45,30 +54,33 @@ def _blamed(found: Blame) -> str:
     return f"node {found.node!r}" + (f", in {found.function}:" if found.function else ":")
 
 
+def _made_by(maker: Blame) -> str:
+    """Who made a result, where that is known."""
+    if maker.node is None:
+        return ""
+    by = f" ({maker.function})" if maker.function else ""
+    return f", made by node {maker.node!r}{by}"
+
+
 def failed(
-    partition: TopicPartition, offset: int, task_id: TaskId, cause: Exception
+    partition: TopicPartition, offset: int, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
-    """A user's function raised while a record was processed."""
-    found = blame(cause)
+    """A user's function, ``found``, raised while a record was processed."""
     return ProcessingError(
         f"processing a record failed: topic {partition.topic!r}, partition"
         f" {partition.partition}, offset {offset}, task {task_id}, {_blamed(found)}"
         f" {type(cause).__name__}: {cause}. Nothing past this record was committed; correct the"
         " function and start again",
-        topic=partition.topic,
-        partition=partition.partition,
-        offset=offset,
-        task=str(task_id),
+        **_place(*partition, offset, task_id),
         node=found.node,
         function=found.function,
     )
 
 
 def punctuation_failed(
-    schedule: str, now_ms: int, task_id: TaskId, cause: Exception
+    schedule: str, now_ms: int, task_id: TaskId, found: Blame, cause: Exception
 ) -> ProcessingError:
-    """A scheduled callback raised."""
-    found = blame(cause)
+    """A scheduled callback, ``found``, raised."""
     return ProcessingError(
         f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
         f" {_blamed(found)} {type(cause).__name__}: {cause}. What it did is not committed; correct"
@@ -85,6 +97,7 @@ def not_encoded(
     topic: str,
     task_id: TaskId,
     source: RecordMetadata | None,
+    maker: Blame,
     cause: Exception,
 ) -> ProductionError:
     """``part`` ("key" or "value") of a result does not fit the serde of its sink."""
@@ -92,26 +105,40 @@ def not_encoded(
     at = "" if source is None else f", partition {source.partition}, offset {source.offset}"
     return ProductionError(
         f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}: {cause}."
-        f" It came of {of}{at}, task {task_id}. The declared type does not fit what the operators"
-        " make: correct one of them, or give ErrorHandlers(production=...)",
+        f" It came of {of}{at}, task {task_id}{_made_by(maker)}. The declared type does not"
+        " fit what the operators make: correct one of them, or give ErrorHandlers(production=...)",
         topic=None if source is None else source.topic,
         partition=None if source is None else source.partition,
         offset=None if source is None else source.offset,
         task=str(task_id),
         node=sink,
+        function=maker.function,
     )
 
 
-def refused(source: RecordMetadata, task_id: TaskId, cause: Exception) -> ProductionError:
-    """What came of a record cannot be delivered, and no handler passes over it."""
-    return ProductionError(
+def refused(
+    source: RecordMetadata,
+    task_id: TaskId,
+    sent: Mapping[str, int],
+    maker: Blame,
+    cause: Exception,
+) -> RefusedError:
+    """What came of a record cannot be delivered, and no handler passes over it.
+
+    ``sent``: the topics of its results, with the bytes of the largest in each.
+    """
+    sizes = ", ".join(f"{size} bytes to {topic!r}" for topic, size in sent.items())
+    results = (
+        f"It sent {sizes}" if sent else "It sent nothing itself: see its changelogs, and commits"
+    )
+    return RefusedError(
         f"what came of the record at {source.topic!r}, partition {source.partition}, offset"
-        f" {source.offset}, task {task_id}, is refused: {cause}. Nothing past this record was"
-        " committed",
-        topic=source.topic,
-        partition=source.partition,
-        offset=source.offset,
-        task=str(task_id),
+        f" {source.offset}, task {task_id}{_made_by(maker)}, is refused: {cause}."
+        f" {results}. Nothing past this record was committed;"
+        " correct what makes the result, or give ErrorHandlers(production=...)",
+        **_place(*source, task_id),
+        node=maker.node,
+        function=maker.function,
     )
 
 

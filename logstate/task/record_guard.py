@@ -25,12 +25,13 @@ from logstate.contracts.errors import (
     StoreError,
 )
 from logstate.contracts.processing import StreamProcess
-from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
 from logstate.task.decisions import Decisions, RefusedResults, where
 from logstate.task.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
 from logstate.task.punctuation import Schedules
 from logstate.task.record_errors import failed, not_encoded, punctuation_failed
 from logstate.task.task_progress import RetryLater, TaskProgress
+from logstate.topology.graph.origin import blame_for, maker_of
 
 #: raised through user code as they are: not the fault of a record, or decided already
 _FINAL = (RegistryError, StoreError, ProductionError)
@@ -127,7 +128,13 @@ class RecordGuard:
         error = (
             exc
             if isinstance(exc, RecordError) and exc.topic is not None
-            else failed(partition, source.offset, task.task_id, exc)
+            else failed(
+                partition,
+                source.offset,
+                task.task_id,
+                blame_for(exc, task.sub_topologies),
+                exc,
+            )
         )
         error.__cause__ = exc.__cause__ if error is exc else exc
         self._answer(error, "processing", record, source)
@@ -207,7 +214,9 @@ class RecordGuard:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed)
             except Exception as exc:
-                error = punctuation_failed(schedule, now, self._task.task_id, exc)
+                task = self._task
+                found = blame_for(exc, task.sub_topologies)
+                error = punctuation_failed(schedule, now, task.task_id, found, exc)
                 error.__cause__ = exc
                 if not guards:
                     raise error from exc
@@ -227,8 +236,12 @@ class RecordGuard:
         task = self._task
         is_of_record = task.topic is not None and task.fetched is not None
         record = task.fetched if is_of_record else None
-        source = None if record is None else where(record)
-        error = not_encoded(part, sink, topic, task.task_id, source, exc)
+        # Of a result that was held back for the commit, the task has the place of its own record.
+        source = None
+        if record is not None and task.topic is not None:
+            source = RecordMetadata(task.topic, task.partition, task.offset)
+        maker = maker_of(sink, task.sub_topologies)
+        error = not_encoded(part, sink, topic, task.task_id, source, maker, exc)
         error.__cause__ = exc
         if self._handlers.production is fail:
             raise error from exc

@@ -32,7 +32,6 @@ from logstate.contracts.records import (
     TaskId,
     TopicPartition,
 )
-from logstate.contracts.topic_names import topic_name
 from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.punctuation import PunctuationKind, Punctuations
@@ -71,12 +70,13 @@ class Task(TaskProgress):
         open_state: Callable[[Task], TaskState],
         global_stores: Mapping[str, Any] | None = None,
         partition_counts: Mapping[str, int] | None = None,
+        moved_topics: Mapping[str, str] | None = None,
         waits_for_empty_partitions: bool = True,
         error_handlers: ErrorHandlers | None = None,
         initialises: bool = True,
     ) -> None:
-        super().__init__(task_id, clock)
-        self.application_id = application_id
+        super().__init__(task_id, application_id, clock)
+        self.moved_topics = moved_topics or {}
         self.committed_offsets: Mapping[TopicPartition, int] = {}
         #: records processed so far, by topic
         self.processed: Counter[str] = Counter()
@@ -89,11 +89,13 @@ class Task(TaskProgress):
         self.order = QueueOrder(self._head_time)
         #: clocks that stores ask for while the state, which keeps them from then on, is opened
         self._early_cells: dict[str, TimeCell] = {}
+        #: nothing was processed since the start, or since a wait for a retry
+        self._begins = False
         self._state: TaskState | None = None
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
         self.guard = RecordGuard(self, error_handlers or FAIL_ALWAYS)
-        self._sub_topologies = tuple(sub_topologies)
+        self.sub_topologies = tuple(sub_topologies)
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
             self.initialise()
@@ -103,7 +105,7 @@ class Task(TaskProgress):
         if self._sources:
             return
         sources: dict[str, CompiledSource] = {}
-        for sub_topology in self._sub_topologies:
+        for sub_topology in self.sub_topologies:
             sources.update(compile_sub_topology(sub_topology, self))
         if self.guard.guards_processing:
             guarded = self.guard.guarded
@@ -124,9 +126,6 @@ class Task(TaskProgress):
     def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
         self.guard.not_encoded(part, sink, topic, error)
 
-    def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return topic_name(self.application_id, name, is_internal=is_internal)
-
     def partition_count(self, topic: str) -> int:
         return self._partition_counts.get(topic, 1)
 
@@ -143,7 +142,7 @@ class Task(TaskProgress):
         clock = cast("PunctuationKind", kind)
         name = name or self.punctuations.name_of_next(clock)
         guarded = self.guard.guarded_callback(name, callback)
-        now = self.wall_clock_ms()
+        now = self.stream_time if clock == "stream_time" else self.wall_clock_ms()
         return self.punctuations.add(
             clock, interval_ms, guarded, now=now, start_ms=start_ms, name=name
         )
@@ -175,6 +174,7 @@ class Task(TaskProgress):
     def start_at(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin reading at these offsets; drops what was buffered. The stores are restored."""
         self.initialise()
+        self._begins = True
         for partition, position in positions.items():
             self.order.forget(partition)
             self.queues[partition] = PartitionQueue(partition, position)
@@ -215,6 +215,8 @@ class Task(TaskProgress):
     def process(self, limit: int) -> int:
         """Process up to ``limit`` records that may be processed now; returns how many were.
 
+        Fewer after :meth:`interrupt`, but never none because of it.
+
         Raises DeserializationError or ProcessingError; the failed record is not consumed and the
         task must be discarded or its record skipped.
         """
@@ -223,10 +225,19 @@ class Task(TaskProgress):
             if self.monotonic_ms() < self.blocked_until_ms:
                 return 0
             self.blocked_until_ms = 0.0
-            due = self.punctuations.next_stream_time
+            self._begins = True
+        punctuations = self.punctuations
+        if self._begins:
+            # What is due at the committed stream time does not wait for a record. Schedules of a
+            # cut are not due; those of a task that Kafka Streams ran have no due times. And what
+            # was to be tried again may be a schedule.
+            self._begins = False
+            due = punctuations.next_stream_time
             if due is not None and due <= self.stream_time:
-                self.punctuate("stream_time")  # what was to be tried again may be a schedule
-        while count < limit and self.blocked_until_ms == 0:
+                self.punctuate("stream_time")
+        if punctuations.is_interrupted:
+            punctuations.resume()
+        while count < limit and self.blocked_until_ms == 0 and not punctuations.is_interrupted:
             chosen, before = self._next_queue()
             if chosen is None:
                 break
@@ -239,6 +250,10 @@ class Task(TaskProgress):
             if len(self.queues) == 1:
                 break  # nothing else could have become older
         return count
+
+    def interrupt(self) -> None:
+        """Let ``process`` return after the record at hand; from any thread, may come too late."""
+        self.punctuations.interrupt()
 
     def _next_queue(self) -> tuple[PartitionQueue | None, float]:
         """The queue to go on with, and the time at which another one takes over."""
@@ -294,6 +309,7 @@ class Task(TaskProgress):
 
     def committed(self, commit: TaskCommit, positions: Mapping[str, int]) -> None:
         """The transaction that held ``commit`` is committed."""
+        self.state.inputs = commit.offsets
         self.state.committed(commit.changes, positions)
         self.guard.refusals.committed(commit.offsets)
         self.committed_offsets = commit.offsets
@@ -332,6 +348,15 @@ class Task(TaskProgress):
                 if name.startswith(_SCHEDULE)
             }
         )
+
+    def end(self, *, applies: bool) -> None:
+        """Close it; ``applies``: with all that is committed on the disk."""
+        try:
+            if applies:
+                self.state.discard()
+                self.state.apply()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close processors and state. Uncommitted work is lost, which is what closing means."""

@@ -7,6 +7,7 @@ operators or commits.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -18,7 +19,11 @@ from logstate.contracts.records import (
     TaskId,
     TopicPartition,
 )
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import topic_name
+from logstate.task.expired_results import ExpiredResults
 from logstate.task.punctuation import PunctuationKind, Punctuations
+from logstate.topology.graph.sub_topology import SubTopology
 
 
 class RetryLater(Exception):
@@ -40,9 +45,14 @@ class TaskProgress:
     #: its stores and clocks
     state: TaskState
 
-    def __init__(self, task_id: TaskId, clock: Clock) -> None:
+    def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id
+        self.application_id = application_id
+        #: internal topic by its usual name -> the name that it got when its state was moved
+        self.moved_topics: Mapping[str, str] = {}
         self._clock = clock
+        #: what it runs, for errors that name nodes and functions
+        self.sub_topologies: Sequence[SubTopology] = ()
         self.timestamp = -1
         self.headers: Headers = None
         self.topic: str | None = None
@@ -61,6 +71,9 @@ class TaskProgress:
         self.partition_times: dict[TopicPartition, int] = {}
         self.has_uncommitted_input = False
         self.dropped: Counter[str] = Counter()
+        #: records that may have missed partners of a join, by the store these expired in
+        self.late_joins: Counter[str] = Counter()
+        self.expired_results = ExpiredResults()
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
         #: monotonic time before which nothing is processed: a record waits for its retry
@@ -73,8 +86,18 @@ class TaskProgress:
         """The monotonic clock, from the Clock seam."""
         return self._clock.monotonic_ms()
 
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        usual = topic_name(self.application_id, name, is_internal=is_internal)
+        return self.moved_topics.get(usual, usual)
+
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
+
+    def join_late(self, store: str) -> None:
+        self.late_joins[store] += 1
+
+    def results_expired(self, store: StoreSpec, count: int) -> None:
+        self.expired_results.add(self, store, count)
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""

@@ -3,8 +3,9 @@
 :class:`logstate.testing.driver.TopologyTestDriver` runs a topology synchronously on test records.
 :class:`logstate.testing.fake.cluster.FakeCluster` is an in-memory cluster for whole applications.
 :class:`logstate.testing.mock_processor_context.MockProcessorContext` is for one processor alone.
+:func:`logstate.testing.simulation.simulate.simulate` crashes one's own topology at every instant.
 
-Imports restore, task and what is below them, never worker or app. Start with `driver`.
+Imports simulation, restore, task and what is below them, never app. Start with `driver`.
 """
 
 from logstate.testing.driver import TopologyTestDriver
@@ -15,6 +16,7 @@ from logstate.testing.fake.process import FakeProcess
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.mock_processor_context import MockProcessorContext
 from logstate.testing.output_topic import OutputTopic
+from logstate.testing.simulation.simulate import Simulation, SimulationFailed, simulate
 
 __all__ = [
     "FakeCluster",
@@ -24,5 +26,8 @@ __all__ = [
     "MockProcessorContext",
     "OutputTopic",
     "ProcessKilled",
+    "Simulation",
+    "SimulationFailed",
     "TopologyTestDriver",
+    "simulate",
 ]

@@ -9,7 +9,7 @@ Streams' test driver with its caches off.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,28 +17,24 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.changelog.rows.writes import LoggedFields
-from logstate.changelog.state import TaskState
-from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.records import (
-    Headers,
-    ProducedFields,
-    ProducedRecord,
-    TaskId,
-    TopicPartition,
-)
+from logstate.contracts.compatibility import Decisions
+from logstate.contracts.processing import NULL_GROUP_KEY
+from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
+from logstate.contracts.serde import Serde
 from logstate.contracts.topic_names import changelog_topic, topic_name
-from logstate.serdes.built_in import Serde, serde_of
+from logstate.serdes.built_in import serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
+from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_store import driver_store
+from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint
 from logstate.topology.graph.nodes import TopicRef
-from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
@@ -51,12 +47,15 @@ class TopologyTestDriver:
         application_id: prefix of internal topics.
         wall_clock_start_ms: where the manual wall clock starts.
         changelog_writes: ``"update"`` logs every write, ``"commit"`` the last per key and commit.
-        state_dir: keep persistent stores in RocksDB below this directory; None: in memory.
+        state_dir: keep persistent stores in RocksDB below this directory; None: in memory. A driver
+            goes on from what the one before left there when it was closed, whatever its topology.
+        renamed, forget: as of the Application, where the topology is another one.
         error_handlers: as of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
         topics: what exists, for streams that are read by a pattern.
 
-    Raises what the topology raises; a failed driver should be closed.
+    Raises what the topology raises; a failed driver should be closed. UpgradeError where a topology
+    does not fit what another driver left in ``state_dir``, as a start of the Application does.
 
     >>> from logstate.topology import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -67,6 +66,10 @@ class TopologyTestDriver:
     ...     driver.read("shouts", key=str, value=str)
     [('ada', 'HOME')]
     """
+
+    _is_closed = False
+    #: half a record may have been processed: only the last commit counts
+    _has_failed = False
 
     def __init__(
         self,
@@ -80,20 +83,33 @@ class TopologyTestDriver:
         apply_every: int = 1,
         error_handlers: ErrorHandlers | None = None,
         topics: Iterable[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        forget: Collection[str] = (),
     ) -> None:
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
         self._application_id = application_id
-        self._changelog_writes = changelog_writes
         self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._tasks = DriverTasks(
+            topology,
+            application_id,
+            self.clock,
+            self._state_dir,
+            logs_every_write=changelog_writes == "update",
+            error_handlers=error_handlers,
+        )
         self._commit_every = commit_every
         self._apply_every = apply_every
-        self._error_handlers = error_handlers
         self._since_commit = 0
         self._since_apply = 0
         self._log = DriverLog()
+        left = DriverFile.read(self._state_dir)
+        if left is not None:
+            left = left.upgraded(topology, application_id, Decisions(renamed or {}, forget))
+            left.fill(self._log)
         self._open_globals()
-        self.task = self._new_task()
+        self.task = self._new_task(initialises=False)
+        self._begin(left)
         self._recovery = RecoveryPoint.of(self.task, self._log)
 
     # ------------------------------------------------------------------ input
@@ -211,11 +227,19 @@ class TopologyTestDriver:
 
     @property
     def dropped_total(self) -> int:
-        """Records dropped so far, for whatever reason; those of global stores included."""
-        return sum(task.dropped.total() for task in (self.task, *self._globals))
+        """Records dropped so far, those of global stores included, as Kafka Streams counts them.
+
+        That is, without those that have no key in front of a repartition topic. The metric
+        ``dropped_records_total`` has these as well.
+        """
+        counts = [task.dropped for task in (self.task, *self._globals)]
+        return sum(count.total() - count[NULL_GROUP_KEY] for count in counts)
 
     def close(self) -> None:
-        """Close processors and stores."""
+        """Commit, leave everything to the next driver on ``state_dir``, close what is open."""
+        if self._state_dir is not None and not self._is_closed:
+            self._leave()
+        self._is_closed = True
         for task in (self.task, *self._globals):
             task.close()
 
@@ -258,6 +282,30 @@ class TopologyTestDriver:
         for record in point.inputs:
             self.pipe_raw(record.topic, record.key, record.value, record.timestamp, record.headers)
 
+    # ------------------------------------------------------------------ one driver after another
+
+    def _begin(self, left: DriverFile | None) -> None:
+        try:
+            if left is None:
+                check_closed(self.task, {})
+                self.task.initialise()
+            else:
+                left.restore(self.task, self.topology, self._log)
+                self.clock.advance(max(0, left.wall_clock - self.clock.wall_clock_ms()))
+            self._run_until_idle()
+        except BaseException:
+            self.task.close()
+            raise
+
+    def _leave(self) -> None:
+        assert self._state_dir is not None
+        if not self._has_failed:
+            self._commit()
+            self.task.state.apply()
+        now = self.clock.wall_clock_ms()
+        left = DriverFile.of(self.topology, self.task, self._log, self._recovery, now)
+        left.write(self._state_dir)
+
     # ------------------------------------------------------------------ playing broker
 
     def _deliver(
@@ -273,16 +321,20 @@ class TopologyTestDriver:
         record = StoredRecord(topic, 0, offset, key, value, timestamp, headers)
         task.add_records(TopicPartition(topic, 0), [record])
         if task is not self.task:
-            _follow(task)
+            follow(task)
         return True
 
     def _run_until_idle(self) -> None:
-        while self.task.process(1):
-            self._since_commit += 1
-            if self._since_commit >= self._commit_every:
-                self._commit()
+        try:
+            while self.task.process(1):
+                self._since_commit += 1
+                if self._since_commit >= self._commit_every:
+                    self._commit()
+                self._route_outputs()
             self._route_outputs()
-        self._route_outputs()
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def _commit(self) -> None:
         self._since_commit = 0
@@ -323,60 +375,13 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ construction
 
-    def _new_task(self, *, initialises: bool = True) -> Task:
-        sub_topologies = self.topology.sub_topologies
-        partitions = {
-            TopicPartition(self._resolved(ref), 0): None
-            for sub in sub_topologies
-            for ref in sub.source_topics
-        }
-        specs = list(self.topology.stores.values())
-
-        def open_state(task: Task) -> TaskState:
-            return open_task_state(
-                specs,
-                task,
-                state_dir=self._state_dir,
-                logs_every_write=self._changelog_writes == "update",
-                publishes_views=False,
-            )
-
-        return Task(
-            TaskId(0, 0),
-            sub_topologies,
-            partitions,
-            application_id=self._application_id,
-            clock=self.clock,
-            open_state=open_state,
-            global_stores={name: s for g in self._globals for name, s in g.state.stores.items()},
-            waits_for_empty_partitions=False,
-            error_handlers=self._error_handlers,
-            initialises=initialises,
-        )
-
     def _open_globals(self) -> None:
         """Make the tasks of the global stores, and let them read what was piped so far."""
-        self._globals = [self._new_global(sub) for sub in self.topology.global_sub_topologies]
+        self._globals = self._tasks.new_globals(self._log)
         self._global_by_topic = {t: task for task in self._globals for t in task.source_topics}
-        for topic, task in self._global_by_topic.items():
-            for offset, one in enumerate(self._log.inputs.get(topic, ())):
-                stored = StoredRecord(
-                    topic, 0, offset, one.key, one.value, one.timestamp, one.headers
-                )
-                task.add_records(TopicPartition(topic, 0), [stored])
-                _follow(task)
 
-    def _new_global(self, sub_topology: SubTopology) -> Task:
-        partitions = [TopicPartition(ref.name, 0) for ref in sub_topology.source_topics]
-        return Task(
-            TaskId(sub_topology.id, 0),
-            [sub_topology],
-            partitions,
-            application_id=self._application_id,
-            clock=self.clock,
-            open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
-            waits_for_empty_partitions=False,
-        )
+    def _new_task(self, *, initialises: bool) -> Task:
+        return self._tasks.new_task(self._globals, initialises=initialises)
 
     def _resolved(self, ref: TopicRef) -> str:
         return topic_name(self._application_id, ref.name, is_internal=ref.is_internal)
@@ -389,10 +394,3 @@ class TopologyTestDriver:
                     return source.key, source.value
         known = sorted(self._resolved(t) for sub in every for s in sub.sources for t in s.topics)
         raise ValueError(f"no source reads topic {topic!r}; the topology reads {known}")
-
-
-def _follow(task: Task) -> None:
-    """Let the task of a global store take one record over."""
-    task.process(1)
-    task.committed(task.freeze(), {})
-    task.state.apply()

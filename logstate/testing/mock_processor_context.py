@@ -12,11 +12,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
+from logstate.changelog.store_context import StoreContext
 from logstate.contracts.errors import StoreError
-from logstate.contracts.processing import TimeCell
-from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
+from logstate.contracts.records import Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.topic_names import topic_name
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -96,8 +95,8 @@ class MockProcessorContext:
         self.wall_clock_ms = wall_clock_ms
         #: where the record at hand comes from; the test sets it
         self.metadata: RecordMetadata | None = None
-        self._task = _StoresTask(application_id, task_id)
-        self._state = TaskState(list(stores), self._task, publishes_views=False)  # type: ignore[arg-type]
+        context: Any = StoreContext(application_id, task_id)
+        self._state = TaskState(list(stores), context, publishes_views=False)
 
     @property
     def partition(self) -> int:
@@ -157,26 +156,3 @@ class MockProcessorContext:
         """What was forwarded since the last call."""
         forwarded, self.forwarded = self.forwarded, []
         return forwarded
-
-
-class _StoresTask:
-    """As much of a task as stores ask for."""
-
-    def __init__(self, application_id: str, task_id: TaskId) -> None:
-        self.application_id = application_id
-        self.task_id = task_id
-        self.timestamp = 0
-        self.headers: Headers = None
-        self._cells: dict[str, TimeCell] = {}
-        self.topic: str | None = None
-        self.partition = task_id.partition
-        self.offset = -1
-
-    def time_cell(self, name: str) -> TimeCell:
-        return self._cells.setdefault(name, TimeCell())
-
-    def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return topic_name(self.application_id, name, is_internal=is_internal)
-
-    def drop(self, reason: str) -> None:
-        """Stores count what they drop; nobody asks here."""

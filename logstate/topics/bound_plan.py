@@ -16,8 +16,9 @@ Rules (Kafka Streams' unless said otherwise):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TaskId, TopicPartition
@@ -38,6 +39,12 @@ class BoundPlan:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
     tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
+    #: store -> the name that it had when its changelog was made; only of those renamed since
+    logged_as: Mapping[str, str] = field(default_factory=dict)
+    #: internal topic by its usual name -> its name since the state was moved to other partitions
+    moved_topics: Mapping[str, str] = field(default_factory=dict)
+    #: name -> manifest entry of stores that were given up; their changelogs are still there
+    forgotten: Mapping[str, Any] = field(default_factory=dict)
     #: sub-topology -> tasks, as far as asked for
     _task_counts: dict[int, int] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -45,7 +52,8 @@ class BoundPlan:
 
     def resolved(self, name: str, is_internal: bool) -> str:
         """The real name of a topic of the plan."""
-        return topic_name(self.application_id, name, is_internal=is_internal)
+        usual = topic_name(self.application_id, name, is_internal=is_internal)
+        return self.moved_topics.get(usual, usual)
 
     def source_topics(self, sub_topology: SubTopology) -> tuple[str, ...]:
         """Real names of what a sub-topology reads."""
@@ -82,6 +90,14 @@ class BoundPlan:
             if task_id.partition < self.partition_counts[topic]
         )
 
+    def global_inputs(self) -> list[tuple[SubTopology, list[TopicPartition]]]:
+        """The global sub-topologies, each with all partitions of what it reads."""
+        return [
+            (sub, [TopicPartition(t, p) for t in topics for p in range(self.partition_counts[t])])
+            for sub in self.topology.global_sub_topologies
+            if (topics := self.source_topics(sub))
+        ]
+
     def task_ids(self) -> list[TaskId]:
         """Every task of the application."""
         return [
@@ -94,7 +110,8 @@ class BoundPlan:
         """The topic a store is logged to; None for one that is not logged."""
         if not spec.is_logged:
             return None
-        return spec.source_topic or changelog_topic(self.application_id, spec.name)
+        logged_as = self.logged_as.get(spec.name, spec.name)
+        return spec.source_topic or changelog_topic(self.application_id, logged_as)
 
     def changelogs(self, task_id: TaskId) -> dict[TopicPartition, StoreSpec]:
         """The changelog partitions of a task, with the stores they belong to."""
@@ -123,6 +140,12 @@ class BoundPlan:
     def is_internal(self, topic: str) -> bool:
         """True for changelog, repartition and foreign-key topics."""
         return topic in self.repartition_topics or is_changelog(self.application_id, topic)
+
+    def with_moved_topics(self, moved: Mapping[str, str]) -> BoundPlan:
+        """The plan whose internal topics have the names that they got when state was moved."""
+        counts = dict(self.partition_counts)
+        counts.update({name: counts.pop(usual) for usual, name in moved.items() if usual in counts})
+        return replace(self, moved_topics=moved, partition_counts=counts)
 
 
 def external_topics(topology: Topology) -> list[str]:

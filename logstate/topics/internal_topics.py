@@ -1,6 +1,6 @@
 """The topics the application makes for itself: names, configurations, checks.
 
-Pure except for :func:`prepare`, which asks and creates through the Admin seam. Existing topics are
+Pure except for the last two, which ask and create through the Admin seam. Existing topics are
 never altered and never deleted: what does not fit is an error that names the remedy.
 """
 
@@ -10,37 +10,26 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
+from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.errors import TopicError
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
-from logstate.contracts.stores import StoreSpec
-from logstate.contracts.topic_names import changelog_topic, cuts_topic, topic_name
+from logstate.contracts.topic_names import (
+    changelog_topic,
+    cuts_topic,
+    instances_topic,
+    is_own_beside_the_plan,
+    snapshots_topic,
+    topic_name,
+)
+from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
-from logstate.topology.graph.nodes import ProcessorNode
+from logstate.topics.cleanup_policies import changelog_config, cleanup_of_changelogs
+from logstate.topics.manifest_changes import Manifest
+from logstate.topics.upgrade import accepted, logged_as_stored
 from logstate.topology.plan.pattern_topics import patterns_of, with_matching_topics
 from logstate.topology.plan.plan import Topology
 
 _LOGGER = logging.getLogger(__name__)
-
-#: Kafka Streams' windowstore.changelog.additional.retention.ms
-_EXTRA_RETENTION_MS = 86_400_000
-
-
-def changelog_config(spec: StoreSpec) -> dict[str, str]:
-    """Configuration of a store's changelog.
-
-    As Kafka Streams', but for one thing: the broker never deletes from the changelog of a windowed
-    store by time. Retention compares event time with the broker's wall clock, so reprocessing old
-    data would delete live windows; their owner trims what has expired (which needs the policy
-    "delete": brokers refuse DeleteRecords on topics that are only compacted).
-    """
-    config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-    if spec.traits.is_segmented:
-        config["cleanup.policy"] = "compact,delete"
-        config["retention.ms"] = "-1"
-    if spec.traits.is_versioned:
-        config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
-    config.update(spec.changelog_config)
-    return config
 
 
 def repartition_config() -> dict[str, str]:
@@ -93,10 +82,13 @@ def mismatches(
                 f"internal topic {topic.name!r} has {found.partitions} partitions and needs"
                 f" {topic.partitions}; the partition count of a source changed, or the topic"
                 " belongs to another application. Keys would be looked up in the wrong partition:"
-                " use a new application_id, or reset this one and delete the topic"
+                " move the state with `logstate reshard`, use a new application_id, or reset this"
+                " one and delete the topic"
             )
-        policy = configs.get(topic.name, {}).get("cleanup.policy", topic.config["cleanup.policy"])
-        if "compact" in topic.config["cleanup.policy"] and "compact" not in policy:
+        wanted = topic.config["cleanup.policy"]
+        policy = configs.get(topic.name, {}).get("cleanup.policy", wanted)
+        # Where rows expire, nothing has to be compacted: so Kafka Streams makes those of its joins.
+        if "compact" in wanted and "compact" not in policy and "delete" not in wanted:
             problems.append(
                 f"changelog topic {topic.name!r} has cleanup.policy={policy!r} and would lose"
                 " state; it was probably created by hand or automatically. Set"
@@ -105,75 +97,72 @@ def mismatches(
     return problems
 
 
-def doubts(plan: BoundPlan, configs: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What is allowed of source topics that serve as changelogs, as in Kafka Streams, and risky."""
-    found = []
-    for spec in plan.topology.stores.values():
-        if spec.source_topic is None:
-            continue
-        policy = configs.get(spec.source_topic, {}).get("cleanup.policy", "compact")
-        if "compact" not in policy:
-            found.append(
-                f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r} and"
-                f" has cleanup.policy={policy!r}: rows that its retention deletes are missing after"
-                " a restore. Set cleanup.policy=compact, or build without 'reuse_source_topics'"
-            )
-        elif _needs_old_values(plan, spec):
-            found.append(
-                f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r}, whose"
-                " old values are needed downstream: where compaction has removed what a record"
-                " replaces, a restore onto an empty disk cannot know it, and aggregations subtract"
-                " too little. Build without 'reuse_source_topics' to be safe"
-            )
-    return found
-
-
-def _needs_old_values(plan: BoundPlan, spec: StoreSpec) -> bool:
-    return any(
-        getattr(node, "sends_old_values", False)
-        and spec.name in {s.name for s in node.own_stores()}
-        for sub in plan.topology.sub_topologies
-        for node in sub.nodes
-        if isinstance(node, ProcessorNode)
-    )
-
-
 def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
     """Every topic that the application makes for itself; a pattern of sources never means one."""
-    names = [cuts_topic(application_id)]
+    names = [cuts_topic(application_id), instances_topic(application_id)]
+    names.append(snapshots_topic(application_id))
     names += [changelog_topic(application_id, store) for store in topology.stores]
     internal = (topic.topic.name for topic in topology.internal_topics)
     names += [topic_name(application_id, name, is_internal=True) for name in internal]
     return frozenset(names)
 
 
-def prepare(
+def check_topics_of_others(
     admin: Admin,
     topology: Topology,
     application_id: str,
     *,
-    replication_factor: int,
-    overrides: Mapping[str, str],
     dead_letter_topic: str | None = None,
 ) -> Steps[BoundPlan]:
-    """Check the topics of others, create our own that are missing, return the bound plan."""
+    """The plan, bound to the topics that are read and written; raises TopicError."""
     if patterns_of(topology):
         found = yield Step("topic_names", admin.topic_names, ())
         own = own_topics(topology, application_id)
-        topology = with_matching_topics(topology, [name for name in found if name not in own])
+        foreign = [
+            name
+            for name in found
+            if name not in own and not is_own_beside_the_plan(application_id, name)
+        ]
+        topology = with_matching_topics(topology, foreign)
     external = external_topics(topology)
     existing = yield Step("describe_topics", admin.describe_topics, (external,))
     plan = bind(topology, application_id, existing)
     described = yield from _outputs(admin, plan, dead_letter_topic)
+    # Partitioners of output topics are told how many partitions there are.
+    outputs = {name: d.partitions for name, d in described.items()}
+    return replace(plan, partition_counts={**outputs, **plan.partition_counts})
+
+
+def prepare(
+    admin: Admin,
+    plan: BoundPlan,
+    *,
+    replication_factor: int,
+    overrides: Mapping[str, str],
+    stored: Manifest | None = None,
+    decisions: Decisions = NOTHING_DECIDED,
+) -> Steps[BoundPlan]:
+    """Check our own topics, and what is stored in them; create those that are missing.
+
+    ``stored`` is the manifest that was written last; None where there is none. Raises TopicError,
+    or UpgradeError where the plan does not fit what is stored; nothing was created then.
+    """
+    plan = logged_as_stored(plan, stored, decisions)
+    found = yield Step("describe_topics", admin.describe_topics, ((), f"{plan.application_id}-"))
+    if stored is None:
+        plan = yield from adopted(admin, plan, found, decisions)
     required = required_topics(plan, replication_factor, overrides)
     names = [topic.name for topic in required]
-    reused = {s.source_topic for s in topology.stores.values() if s.source_topic is not None}
-    existing = yield Step("describe_topics", admin.describe_topics, (names,))
+    existing = {name: found[name] for name in names if name in found}
+    plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
+    plan = accepted(plan, stored, decisions)
+    reused = {s.source_topic for s in plan.topology.stores.values() if s.source_topic is not None}
     asked = sorted({*existing, *reused})
     configs = yield Step("topic_configs", admin.topic_configs, (asked,))
-    for doubt in doubts(plan, configs):
+    problems, doubts = cleanup_of_changelogs(plan, configs)
+    for doubt in doubts:
         _LOGGER.warning(doubt)
-    problems = mismatches(required, existing, configs)
+    problems += mismatches(required, existing, configs)
     if problems:
         raise TopicError("; ".join(problems))
     missing = [topic for topic in required if topic.name not in existing]
@@ -183,20 +172,13 @@ def prepare(
         problems = mismatches(missing, existing, {})  # another instance may have been quicker
         if problems:
             raise TopicError("; ".join(problems))
+        plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
     plan.tombstone_lifetimes_ms.update(
         (name, int(config["delete.retention.ms"]))
         for name, config in configs.items()
         if "delete.retention.ms" in config
     )
-    plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
-    # Partitioners of output topics are told how many partitions there are.
-    return replace(
-        plan,
-        partition_counts={
-            **{name: d.partitions for name, d in described.items()},
-            **plan.partition_counts,
-        },
-    )
+    return plan
 
 
 def _outputs(

@@ -1,7 +1,17 @@
-"""The manifest: what the stores of an application are, for readers that do not have its code.
+"""The manifest: what an application stores, for readers that do not have its code.
 
 One JSON record under the key ``manifest`` in the compacted topic ``<application id>-cuts``. An
-instance writes it before its first commit, so whoever sees state can also read what it means.
+instance writes it before its first commit, so whoever sees state can also read what it means. The
+next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
+
+    version, application_id, describe
+    stores        store -> its fingerprint (:mod:`logstate.changelog.store_fingerprint`), and
+                  changelog_topic, changelog_topic_id, logged_as, partitions, sub_topology,
+                  source_topics, placed_by (which hash decides where a key is, if one does)
+    topics        repartition topic -> partitions, key, value; usual_name where its state was moved
+                  to other partitions since
+    inputs        every topic of others that is read
+    forgotten     store that was given up -> the entry that it had
 """
 
 from __future__ import annotations
@@ -11,44 +21,67 @@ from typing import Any
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
+from logstate.changelog.store_fingerprint import fingerprint
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.topic_names import cuts_topic
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import cuts_topic, topic_name
 from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.placement import placed_by
+from logstate.topology.graph.sub_topology import SubTopology
 
 VERSION = 1
 
 
 def manifest(plan: BoundPlan) -> dict[str, Any]:
-    """The manifest as plain data."""
-    stores: dict[str, Any] = {}
-    for sub_topology in plan.topology.sub_topologies:
-        for spec in sub_topology.stores:
-            stores[spec.name] = {
-                "kind": spec.kind,
-                "changelog_topic": plan.changelog_topic(spec),
-                "partitions": plan.task_count(sub_topology),
-                "sub_topology": sub_topology.id,
-                "source_topics": list(plan.source_topics(sub_topology)),
-                "key": spec.key.describe(),
-                "value": spec.value.describe(),
-                "window_size_ms": spec.window_size_ms,
-                "retention_ms": spec.retention_ms,
-                "history_ms": spec.history_ms,
-            }
-    return {
-        "version": VERSION,
-        "application_id": plan.application_id,
-        "describe": plan.topology.describe(),
-        "stores": stores,
-    }
+    """The manifest as plain data, as it comes back from JSON."""
+    return msgspec.json.decode(_encoded(plan))  # type: ignore[no-any-return]
 
 
 def manifest_record(plan: BoundPlan) -> ProducedRecord:
     """The manifest as a record of the cuts topic."""
-    return ProducedRecord(
-        cuts_topic(plan.application_id),
-        0,
-        MANIFEST_KEY,
-        msgspec.json.encode(manifest(plan), order="deterministic"),
-        0,
-    )
+    return ProducedRecord(cuts_topic(plan.application_id), 0, MANIFEST_KEY, _encoded(plan), 0)
+
+
+def _encoded(plan: BoundPlan) -> bytes:
+    stores: dict[str, Any] = {}
+    topics: dict[str, Any] = {}
+    for sub_topology in plan.topology.sub_topologies:
+        for spec in sub_topology.stores:
+            stores[spec.name] = _store(plan, sub_topology, spec)
+        for source in sub_topology.sources:
+            for ref in source.topics:
+                name = plan.resolved(ref.name, ref.is_internal)
+                if name in plan.repartition_topics:
+                    usual = topic_name(plan.application_id, ref.name, is_internal=ref.is_internal)
+                    topics[name] = {
+                        **({} if usual == name else {"usual_name": usual}),
+                        "partitions": plan.partition_counts[name],
+                        "key": source.key.describe(),
+                        "value": source.value.describe(),
+                    }
+    found = {
+        "version": VERSION,
+        "application_id": plan.application_id,
+        "describe": plan.topology.describe(),
+        "stores": dict(sorted(stores.items())),
+        "topics": dict(sorted(topics.items())),
+        "inputs": [t for t in plan.subscription if t not in plan.repartition_topics],
+        "forgotten": dict(sorted(plan.forgotten.items())),
+    }
+    # In the order in which it was made, which is the same each time. The fields of a declared type
+    # are in the order of their declaration, and so are its columns for a reader.
+    return msgspec.json.encode(found)
+
+
+def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:
+    changelog = plan.changelog_topic(spec)
+    return {
+        **fingerprint(spec),
+        "changelog_topic": changelog,
+        "changelog_topic_id": None if changelog is None else plan.topic_ids.get(changelog),
+        "logged_as": plan.logged_as.get(spec.name, spec.name),
+        "partitions": plan.task_count(sub_topology),
+        "sub_topology": sub_topology.id,
+        "source_topics": list(plan.source_topics(sub_topology)),
+        "placed_by": placed_by(plan.topology, sub_topology, spec),
+    }

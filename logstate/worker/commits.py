@@ -9,18 +9,23 @@ Invariant: one commit at a time.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from logstate.commit.commit_under_way import CommitUnderWay
 from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
+from logstate.contracts.errors import REPLAYED
 from logstate.contracts.seams import Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
+from logstate.topics.sub_shapes import shape_of
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker
+
+_LOGGER = logging.getLogger(__name__)
 
 #: the longest wait for records while nothing is due, and while a commit is under way
 _IDLE_POLL_S = 0.1
@@ -47,12 +52,13 @@ class Commits:
 
     def __post_init__(self) -> None:
         self._begin_interval()
+        self.tasks.marks.shape = shape_of(self.live.plan)
 
     # ------------------------------------------------------------------ when
 
     def idle_timeout_s(self) -> float:
         """How long a poll may wait for records."""
-        if self._under_way is not None:
+        if self._under_way is not None or self.tasks.marks.is_alert:
             return _UNDER_WAY_POLL_S
         if not self._has_uncommitted():
             return _IDLE_POLL_S
@@ -60,6 +66,8 @@ class Commits:
         return min(_IDLE_POLL_S, max(0.0, left_ms / 1000))
 
     def _is_due(self) -> bool:
+        if self.tasks.marks.wants_commit(self.tasks.running()):
+            return True
         return (
             self._interval_ms() >= self.config.commit_interval_ms
             or any(owned.task.wants_commit for owned in self.tasks.running())
@@ -84,19 +92,21 @@ class Commits:
 
     # ------------------------------------------------------------------ committing
 
-    def go_on(self, *, keeps_up: bool) -> Steps[None]:
+    def go_on(self, *, keeps_up: bool, is_careful: bool = False) -> Steps[None]:
         """Begin a commit when it is time, or go on with the one under way.
 
         The worker waits for it where records arrive faster than they are processed
-        (``keeps_up`` is False): deferring outputs for long costs more than the wait.
+        (``keeps_up`` is False): deferring outputs for long costs more than the wait. So it does
+        where it is careful, and commits what there is: the next call of a function may take longer
+        than the transaction lives.
         """
         if self._under_way is None:
             running = self.tasks.running()
-            if not running or not self._is_due():
+            if not running or not (self._is_due() or (is_careful and self._has_uncommitted())):
                 return
             self._begin(running)
         has_room = self.live.committer.outlet.deferred_total < _DEFERRED_RECORDS_MAX
-        yield from self._advance(waits=not (keeps_up and has_room))
+        yield from self._advance(waits=is_careful or not (keeps_up and has_room))
         if self._under_way is None:
             admin, plan = self.live.admin, self.live.plan
             now = self.clock.monotonic_ms()
@@ -114,6 +124,13 @@ class Commits:
         if running and self._has_reason():
             yield from self.commit(running)
 
+    def commit_last(self) -> Steps[None]:
+        """The commit before the end; where it fails, its records are processed again."""
+        try:
+            yield from self.commit_all()
+        except REPLAYED as exc:
+            _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
+
     def commit(self, tasks: list[OwnedTask]) -> Steps[None]:
         """Commit these tasks, and wait for it."""
         yield from self.finish()
@@ -130,6 +147,7 @@ class Commits:
 
     def _begin(self, tasks: list[OwnedTask]) -> None:
         self._began_ms = self.clock.monotonic_ms()
+        self.tasks.marks.begin(tasks, self._began_ms)
         steps = self.live.committer.commit(tasks, self.tasks.epochs)
         self._under_way = CommitUnderWay(steps, self.live.background)
 
@@ -145,6 +163,10 @@ class Commits:
             return
         self._under_way = None
         now = self.clock.monotonic_ms()
+        self.tasks.marks.committed(report.offsets, report.metadata, report.cut_records)
         self.observer.committed(report, now - self._began_ms)
         self._begin_interval()
-        self.maintenance.apply_if_due(self.tasks.running(), now)
+        running = self.tasks.running()
+        for owned in running:
+            owned.current_ms = max(owned.current_ms or 0.0, self._began_ms)
+        self.maintenance.apply_if_due(running, now)

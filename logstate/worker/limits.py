@@ -1,13 +1,18 @@
-"""What a worker bounds: transactions that fail, and records that wait in memory."""
+"""What a worker bounds: transactions that fail, and attempts to start."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
-from logstate.contracts.errors import BrokerError, LogstateError
-from logstate.contracts.seams import GroupConsumer, Step, Steps
-from logstate.task.owned_task import OwnedTask
+from logstate.contracts.errors import BrokerError, LogstateError, LostMemberError, RetriableError
+from logstate.contracts.worker_config import WorkerConfig
+
+#: between two attempts to start: doubled each time, up to the longest
+_FIRST_WAIT_S = 0.1
+_LONGEST_WAIT_S = 5.0
+_UNSTABLE = (
+    ". The brokers are unstable or another process uses this transactional id; look at their logs"
+)
 
 
 class AbortLimit:
@@ -23,7 +28,7 @@ class AbortLimit:
         self._what = what
         self._times: deque[float] = deque()
 
-    def note(self, now_ms: float, cause: LogstateError) -> None:
+    def note(self, now_ms: float, cause: LogstateError, blame: str = "") -> None:
         """Count an abort; raises BrokerError when there were too many."""
         self._times.append(now_ms)
         while now_ms - self._times[0] > self._window_ms:
@@ -31,25 +36,55 @@ class AbortLimit:
         if len(self._times) > self._aborts_max:
             raise BrokerError(
                 f"{len(self._times)} {self._what} failed within {self._window_ms // 60_000}"
-                f" minutes; the last one because: {cause}. The brokers are unstable or another"
-                " process uses this transactional id; look at their logs, then start again"
+                f" minutes; the last one because: {cause}{blame or _UNSTABLE}, then start again"
             ) from cause
 
 
-def pause_or_resume(
-    consumer: GroupConsumer, tasks: Iterable[OwnedTask], buffered_max: int
-) -> Steps[None]:
-    """Pause partitions with more than ``buffered_max`` records waiting, resume below half of it.
+class FailureLimits:
+    """How many failures a worker survives. Those while the brokers are away are no sign of more."""
 
-    A task of several partitions may hold one back for long while it waits for another's records.
+    def __init__(self, config: WorkerConfig) -> None:
+        self._aborts = AbortLimit(config.aborts_max, config.aborts_window_ms)
+        self._rejoins = AbortLimit(config.rejoins_max, config.aborts_window_ms, what="memberships")
+
+    def note(self, now_ms: float, cause: LogstateError, *, is_away: bool, blame: str = "") -> None:
+        """Count a failure; raises BrokerError when there were too many of its kind.
+
+        ``blame`` is what explains this one, where something other than the brokers does.
+        """
+        if isinstance(cause, LostMemberError):
+            self._rejoins.note(now_ms, cause, blame)
+        elif not is_away:
+            self._aborts.note(now_ms, cause, blame)
+
+
+class StartPatience:
+    """How long a start goes on while the brokers do not answer, and how long it waits in between.
+
+    ``timeout_ms`` None waits for ever: an orchestrator that starts everything at once must not have
+    to know the order.
     """
-    for owned in tasks:
-        buffered, paused = owned.task.buffered, owned.paused
-        full = [tp for tp in owned.partitions if tp not in paused and buffered(tp) > buffered_max]
-        if full:
-            yield Step("pause", consumer.pause, (full,))
-            paused.update(full)
-        drained = [tp for tp in paused if buffered(tp) < buffered_max // 2]
-        if drained:
-            yield Step("resume", consumer.resume, (drained,))
-            paused.difference_update(drained)
+
+    def __init__(self, timeout_ms: int | None, now_ms: float) -> None:
+        self._timeout_ms = timeout_ms
+        self._began_ms = now_ms
+        self._next_s = _FIRST_WAIT_S
+
+    def wait_s(self, now_ms: float, cause: RetriableError, refusal: str | None) -> float:
+        """The wait before the next attempt; raises BrokerError where there is none.
+
+        ``refusal`` is what brokers said that let nobody in: they are there, and will say it again.
+        """
+        if refusal is not None:
+            raise BrokerError(
+                f"the brokers refuse this client: {refusal}. Correct the credentials and"
+                " certificates in kafka={...}, then start again"
+            ) from cause
+        waited_ms = now_ms - self._began_ms
+        if self._timeout_ms is not None and waited_ms >= self._timeout_ms:
+            raise BrokerError(
+                f"the brokers did not answer within {waited_ms / 1000:.0f} s, and start_timeout"
+                f" allows {self._timeout_ms / 1000:g} s: {cause}"
+            ) from cause
+        wait_s, self._next_s = self._next_s, min(2 * self._next_s, _LONGEST_WAIT_S)
+        return wait_s

@@ -20,6 +20,10 @@ from logstate.contracts.seams import (
     Step,
     Steps,
 )
+from logstate.contracts.topic_names import cuts_topic
+
+#: how long the group may take to give the partitions of a static member to others
+GIVE_UP_S = 10.0
 
 
 class Membership:
@@ -30,6 +34,8 @@ class Membership:
         self._group_id = group_id
         self._instance_id = instance_id
         self._current: GroupConsumer | None = None
+        #: its end is for good, though it is a static member
+        self.leaves_group = False
         self._subscription: tuple[Sequence[str], Callable[[Rebalance], None]] | None = None
 
     @classmethod
@@ -68,6 +74,12 @@ class Membership:
         assert self._current is not None, "joined() makes it"
         return self._current.poll(max_records, timeout_s)
 
+    def stay(self, is_still: Callable[[], bool]) -> None:
+        """From beside: the consumer of the moment; None before there is one."""
+        current = self._current
+        if current is not None:
+            current.stay(is_still)
+
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:
@@ -92,4 +104,9 @@ class Membership:
         return self._consumer.member_id()
 
     def close(self) -> None:
+        if self.leaves_group and self._instance_id is not None and self._subscription is not None:
+            self._consumer.give_up(cuts_topic(self._group_id), GIVE_UP_S)
         self._consumer.close()
+
+    def give_up(self, topic: str, timeout_s: float) -> None:
+        self._consumer.give_up(topic, timeout_s)

@@ -3,9 +3,10 @@
 A transaction holds the results of many records, and the broker says no more than that something in
 it is refused for good. So the transaction is aborted and its records are processed again in parts,
 each in a transaction of its own: half of them, then half of that half where it is refused too,
-until a single record is left. Its task's production handler decides about it, and the next replay
-passes over it or the application stops. A thousand records take some ten aborts; records beyond
-those of the refused transaction are not held up.
+until a single record is left. Its task's production handler decides about it: the next replay
+passes over it, or the application stops and says which record it was, and who made the result. A
+thousand records take some ten aborts; records beyond those of the refused transaction are
+not held up.
 
 Where no record is found, it was a scheduled callback: those that are due by wall clock are called
 one by one, each in a transaction of its own, and the handler is asked about the call.
@@ -19,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from logstate.contracts.errors import RefusedError
-from logstate.contracts.records import RecordMetadata, TaskId, TopicPartition
+from logstate.contracts.records import ProducedFields, RecordMetadata, TaskId, TopicPartition
 from logstate.task.owned_task import OwnedTask
 
 
@@ -44,13 +45,14 @@ class _Part:
     last: list[RecordMetadata] = field(default_factory=list)
     #: what was called instead of processing records
     schedule: str | None = None
+    #: what a single record sent: topics, with the bytes of keys and values
+    sent: dict[str, int] = field(default_factory=dict)
 
 
 class PoisonRecordSearch:
-    """The searches of one worker; there are none where no handler decides about refused records."""
+    """The searches of one worker."""
 
-    def __init__(self, *, is_on: bool) -> None:
-        self._is_on = is_on
+    def __init__(self) -> None:
         self._searches: dict[TaskId, _Search] = {}
         self._part: _Part | None = None
         #: the last refusal had no record, and nothing was found
@@ -78,6 +80,7 @@ class PoisonRecordSearch:
                 for tp, offset in task.consumed.items()
                 if before.get(tp) != offset
             ],
+            sent=_largest_by_topic(task.outputs) if count == 1 else {},
         )
         return True
 
@@ -88,8 +91,6 @@ class PoisonRecordSearch:
     def transaction_refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
         """A transaction was refused. Returns where a replay will help, raises otherwise."""
         part, self._part = self._part, None
-        if not self._is_on:
-            raise cause
         if part is not None:
             self._refused_part(part, cause)
             return
@@ -111,7 +112,7 @@ class PoisonRecordSearch:
             task.guard.refusals.of_schedule(part.schedule, cause)
         elif part.records == 1:
             search.limit = None
-            task.guard.refusals.of_record(_culprit(part), cause)
+            task.guard.refusals.of_record(_culprit(part), cause, part.sent)
         else:
             search.limit = part.records // 2
 
@@ -141,3 +142,10 @@ def _culprit(part: _Part) -> RecordMetadata:
         ):
             return source
     return part.last[0]
+
+
+def _largest_by_topic(outputs: Iterable[ProducedFields]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for topic, _, key, value, _, _ in outputs:
+        sizes[topic] = max(sizes.get(topic, 0), len(key or b"") + len(value or b""))
+    return sizes

@@ -28,8 +28,9 @@ from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
 from logstate.contracts.errors import (
-    AbortableError,
+    REPLAYED,
     FencedError,
+    ForeignGroupError,
     LogstateError,
     LostMemberError,
     RefusedError,
@@ -48,27 +49,24 @@ from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 from logstate.worker.commits import Commits
-from logstate.worker.limits import AbortLimit, pause_or_resume
+from logstate.worker.followed_tasks import FollowedTasks
+from logstate.worker.foreign_members import ForeignMembers
+from logstate.worker.intake import Intake
+from logstate.worker.limits import FailureLimits
 from logstate.worker.poison_record import PoisonRecordSearch
+from logstate.worker.processing import Processing
+from logstate.worker.slow_calls import SlowCalls
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker, WorkerStart
 
 _LOGGER = logging.getLogger(__name__)
 
-#: the wait for restored records while nothing else runs
-_RESTORE_POLL_S = 0.05
-#: records processed between two looks at clock and broker
-_PROCESS_RECORDS = 2_000
-#: a task that has processed so many of them does not keep up
-_BACKLOG_RECORDS = 500
+#: the wait for restored records while nothing else runs, and while tasks have no records
+_RESTORE_POLL_S, _BESIDE_S = 0.05, 0.005
 
 
 class _PartitionsLost(FencedError):
     """Not a fault of a transaction, however often it happens."""
-
-
-#: after these the records of the open transaction are processed again
-_REPLAYED = (AbortableError, FencedError, RetriableError, RefusedError, StoreCorruptedError)
 
 
 class Worker:
@@ -86,8 +84,11 @@ class Worker:
         drive: Callable[[Steps[None]], None],
         observer: WorkerObserver | None = None,
         restore_listener: RestoreListener | None = None,
+        wait: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._config = config
+        #: how long the group waits for a poll
+        self.max_poll_interval_ms = config.max_poll_interval_ms
         self._clock = clock
         self._drive = drive
         self._observer = observer or WorkerObserver()
@@ -101,26 +102,40 @@ class Worker:
             self._transactions,
             new_task,
             destroy_state,
-            lambda: self._is_stopping,
+            self._observer,
+            lambda: self.is_stopping,
+            wait,
         )
-        self._restorer = Restorer(config, cluster, restore_listener)
+        self._restorer = Restorer(config, cluster, restore_listener, clock.monotonic_ms)
+        self.followed = FollowedTasks(config, clock, wait)
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
-        self._abort_limit = AbortLimit(config.aborts_max, config.aborts_window_ms)
-        self._rejoin_limit = AbortLimit(
-            config.rejoins_max, config.aborts_window_ms, what="memberships"
+        self._limits = FailureLimits(config)
+        self._foreign_members = ForeignMembers(config.application_id, wait)
+        self._poison_search = PoisonRecordSearch()
+        self.intake = Intake(self._tasks, self._observer, clock, config.buffered_records_max)
+        self.processing = Processing(
+            self._tasks,
+            self._poison_search,
+            SlowCalls(config.max_poll_interval_ms, config.transaction_timeout_ms),
+            self._observer,
+            clock,
         )
-        self._poison_search = PoisonRecordSearch(is_on=config.passes_over_refused)
         self._maintenance = Maintenance(config, clock, self._observer.applied)
         self._begun_commits: Commits | None = None
-        self._had_work = False
-        #: the last turn processed all there was, and that was little
-        self._keeps_up = True
-        self._is_stopping = False
+        self.is_stopping = False
 
-    def stop(self) -> None:
+    def stop(self, *, leaves_group: bool = False) -> None:
         """Ask the loop to end after its current turn; safe from any thread."""
-        self._is_stopping = True
+        if leaves_group and self._started is not None:
+            self._started.consumer.leaves_group = True
+        self.is_stopping = True
+
+    def stay(self, is_still: Callable[[], bool]) -> None:
+        """From beside: remain a member while the worker is where ``is_still`` says it is."""
+        started = self._started
+        if started is not None:
+            started.consumer.stay(is_still)
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
         """Partitions of a sub-topology; None before the start."""
@@ -138,13 +153,14 @@ class Worker:
         failure: BaseException | None = None
         try:
             yield from self._start()
-            while not self._is_stopping:
+            while not self.is_stopping:
                 try:
                     yield from self._turn()
-                except _REPLAYED as exc:
+                except REPLAYED as exc:
                     yield from self._recover(exc)
+            self._observer.stopping()
             if self._begun_commits is not None:
-                yield from self._commit_last()
+                yield from self._begun_commits.commit_last()
         except BaseException as exc:
             failure = exc
             raise
@@ -156,6 +172,8 @@ class Worker:
         self._started = started = yield from self._starting.open()
         if started is None:
             return
+        self.followed.begin(started.plan, started.standbys, started.consumer.member_id)
+        yield from self.followed.warm_up(self._starting.is_stopping)
         subscription = started.plan.subscription
         yield Step("subscribe", started.consumer.subscribe, (subscription, self._rebalanced))
         self._begun_commits = Commits(
@@ -180,25 +198,34 @@ class Worker:
         return self._begun_commits
 
     def _turn(self) -> Steps[None]:
+        self.intake.turn()
         yield from self._poll()
-        if not (yield from self._transactions.is_ready()):
+        if self._tasks.lapsed and not self._observer.is_away:
+            self._close_lapsed()
+        if not (yield from self._transactions.is_ready(quietly=self._observer.is_away)):
             return  # the brokers do not answer; being polled keeps the membership
         if len(self._tasks.running()) < len(self._tasks):
             yield from self._start_tasks()
-        live = self._live
-        yield from live.globals.poll()
-        yield from self._process()
-        if not self._had_work:
+        yield from self._live.open_transactions.look(self._tasks.all(), self.followed.neighbours)
+        yield from self._live.globals.poll()
+        if self.intake.is_paused:
+            self.processing.rest()
+        else:
+            yield from self.processing.turn(self._commits)
+        if not self.processing.had_work:
             self._maintenance.encode_ahead(self._tasks.running())
-        yield from self._commits.go_on(keeps_up=self._keeps_up)
-        self._observer.turn(self._tasks.all(), live.consumer.known_ends)
+        if not self._observer.is_away:
+            yield from self.followed.turn(self._tasks.all(), is_busy=self.processing.had_work)
+        is_careful = self.processing.slow_calls.is_careful(self._clock.monotonic_ms())
+        yield from self._commits.go_on(keeps_up=self.processing.keeps_up, is_careful=is_careful)
+        self._observer.turn(self._tasks.all(), self._live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
     def _poll(self) -> Steps[None]:
-        timeout_s = (
-            0.0 if self._had_work or not self._restorer.is_idle else self._commits.idle_timeout_s()
-        )
+        is_reading = not self._restorer.is_idle or self.followed.has_more
+        has_more = self.processing.had_work or is_reading
+        timeout_s = 0.0 if has_more else self._commits.idle_timeout_s()
         consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))
         for rebalance in polled.rebalances:
@@ -206,22 +233,7 @@ class Worker:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        for partition, records in polled.records.items():
-            owned = self._tasks.running_owner(partition)
-            if owned is not None:
-                owned.task.add_records(partition, records)
-        for partition, position in polled.ends:
-            owned = self._tasks.running_owner(partition)
-            if owned is not None:
-                owned.task.at_end(partition, position)
-                owned.ends[partition] = position
-        if polled.out_of_range:
-            raise AbortableError(
-                f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
-            )
-        running = self._tasks.running()
-        if polled.records or any(owned.paused for owned in running):
-            yield from pause_or_resume(consumer, running, self._config.buffered_records_max)
+        yield from self.intake.take(polled, consumer)
 
     # ------------------------------------------------------------------ assignment
 
@@ -243,7 +255,7 @@ class Worker:
         if not is_lost and rebalance.partitions:
             try:
                 yield from self._commits.commit_all()
-            except _REPLAYED as exc:
+            except REPLAYED as exc:
                 yield from closing.steps(self._recover(exc))
         stopped = self._live.assignment.lose(rebalance.partitions)
         self._tasks.disown(rebalance.partitions)
@@ -251,19 +263,37 @@ class Worker:
             # Others may own these partitions already: nothing of this transaction may commit.
             yield from closing.steps(self._recover(_PartitionsLost("the partitions were lost")))
         for task_id in stopped:
-            closing.call(partial(self._close_task, task_id, applies=not is_lost))
-        self._observer.tasks_changed(self._tasks.all())
+            closing.call(partial(self._lose if is_lost else self._close_task, task_id))
+        self._observer.tasks_changed(self._tasks.readable())
         closing.finish()
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment
+        self._close_lapsed()
         complete = assignment.gain(partitions)
         self._live.committer.joined()
         for task_id in complete:
-            self._tasks.add(OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch))
-        self._observer.tasks_changed(self._tasks.all())
+            owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
+            if task_id not in self._tasks.all():
+                owned.task_or_none = self.followed.take(task_id)
+            self._tasks.add(owned)
+        self._observer.tasks_changed(self._tasks.readable())
 
-    def _close_task(self, task_id: TaskId, *, applies: bool) -> None:
+    def _lose(self, task_id: TaskId) -> None:
+        """A task is lost. Nobody can have got it while the brokers are away: it can be read on."""
+        owned = self._tasks.all().get(task_id)
+        if owned is None or owned.current_ms is None or not self._observer.is_away:
+            self._close_task(task_id, applies=False)
+        else:
+            self._restorer.remove(owned)
+            self._tasks.lapse(task_id)
+
+    def _close_lapsed(self) -> None:
+        for task_id in list(self._tasks.lapsed):
+            self._close_task(task_id, applies=False)
+            self._observer.tasks_changed(self._tasks.readable())
+
+    def _close_task(self, task_id: TaskId, *, applies: bool = True, is_last: bool = False) -> None:
         owned = self._tasks.remove(task_id)
         if owned is None:
             return
@@ -271,27 +301,25 @@ class Worker:
         owned.move_to(Stage.CLOSED)
         if owned.task_or_none is not None:
             self._observer.task_closing(owned)
-            try:
-                if applies:
-                    owned.task_or_none.state.discard()
-                    owned.task_or_none.state.apply()
-            finally:
-                owned.task_or_none.close()
+            if applies and not is_last and self.followed.keep(task_id, owned.task_or_none):
+                return
+            owned.task_or_none.end(applies=applies)
 
     # ------------------------------------------------------------------ starting tasks
 
     def _start_tasks(self) -> Steps[None]:
         yield from self._commits.finish()
         starter = self._live.starter
-        assigned = self._tasks.in_stage(Stage.ASSIGNED)
-        if assigned:
-            beside = self._tasks.running()
-            for owned in (yield from starter.prepare(assigned, beside=beside)):
-                self._restorer.add(owned)
-        yield from self._restorer.poll(0.0 if self._had_work else _RESTORE_POLL_S)
+        assigned, beside = self._tasks.in_stage(Stage.ASSIGNED), self._tasks.running()
+        for owned in (yield from starter.prepare(assigned, beside=beside)) if assigned else ():
+            self._restorer.add(owned)
+        wait_s = 0.0 if self.processing.had_work else _BESIDE_S if beside else _RESTORE_POLL_S
+        yield from self._restorer.poll(wait_s, beside=bool(beside))
         for owned in self._tasks.in_stage(Stage.RESTORING):
             if all(target.is_done for target in owned.targets):
                 starter.restored(owned)
+                if beside:
+                    break  # one a turn: those that run wait while it is written
         starting = self._tasks.in_stage(Stage.STARTING)
         new = [owned for owned in starting if owned.is_new]
         if new:
@@ -301,66 +329,35 @@ class Worker:
             for owned in new:
                 owned.is_new = False
         for owned in starting:
-            yield from starter.start(owned)
-        yield from self._live.open_transactions.look(self._tasks.all().values())
-        self._observer.tasks_changed(self._tasks.all())
-
-    # ------------------------------------------------------------------ processing
-
-    def _process(self) -> Steps[None]:
-        self._had_work, self._keeps_up = False, True
-        began_ms = self._clock.monotonic_ms()
-        for owned in self._tasks.running():
-            if self._poison_search.is_searching(owned):
-                yield from self._process_alone(owned)
-                continue
-            task = owned.task
-            processed = task.process(_PROCESS_RECORDS)
-            self._keeps_up &= processed < _BACKLOG_RECORDS
-            fired = task.punctuate("wall_clock")
-            if processed or fired:
-                self._had_work = True
-            if task.outputs:
-                outputs = task.outputs.copy()
-                task.outputs.clear()
-                self._observer.produced(owned, outputs)
-                yield from self._live.committer.outlet.send(outputs)
-        if self._had_work:
-            self._observer.processed(self._clock.monotonic_ms() - began_ms)
-
-    def _process_alone(self, owned: OwnedTask) -> Steps[None]:
-        """One of these records is refused by the brokers: which, is found by commits of parts."""
-        yield from self._commits.commit_all()
-        if self._poison_search.process_part(owned):
-            self._had_work = True
-            yield from self._commits.commit_all()
-            self._poison_search.part_committed()
-
-    def _commit_last(self) -> Steps[None]:
-        """The commit before the end; where it fails, its records are processed again."""
-        try:
-            yield from self._commits.commit_all()
-        except _REPLAYED as exc:
-            _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
+            yield from starter.start(owned, self._tasks.heard_ms)
+        if self.intake.is_paused:
+            yield from self.intake.pause_or_resume(self._live.consumer)
+        self._observer.tasks_changed(self._tasks.readable())
 
     # ------------------------------------------------------------------ failure and end
 
     def _recover(self, cause: LogstateError) -> Steps[None]:
         """Discard what is not committed, fence, and send every task through its stages again."""
         now = self._clock.monotonic_ms()
+        if isinstance(cause, ForeignGroupError) and not len(self._tasks):
+            yield from self._foreign_members.wait(now, cause)
+            yield from self._rejoin()
+            return
+        blame = self.processing.slow_calls.blame(now)
         if isinstance(cause, RefusedError):
             self._poison_search.transaction_refused(cause, self._tasks.running())
-        elif isinstance(cause, LostMemberError):
-            self._rejoin_limit.note(now, cause)
         elif not isinstance(cause, _PartitionsLost):
-            self._abort_limit.note(now, cause)
-        _LOGGER.warning("the transaction is aborted and its records are replayed: %s", cause)
+            self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
+        level = logging.INFO if self._observer.is_away else logging.WARNING
+        _LOGGER.log(
+            level, "the transaction is aborted and its records are replayed: %s%s", cause, blame
+        )
         self._observer.aborted()
         yield from self._commits.abandon()
         try:
             yield from self._transactions.abandon()
         except RetriableError as exc:
-            _LOGGER.warning("a new producer is tried again later, nothing runs till then: %s", exc)
+            _LOGGER.log(level, "nothing runs until there is a new producer: %s", exc)
         for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue
@@ -368,7 +365,7 @@ class Worker:
             if owned.task_or_none is not None:
                 owned.task_or_none.discard()
             if isinstance(cause, StoreCorruptedError):
-                self._live.starter.rebuild(owned, cause)
+                self._live.rows.rebuild(owned, cause)
             still_owned = [tp for tp in owned.partitions if tp in self._live.assignment.owned]
             if not isinstance(cause, LostMemberError):
                 yield Step("pause", self._live.consumer.pause, (still_owned,))
@@ -381,18 +378,21 @@ class Worker:
         lost = tuple(self._live.assignment.owned)
         self._tasks.disown(lost)
         for task_id in self._live.assignment.lose(lost):
-            self._close_task(task_id, applies=False)
-        self._observer.tasks_changed(self._tasks.all())
+            self._lose(task_id)
+        self._observer.tasks_changed(self._tasks.readable())
         yield from self._live.consumer.renew()
 
     def _close(self, closing: Closing) -> Steps[None]:
         if self._begun_commits is not None:
             yield from closing.steps(self._begun_commits.abandon())
+        closing.call(self._close_lapsed)
         for task_id in list(self._tasks.all()):
-            closing.call(partial(self._close_task, task_id, applies=True))
+            closing.call(partial(self._close_task, task_id, is_last=True))
         self._observer.tasks_changed({})
+        closing.call(self.processing.close)
         yield from closing.steps(self._transactions.close())
         yield from closing.steps(self._restorer.close())
+        yield from closing.steps(self.followed.close())
         if self._started is not None:
             yield from closing.steps(self._started.starter.close())
             yield from self._started.clients.close(closing)

@@ -5,6 +5,7 @@ The worker calls it at batch and commit boundaries only, never per record.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,12 @@ from logstate.metrics import catalogue
 from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
+from logstate.worker.lag import input_lag, restore_lag
+from logstate.worker.late_share import LateShare, late_line
+from logstate.worker.outage import Outage
+
+_LOGGER = logging.getLogger(__name__)
 
 _LATE = frozenset({"late", "expired"})
 _REFRESH_MS = 200.0
@@ -31,6 +38,18 @@ _Seen: TypeAlias = dict[tuple[str, ...], int]
 class WorkerObserver:
     """Publishes a worker's state to other threads."""
 
+    #: the group has given partitions, or none, for the first time
+    is_assigned = False
+    started_ms: float | None = None
+    #: what is known about the brokers; None where nobody asks them
+    outage: Outage | None = None
+    #: nothing is processed, because that was asked for
+    is_paused = False
+    #: the worker was told to end, and has noticed
+    is_stopping = False
+    #: whatever the reason
+    has_ended = False
+
     def __init__(
         self, metrics: Metrics | None = None, monotonic_ms: Callable[[], float] | None = None
     ) -> None:
@@ -42,12 +61,53 @@ class WorkerObserver:
         self.changed = threading.Condition()
         #: the group was joined
         self.is_started = False
+        #: the group has said which partitions are this member's, none of them maybe
+        self.is_assigned = False
+        #: told, in the worker's thread, when anything of this may have changed
+        self.on_change: Callable[[], None] = lambda: None
         self._seen: dict[TaskId, _Seen] = {}
+        self._late: dict[TaskId, LateShare] = {}
+
+    @property
+    def away_since_ms(self) -> float | None:
+        """Since when the brokers are away, by the monotonic clock; None while they are not."""
+        return None if self.outage is None else self.outage.since_ms
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the brokers are."""
+        return self.away_since_ms is not None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the brokers let nobody in, where they say so."""
+        return None if self.outage is None else self.outage.refusal
 
     def started(self) -> None:
         """Topics are checked, the group is joined."""
         self.is_started = True
+        self.started_ms = None if self._monotonic_ms is None else self._monotonic_ms()
         self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(1)
+        self._tell()
+
+    def paused(self, is_paused: bool) -> None:
+        """The worker stopped processing, or goes on."""
+        self.is_paused = is_paused
+        self._tell()
+
+    def stopping(self) -> None:
+        """The worker is about to end because it was asked to."""
+        self.is_stopping = True
+        self._tell()
+
+    def replaced(self) -> None:
+        """The worker ended, and another one begins from nothing."""
+        self.is_started = self.is_assigned = self.has_ended = False
+        self.started_ms = None
+        self._tell()
+
+    def _tell(self) -> None:
+        self.on_change()
         with self.changed:
             self.changed.notify_all()
 
@@ -62,11 +122,11 @@ class WorkerObserver:
             by_stage[owned.stage] += 1
         for stage, count in by_stage.items():
             self.metrics.gauge(catalogue.TASKS, worker="0", state=stage.value).set(count)
-        with self.changed:
-            self.changed.notify_all()
+        self._tell()
 
     def ended(self) -> None:
-        """The worker runs no more."""
+        """The worker runs no more; it lets go of its tasks now."""
+        self.has_ended = True
         self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(0)
 
     def processed(self, duration_ms: float) -> None:
@@ -103,6 +163,7 @@ class WorkerObserver:
 
     def rebalanced(self, kind: str, partitions: int) -> None:
         """The assignment changed."""
+        self.is_assigned = kind != "lost"
         self.metrics.counter(catalogue.REBALANCES, worker="0").add(1)
         if kind == "lost":
             self.metrics.counter(catalogue.PARTITIONS_LOST, worker="0").add(partitions)
@@ -128,11 +189,13 @@ class WorkerObserver:
         for task_id, owned in tasks.items():
             if owned.task_or_none is not None:
                 self._refresh_task(task_id, owned)
+        self.on_change()
 
     def task_closing(self, owned: OwnedTask) -> None:
         """Take the last figures of a task that goes away; its gauges go with it."""
         self._refresh_task(owned.task_id, owned)
         self._seen.pop(owned.task_id, None)
+        self._late.pop(owned.task_id, None)
         self.metrics.forget(task=str(owned.task_id))
         for topic, partition in owned.partitions:
             self.metrics.forget(topic=topic, partition=partition)
@@ -140,21 +203,28 @@ class WorkerObserver:
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.task, str(task_id)
         seen = self._seen.setdefault(task_id, {})
+        late = sum(n for why, n in task.dropped.items() if why in _LATE)
+        self._tell_late(task, late + task.late_joins.total())
         for metric, total in (
             (catalogue.DROPPED_RECORDS, sum(task.dropped.values())),
-            (catalogue.LATE_RECORDS, sum(n for why, n in task.dropped.items() if why in _LATE)),
+            (catalogue.LATE_RECORDS, late),
             (catalogue.SKIPPED_RECORDS, task.skipped_total),
             (catalogue.DEAD_LETTERS, task.dead_letters_total),
             (catalogue.PUNCTUATE, task.punctuated_total),
         ):
             self._count_up(seen, metric, total, task=name)
+        for metric, totals in (
+            (catalogue.LATE_JOINS, task.late_joins),
+            (catalogue.EXPIRED_RESULTS, task.expired_results.counts),
+        ):
+            for store, total in totals.items():
+                self._count_up(seen, metric, total, task=name, store=store)
         for topic in dict.fromkeys(tp.topic for tp in owned.partitions):
             total = task.processed[topic]
             self._count_up(seen, catalogue.RECORDS_CONSUMED, total, task=name, topic=topic)
         for target in owned.targets:
-            position = task.state.positions.get(target.store, 0)
-            remaining = 0 if target.is_done else max(0, target.target - position)
             labels = {"task": name, "store": target.store}
+            remaining = restore_lag(owned, target)
             self.metrics.gauge(catalogue.RESTORE_REMAINING, **labels).set(remaining)
             self._count_up(seen, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
         for gauge, figure in (
@@ -164,12 +234,18 @@ class WorkerObserver:
         ):
             self.metrics.gauge(gauge, task=name).set(figure)
         for tp in owned.partitions:
-            end = owned.ends.get(tp)
-            if end is not None:
-                lag = self.metrics.gauge(
-                    catalogue.INPUT_LAG, topic=tp.topic, partition=tp.partition
-                )
-                lag.set(max(0, end - task.position(tp)))
+            lag = input_lag(owned, tp)
+            if lag is not None:
+                at = {"topic": tp.topic, "partition": str(tp.partition)}
+                self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
+
+    def _tell_late(self, task: Task, late: int) -> None:
+        now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
+        share = self._late.setdefault(task.task_id, LateShare())
+        found = share.look(now_ms, task.processed.total(), late)
+        if found is not None:
+            topics = dict.fromkeys(tp.topic for tp in task.partitions)
+            _LOGGER.warning("%s", late_line(task.task_id, topics, *found))
 
     def _count_up(self, seen: _Seen, metric: Metric, total: int, **labels: str) -> None:
         """Add what a total has grown by since it was seen last; a new task begins at 0 again."""

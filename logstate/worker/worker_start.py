@@ -5,6 +5,7 @@ A start that fails, or that is stopped half way, lets go of every client it has 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,19 +13,29 @@ from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
+from logstate.contracts.errors import RetriableError, UpgradeError
+from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import Admin, Background, Cluster, PlainProducer, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.open_transactions import OpenTransactions
+from logstate.restore.standbys import Standbys
+from logstate.restore.task_rows import TaskRows
 from logstate.restore.task_starter import TaskStarter
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.internal_topics import prepare
+from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
+from logstate.topics.manifest_log import ManifestLog, decoded
+from logstate.topics.upgrade import accepted
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
+from logstate.worker.limits import StartPatience
 from logstate.worker.membership import Membership
+from logstate.worker.worker_observer import WorkerObserver
+
+_LOGGER = logging.getLogger(__name__)
 
 #: a coordinator that has just been restarted needs a while until it answers
 _FENCING_ATTEMPTS_MAX = 10
@@ -35,6 +46,7 @@ class Clients:
     """Clients as they are made, one after the other; those that exist can be closed."""
 
     admin: Admin | None = None
+    manifests: ManifestLog | None = None
     globals: GlobalStores | None = None
     #: of at-least-once outputs
     outputs: PlainProducer | None = None
@@ -43,6 +55,8 @@ class Clients:
 
     def close(self, closing: Closing) -> Steps[None]:
         """Leave the group and let go of every client."""
+        if self.manifests is not None:
+            yield from closing.steps(self.manifests.close())
         if self.globals is not None:
             yield from closing.steps(self.globals.close())
         yield from closing.steps(_close("close_consumer", self.consumer))
@@ -70,6 +84,8 @@ class StartedWorker:
     #: for the calls of a commit that wait for the brokers
     background: Background
     starter: TaskStarter
+    rows: TaskRows
+    standbys: Standbys
     open_transactions: OpenTransactions
     assignment: Assignment
 
@@ -85,10 +101,28 @@ class WorkerStart:
     transactions: Transactions
     new_task: Callable[[BoundPlan, OwnedTask, GlobalStores], Task]
     destroy_state: Callable[[OwnedTask], None]
+    observer: WorkerObserver
     is_stopping: Callable[[], bool]
+    #: so many seconds, or until it is told to stop
+    wait: Callable[[float], None]
 
     def open(self) -> Steps[StartedWorker | None]:
-        """Everything up to the subscription; None where it was told to stop meanwhile."""
+        """Everything up to the subscription; None where it was told to stop meanwhile.
+
+        Begins again as long as the brokers are away; what they refuse is raised.
+        """
+        patience = StartPatience(self.config.start_timeout_ms, self.clock.monotonic_ms())
+        while True:
+            try:
+                return (yield from self._attempt())
+            except RetriableError as exc:
+                wait_s = patience.wait_s(self.clock.monotonic_ms(), exc, self.observer.refusal)
+                _LOGGER.info("the start begins again in %.1f s: %s", wait_s, exc)
+            yield Step("wait_for_brokers", self.wait, (wait_s,))
+            if self.is_stopping():
+                return None
+
+    def _attempt(self) -> Steps[StartedWorker | None]:
         clients = Clients()
         try:
             started = yield from self._open(clients)
@@ -105,42 +139,92 @@ class WorkerStart:
         config, cluster = self.config, self.cluster
         admin: Admin = yield Step("admin", cluster.admin)
         clients.admin = admin
-        plan = yield from prepare(
-            admin,
-            self.topology,
-            config.application_id,
-            replication_factor=config.replication_factor,
-            overrides=config.topic_config,
-            dead_letter_topic=config.dead_letter_topic,
+        application_id, dead_letters = config.application_id, config.dead_letter_topic
+        bound = yield from check_topics_of_others(
+            admin, self.topology, application_id, dead_letter_topic=dead_letters
         )
-        clients.globals = globals_ = GlobalStores(plan, cluster, self.clock)
-        yield from globals_.bootstrap(admin, self.is_stopping)
-        if self.is_stopping():
+        if not (yield from self._fenced()):
             return None
-        for _ in range(_FENCING_ATTEMPTS_MAX):
-            if (yield from self.transactions.is_ready()):
-                break
-            if self.is_stopping():
-                return None
-        else:
-            yield from self.transactions.initialise()
-        yield from self.transactions.commit_alone([manifest_record(plan)])
-        outputs: PlainProducer | None = None
-        if config.guarantee == "at_least_once":
-            clients.outputs = outputs = yield Step("plain_producer", cluster.plain_producer)
-        clients.consumer = consumer = yield from Membership.joined(
-            cluster, config.application_id, config.instance_id
+        # After the fencing: a transaction of ours that a crash left open would hide the manifest.
+        clients.manifests = ManifestLog(application_id, cluster, admin, self.clock)
+        plan = yield from self._upgraded(bound, admin, clients.manifests)
+        if plan is None:
+            return None
+        clients.globals = globals_ = GlobalStores(
+            plan.application_id, plan.global_inputs(), cluster, self.clock
         )
-        clients.background = background = cluster.background()
-        starter = TaskStarter(
-            plan,
-            config,
-            cluster,
-            consumer,
-            admin,
-            self.clock,
-            lambda owned: self.new_task(plan, owned, globals_),
-            self.destroy_state,
+        yield from globals_.bootstrap(admin, self.is_stopping)
+        if self.is_stopping() or not (yield from self._announced(plan, clients.manifests)):
+            return None
+        if config.guarantee == "at_least_once":
+            clients.outputs = yield Step("plain_producer", cluster.plain_producer)
+        clients.consumer = yield from Membership.joined(cluster, application_id, config.instance_id)
+        clients.background = cluster.background()
+        return self._started(plan, clients, admin, globals_, clients.consumer, clients.background)
+
+    def _fenced(self) -> Steps[bool]:
+        for _ in range(_FENCING_ATTEMPTS_MAX):
+            if (yield from self.transactions.is_ready(quietly=self.observer.is_away)):
+                return True
+            if self.is_stopping():
+                return False
+        yield from self.transactions.initialise()
+        return True
+
+    def _upgraded(
+        self, plan: BoundPlan, admin: Admin, manifests: ManifestLog
+    ) -> Steps[BoundPlan | None]:
+        """Make our topics, unless the topology does not fit what is in them."""
+        found = yield from manifests.new_manifests(self.is_stopping)
+        if found is None:
+            return None
+        return (
+            yield from prepare(
+                admin,
+                plan,
+                replication_factor=self.config.replication_factor,
+                overrides=self.config.topic_config,
+                stored=decoded(found[-1]) if found else None,
+                decisions=self.config.decisions,
+            )
+        )
+
+    def _announced(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
+        """Write the manifest, and give way to whoever wrote another just before."""
+        own = manifest_record(plan)
+        yield from self.transactions.commit_alone([own])
+        rivals = yield from manifests.new_manifests(self.is_stopping)
+        if rivals is None:
+            return False
+        yield from self._give_way(plan, own, rivals)
+        yield from manifests.close()
+        return True
+
+    def _give_way(self, plan: BoundPlan, own: ProducedRecord, rivals: list[bytes]) -> Steps[None]:
+        """Raise UpgradeError if somebody whose topology does not fit ours wrote just before us."""
+        while rivals and rivals[-1] != own.value:
+            rivals.pop()  # who wrote after us sees ours, and gives way itself
+        for rival in rivals:
+            if rival == own.value:
+                continue
+            try:
+                accepted(plan, decoded(rival), self.config.decisions)
+            except UpgradeError:
+                yield from self.transactions.commit_alone([own._replace(value=rival)])
+                raise
+
+    def _started(
+        self,
+        plan: BoundPlan,
+        clients: Clients,
+        admin: Admin,
+        globals_: GlobalStores,
+        consumer: Membership,
+        background: Background,
+    ) -> StartedWorker:
+        config, cluster, clock = self.config, self.cluster, self.clock
+        rows = TaskRows(
+            plan, clock, lambda owned: self.new_task(plan, owned, globals_), self.destroy_state
         )
         return StartedWorker(
             plan,
@@ -148,9 +232,11 @@ class WorkerStart:
             admin,
             globals_,
             consumer,
-            Committer(plan, consumer, self.transactions, outputs),
+            Committer(plan, consumer, self.transactions, clients.outputs),
             background,
-            starter,
-            OpenTransactions(config, cluster, admin, self.clock),
+            TaskStarter(plan, config, cluster, consumer, admin, clock, rows),
+            rows,
+            Standbys(plan, config, cluster, admin, clock, rows),
+            OpenTransactions(config, cluster, admin, clock),
             Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
         )

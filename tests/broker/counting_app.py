@@ -26,7 +26,9 @@ def topology(prefix: str) -> Topology:
     return builder.build()
 
 
-def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
+def application(
+    bootstrap: str, prefix: str, state_dir: Path, *, standbys: int = 0, static: bool = False
+) -> Application:
     """An instance with its own state directory."""
     return Application(
         topology(prefix),
@@ -35,6 +37,8 @@ def application(bootstrap: str, prefix: str, state_dir: Path) -> Application:
         state_dir=state_dir,
         commit_interval=timedelta(milliseconds=50),
         checkpoint_interval=timedelta(milliseconds=300),
+        standby_replicas=standbys,
+        static_membership=static,
     )
 
 
@@ -43,6 +47,9 @@ if __name__ == "__main__":
     parser.add_argument("bootstrap")
     parser.add_argument("prefix")
     parser.add_argument("state_dir", type=Path)
+    parser.add_argument("standbys", type=int, nargs="?", default=0)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    application(arguments.bootstrap, arguments.prefix, arguments.state_dir).run()
+    application(
+        arguments.bootstrap, arguments.prefix, arguments.state_dir, standbys=arguments.standbys
+    ).run()

@@ -33,6 +33,8 @@ class Scenario:
         self.producer = self.cluster.plain_producer()
         self.sent: list[tuple[str, str]] = []
         self.instances: dict[int, subprocess.Popen[bytes]] = {}
+        #: of instances that start from now on
+        self.standbys = 0
         names = [f"{prefix}-{topic}" for topic in ("clicks", "per-user", "per-page")]
         self.cluster.admin().create_topics([NewTopic(n, PARTITIONS, 1, {}) for n in names])
 
@@ -40,12 +42,24 @@ class Scenario:
         """Start instance ``number``, again after a kill."""
         command = [sys.executable, "-m", "tests.broker.counting_app"]
         arguments = [self.bootstrap, self.prefix, str(self.state_dir(number))]
+        arguments.append(str(self.standbys))
         with self.log(number).open("ab") as log:
             self.instances[number] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
 
     def log(self, number: int) -> Path:
         """What instance ``number`` says, over all its lives."""
         return self.path / f"instance-{number}.log"
+
+    def said(self, number: int, phrase: str) -> list[str]:
+        """What instance ``number`` said with this phrase."""
+        return [line for line in self.log(number).read_text().splitlines() if phrase in line]
+
+    def expect_said(self, number: int, phrase: str) -> None:
+        """Wait until instance ``number`` has said so."""
+        deadline = time.monotonic() + 60
+        while not self.said(number, phrase):
+            assert time.monotonic() < deadline, f"instance {number} did not say {phrase!r}"
+            time.sleep(0.05)
 
     def state_dir(self, number: int) -> Path:
         return self.path / f"instance-{number}"

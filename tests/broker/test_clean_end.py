@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.patient_offsets import committed_offsets
 from tests.chaos.surroundings import open_transactions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,19 +49,23 @@ class Load:
         return [TopicPartition(f"{self.prefix}-{topic}", p) for p in range(PARTITIONS)]
 
     def committed_outputs(self, at_least: int) -> int:
-        """Read the counts per user, committed ones only, up to what is there now."""
-        reader, found = self.cluster.log_consumer(), 0
+        """Read the counts per user, committed ones only, up to what is there now.
+
+        Waits for ``at_least`` so many of each partition.
+        """
+        reader, found = self.cluster.log_consumer(), Counter[TopicPartition]()
         reader.assign(dict.fromkeys(self.partitions("per-user"), 0))
         deadline = time.monotonic() + 60
-        while found < at_least or any(
+        while any(found[tp] < at_least for tp in self.partitions("per-user")) or any(
             (reader.position(tp) or 0) < end
             for tp, end in self.admin.end_offsets(self.partitions("per-user")).items()
             if self.process.poll() is not None
         ):
-            assert time.monotonic() < deadline, f"{found} of {at_least} outputs"
-            found += sum(map(len, reader.poll(10_000, 0.1).records.values()))
+            assert time.monotonic() < deadline, f"{found} of {at_least} outputs each"
+            for partition, records in reader.poll(10_000, 0.1).records.items():
+                found[partition] += len(records)
         reader.close()
-        return found
+        return found.total()
 
     def last_committed(self, partition: TopicPartition, end: int) -> int:
         """Offset of the last committed record of a partition that ends at ``end``."""
@@ -100,7 +106,7 @@ def load(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterat
 def test_a_signal_ends_it_soon_with_everything_committed(
     load: Load, bootstrap: str, number: signal.Signals
 ) -> None:
-    load.committed_outputs(at_least=PER_SECOND)
+    load.committed_outputs(at_least=PER_SECOND // PARTITIONS)
 
     started = time.monotonic()
     load.process.send_signal(number)
@@ -109,7 +115,7 @@ def test_a_signal_ends_it_soon_with_everything_committed(
 
     print(f"\n{number.name}: ended after {took_s:.2f} s")
     assert took_s < END_LIMIT_S
-    committed = load.admin.committed_so_far(load.prefix, load.partitions("clicks"))
+    committed = committed_offsets(load.admin, load.prefix, load.partitions("clicks"))
     offsets = [found.offset or 0 for found in committed.values()]
     # Every click is one output: what was processed was sent, and what was sent is committed.
     assert load.committed_outputs(at_least=1) == sum(offsets)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from logstate.changelog.cut import Cut, decode_cut, encode_cut, encode_task_cut
-from logstate.local_broker.jars import KAFKA_VERSION, ivy_module, resolve_jars
-from logstate.local_broker.java import find_java
+from tests.broker.jvm_program import answer
 
-READER = Path(__file__).with_name("CutReader.java")
-STREAMS = ("org.apache.kafka", "kafka-streams", KAFKA_VERSION)
-LOGGING = ("org.slf4j", "slf4j-nop", "1.7.36")
 CUT = Cut(
     42,
     {f"app-store-{i}-changelog": 1_000 + i for i in range(20)},
@@ -24,23 +17,13 @@ CUT = Cut(
 
 def read_by_jvm(lines: list[str], *names: str) -> list[tuple[int, str, str]]:
     """(partition time, times by name as text, what the JVM would commit) of each line."""
-    java = find_java()
-    jars = resolve_jars(java, ivy_module(STREAMS, LOGGING), "kafka-streams")
-    answer = subprocess.run(
-        [str(java.executable), "-cp", f"{jars}/*", str(READER), *names],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr[-2000:]
+    printed = answer("CutReader.java", *names, lines=lines)
     found = []
-    for line in answer.stdout.splitlines():
+    for line in printed:
         time, rest = line.split(" ", 1)
         times, _, encoded = rest.rpartition(" ")
         found.append((int(time), times, encoded))
-    assert len(found) == len(lines), answer.stdout
+    assert len(found) == len(lines), printed
     return found
 
 

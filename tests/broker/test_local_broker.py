@@ -9,15 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.broker import LocalBroker
-from logstate.local_broker.jars import ivy_module, resolve_jars
-from logstate.local_broker.java import find_java
 from logstate.local_broker.ports import is_free, reserve_port
 from logstate.local_broker.probe import broker_count
 from logstate.local_broker.registry import running_brokers
@@ -150,11 +147,14 @@ def test_the_command_starts_lists_and_stops_a_broker_that_outlives_it() -> None:
         command = [sys.executable, "-m", "logstate", "broker", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    (started,) = json.loads(logstate("start", "--heap", "320m", "--json").stdout)
+    (started,) = json.loads(logstate("start", "--heap", "320m", "--tls", "--json").stdout)
     address = started["bootstrap"]
     port = address.split(":")[1]
     try:
         assert broker_count(address) == 1
+        (client,) = started.pop("clients")
+        assert client["security.protocol"] == "SSL"
+        assert client["bootstrap.servers"] != address
         listed = json.loads(logstate("status", "--json").stdout)
         assert started in listed
     finally:
@@ -166,67 +166,3 @@ def test_the_command_starts_lists_and_stops_a_broker_that_outlives_it() -> None:
     again = logstate("stop", "--port", port)
     assert again.returncode == 1
     assert "No such local broker" in again.stderr
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """The folder of ``org.example:thing:1.0`` in a Maven repository of files."""
-    folder = tmp_path / "repository" / "org" / "example" / "thing" / "1.0"
-    folder.mkdir(parents=True)
-    (folder / "thing-1.0.pom").write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
-        "<artifactId>thing</artifactId><version>1.0</version></project>"
-    )
-    (folder / "thing-1.0.jar").write_bytes(b"published")
-    return folder
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    return {
-        "LOGSTATE_CACHE_DIR": str(tmp_path / "cache"),
-        "LOGSTATE_MAVEN_URL": (tmp_path / "repository").as_uri() + "/",
-    }
-
-
-THING = ivy_module(("org.example", "thing", "1.0"))
-
-
-def test_a_jar_with_a_wrong_checksum_is_refused(
-    repository: Path, environ: dict[str, str], tmp_path: Path
-) -> None:
-    (repository / "thing-1.0.jar.sha1").write_text("0" * 40)
-
-    with pytest.raises(BrokerError, match=r"could not be fetched(.|\n)*sha1"):
-        resolve_jars(find_java(), THING, "thing", environ)
-
-    assert list((tmp_path / "cache").glob("thing-*")) == []
-
-
-def test_a_damaged_cache_is_mended_and_a_whole_one_needs_no_network(
-    repository: Path, environ: dict[str, str], tmp_path: Path
-) -> None:
-    java = find_java()
-    jars = resolve_jars(java, THING, "thing", environ)
-    jar = jars / "thing-1.0.jar"
-    assert jar.read_bytes() == b"published"
-
-    jar.write_bytes(b"half")
-    assert resolve_jars(java, THING, "thing", environ) == jars
-    assert jar.read_bytes() == b"published"
-
-    unreachable = {**environ, "LOGSTATE_MAVEN_URL": (tmp_path / "nowhere").as_uri()}
-    assert resolve_jars(java, THING, "thing", unreachable) == jars
-
-
-def test_two_that_fetch_at_once_get_the_same_whole_set(
-    repository: Path, environ: dict[str, str], tmp_path: Path
-) -> None:
-    java = find_java()
-    with ThreadPoolExecutor(2) as pool:
-        racers = [pool.submit(resolve_jars, java, THING, "thing", environ) for _ in range(2)]
-        first, second = (racer.result(120) for racer in racers)
-
-    assert first == second
-    assert sorted(path.name for path in first.iterdir()) == ["MANIFEST", "thing-1.0.jar"]
-    assert list((tmp_path / "cache").glob(".*.part")) == []

@@ -29,10 +29,11 @@ def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
     [
         group_cases.a_start_outside_the_log_is_told_and_can_be_mended,
         group_cases.mending_a_partition_moves_no_other,
+        group_cases.a_static_member_that_goes_for_good_hands_everything_over,
     ],
     ids=lambda case: case.__name__,
 )
-def test_without_incremental_calls_partitions_are_mended_too(
+def test_without_incremental_calls_it_is_no_different(
     case: Callable[[Rig], None], bootstrap: str
 ) -> None:
     rig = Rig(KafkaCluster(bootstrap, group_protocol="classic"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -130,8 +131,12 @@ def test_without_a_handler_nothing_past_such_a_record_is_committed(
             while app.is_alive and time.monotonic() < deadline:
                 time.sleep(0.05)
 
-    with pytest.raises(RefusedError, match=r"max\.message\.bytes"):
+    with pytest.raises(RefusedError, match=r"max\.message\.bytes") as caught:
         run_to_the_end()
+    error = caught.value
+    bad = {(bench.topic("in"), i % 2, i // 2) for i in BAD}
+    assert (error.topic, error.partition, error.offset) in bad
+    assert re.search(rf"It sent {len(big) // 10}\d bytes to '{bench.topic('out')}'", str(error))
 
 
 def test_outputs_outside_transactions_are_no_exception(bench: Bench, big: bytes) -> None:

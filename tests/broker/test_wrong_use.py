@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -94,14 +95,20 @@ def test_a_changelog_with_another_partition_count_is_refused(
     app.close()
 
 
-def test_an_unreachable_broker_is_reported_within_thirty_seconds(place: Path) -> None:
-    app = application(counting("clicks"), "127.0.0.1:1", place)
+def test_an_unreachable_broker_is_reported_at_once_and_ends_the_start_at_its_time_out(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(counting("clicks"), "127.0.0.1:1", place, start_timeout=timedelta(seconds=1))
     started = time.monotonic()
 
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1.*Connection refused"):
         app.start()
 
     assert time.monotonic() - started < 30
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING][:1]
+    assert "have not answered" in warning
+    assert "Connection refused" in warning
+    assert "The start waits for them. Check bootstrap=" in warning
     app.close()
 
 

@@ -206,6 +206,24 @@ def test_a_scan_ends_with_an_error_where_the_task_was_closed_meanwhile(
         assert len(list(scan)) == 4_999  # a copy in memory is whole or not opened at all
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_in_portions_has_every_row_once(state: TaskState, reverse: bool) -> None:
+    write(state, 5_000, "old")
+    state.apply()
+    keys = [key for key, _ in state.view.rows["a"].scan(b"00003", b"04998", reverse=reverse)]
+    assert keys == sorted((b"%05d" % n for n in range(3, 4_998)), reverse=reverse)
+
+
+def test_a_scan_that_nobody_goes_on_with_keeps_nobody_waiting(state: TaskState) -> None:
+    write(state, 500, "old")
+    state.apply()
+    scan = state.view.rows["a"].scan()
+    next(scan)
+    assert state._leases is not None
+    assert [lease._readers for lease in state._leases] == [0, 0]
+    scan.close()  # type: ignore[attr-defined]
+
+
 def test_snapshots_that_no_view_uses_any_more_go_away(state: TaskState) -> None:
     write(state, 5, "old")
     state.apply()

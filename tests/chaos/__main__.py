@@ -20,11 +20,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20, help="number of faults")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--standby", type=int, default=0, help="standby replicas of each task")
     parser.add_argument("--per-second", type=int, default=300, help="orders per second")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--protocol", choices=("consumer", "classic"), default="consumer")
-    parser.add_argument(
-        "--only", nargs="+", choices=WEIGHTS, default=tuple(WEIGHTS), help="kinds of faults"
-    )
+    parser.add_argument("--only", nargs="+", choices=WEIGHTS, help="kinds of faults")
     parser.add_argument("--keep", type=Path, help="keep the workers' logs in this new directory")
     arguments = parser.parse_args()
     logging.getLogger("logstate.kafka").setLevel(logging.CRITICAL)
@@ -33,8 +33,10 @@ def main() -> int:
             arguments.kills,
             arguments.seed,
             workers=arguments.workers,
+            standbys=arguments.standby,
             per_second=arguments.per_second,
             protocol=arguments.protocol,
+            brokers=arguments.brokers,
             only=arguments.only,
             path=arguments.keep or Path(temporary),
             report=lambda line: print(line, flush=True),

@@ -14,23 +14,17 @@ from pathlib import Path
 
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.local_broker.broker import LocalBroker
+from tests.chaos.brokers import OneBroker, ThreeBrokers
 from tests.chaos.feeder import Feeder
 from tests.chaos.flow import INPUTS, OUTPUTS, PARTITIONS, application
 from tests.chaos.logs import Counting, read_topic
 from tests.chaos.oracle import Expected, Verdict, expected, judge
-from tests.chaos.proxy import Proxy
-from tests.chaos.schedule import WEIGHTS, Event, events
+from tests.chaos.schedule import Event, events
 from tests.chaos.surroundings import brokers_that_start_fast, open_transactions
 from tests.chaos.workers import Workers
 
 #: after the last fault everything must have been processed within this time
 CALM_LIMIT_S = 120.0
-BROKER = {
-    "group.consumer.session.timeout.ms": "2000",
-    "group.consumer.heartbeat.interval.ms": "300",
-    "group.consumer.min.heartbeat.interval.ms": "200",
-}
 #: before each fault the workers must have written something since the last one, if it takes no
 #: longer than this: faults without work between them prove little
 _PROGRESS_LIMIT_S = 8.0
@@ -42,6 +36,8 @@ _PATHS = {
     "restores": ": restored ",
     "partitions lost": "partitions lost:",
     "replaced producers": "committing took long",
+    "promotions": "its standby is promoted",
+    "fenced dead": "is fenced:",
 }
 
 
@@ -74,14 +70,15 @@ class Campaign:
         seed: int,
         *,
         workers: int = 3,
+        standbys: int = 0,
         per_second: int = 300,
         protocol: str = "consumer",
-        only: Sequence[str] = tuple(WEIGHTS),
+        brokers: int = 1,
+        only: Sequence[str] | None = None,
         path: Path,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._events = events(seed, kills, workers, only)
-        self._rng = random.Random(seed)
+        rng = random.Random(seed)
         self._prefix = f"chaos-{seed}"
         self._report = report
         self._protocol = protocol
@@ -89,19 +86,16 @@ class Campaign:
         self._without_progress = 0
         self._closing = ExitStack()
         self._closing.enter_context(brokers_that_start_fast())
-        self.proxy = Proxy()
-        self._closing.callback(self.proxy.close)
-        self._broker = LocalBroker.start(
-            data=path / "broker",
-            heap="512m",
-            properties={**BROKER, "advertised.listeners": f"PLAINTEXT://{self.proxy.address}"},
-        )
-        self._closing.callback(self._broker.stop)
-        self.proxy.upstream_port = int(self._broker.bootstrap.rpartition(":")[2])
-        self._cluster = KafkaCluster(self.proxy.address)
-        self._workers = Workers(workers, self.proxy.address, self._prefix, path, protocol)
+        self._brokers = OneBroker(path, rng) if brokers == 1 else ThreeBrokers(rng)
+        self._closing.callback(self._brokers.close)
+        weights = self._brokers.weights
+        chosen = {kind: share for kind, share in weights.items() if not only or kind in only}
+        self._events = events(seed, kills, workers, chosen)
+        bootstrap = self._bootstrap = self._brokers.bootstrap
+        self._cluster = KafkaCluster(bootstrap)
+        self._workers = Workers(workers, bootstrap, self._prefix, path, protocol, standbys)
         self._closing.callback(self._workers.close)
-        self._feeder = Feeder(self.proxy.address, self._prefix, seed, per_second)
+        self._feeder = Feeder(bootstrap, self._prefix, seed, per_second)
 
     def close(self) -> None:
         """Stop everything."""
@@ -111,7 +105,9 @@ class Campaign:
         """Do it."""
         admin = self._cluster.admin()
         names = [f"{self._prefix}-{topic}" for topic in (*INPUTS, *OUTPUTS)]
-        admin.create_topics([NewTopic(name, PARTITIONS, 1, {}) for name in names])
+        admin.create_topics(
+            [NewTopic(name, PARTITIONS, self._brokers.replicas, {}) for name in names]
+        )
         admin.close()
         for number in range(len(self._workers.disks)):
             self._workers.start(number)
@@ -127,7 +123,9 @@ class Campaign:
                 f" {'workers ' + str(list(event.victims)) if _has_victims(event) else ''}"
                 f" for {event.lasts_s:.1f} s"
             )
-            self._do(event)
+            hit = self._do(event)
+            if hit:
+                self._report(f"{'':13}{hit}")
         self._counting.close()
         self._feeder.stop()
         return self._verify()
@@ -154,7 +152,8 @@ class Campaign:
             self._counting.poll()
             self._workers.revive()
 
-    def _do(self, event: Event) -> None:
+    def _do(self, event: Event) -> str:
+        """Returns what was hit, where the event does not say."""
         kind, workers = event.kind, self._workers
         if kind.startswith("sigkill"):
             for victim in event.victims:
@@ -174,14 +173,11 @@ class Campaign:
             workers.terminate(victim)
             self._pause(event.lasts_s)
             workers.start(victim)
-        elif kind == "broker_kill":
-            self._broker.kill()
-            self._pause(event.lasts_s)
-            self._broker.restart()
         elif kind == "disk_full":
             self._fill_disk(event)
         else:
-            self._harm_network(event)
+            return self._brokers.harm(event, self._pause)
+        return ""
 
     def _fill_disk(self, event: Event) -> None:
         (victim,) = event.victims
@@ -190,17 +186,6 @@ class Campaign:
             disk.fill(pid)
             time.sleep(event.lasts_s)
             disk.free(self._workers.pid(victim))
-
-    def _harm_network(self, event: Event) -> None:
-        if event.kind == "network_partly_reset":
-            self.proxy.reset_some(0.5, self._rng)
-            return
-        if event.kind == "network_refused":
-            self.proxy.refuse()
-        else:
-            self.proxy.stall()
-        self._pause(event.lasts_s)
-        self.proxy.heal()
 
     # ------------------------------------------------------------------ the end
 
@@ -236,7 +221,7 @@ class Campaign:
                 self._workers.complaints.append(
                     f"not everything was processed within {CALM_LIMIT_S:.0f} s:"
                     f" {counting.counts} of {need}; open transactions:"
-                    f" {open_transactions(self._broker.bootstrap)}"
+                    f" {open_transactions(self._bootstrap)}"
                 )
                 for number in self._workers.processes:
                     self._workers.send(number, signal.SIGUSR1)
@@ -245,7 +230,7 @@ class Campaign:
         return time.monotonic() - started
 
     def _check_stores(self, what: str, path: Path, wanted: Expected, verdict: Verdict) -> None:
-        app = application(self.proxy.address, self._prefix, path, self._protocol)  # type: ignore[arg-type]
+        app = application(self._bootstrap, self._prefix, path, self._protocol)  # type: ignore[arg-type]
         with app:
             app.wait_until_running()
             for name, rows in wanted.stores().items():
@@ -278,8 +263,7 @@ class Campaign:
             ),
             f"faults without progress since the last one: {self._without_progress}",
             (
-                f"worker starts {self._workers.starts}, connections"
-                f" {self.proxy.connections_total}, "
+                f"worker starts {self._workers.starts}, {self._brokers.told()}, "
                 + ", ".join(f"{n} {self._workers.count_in_logs(w)}" for n, w in _PATHS.items())
             ),
         ]

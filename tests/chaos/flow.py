@@ -87,7 +87,11 @@ def topology(prefix: str) -> Topology:
 
 
 def application(
-    bootstrap: str, prefix: str, state_dir: Path, protocol: GroupProtocol = "consumer"
+    bootstrap: str,
+    prefix: str,
+    state_dir: Path,
+    protocol: GroupProtocol = "consumer",
+    standbys: int = 0,
 ) -> Application:
     """An instance; it commits and checkpoints often, so that faults hit both."""
     return Application(
@@ -99,6 +103,7 @@ def application(
         checkpoint_interval=timedelta(milliseconds=300),
         group_protocol=protocol,
         kafka={"session.timeout.ms": 2_000} if protocol == "classic" else {},
+        standby_replicas=standbys,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 #: share of each kind of fault
@@ -14,6 +14,7 @@ WEIGHTS = {
     "zombie": 16,
     "sigterm": 10,
     "broker_kill": 7,
+    "broker_restart": 4,
     "network_refused": 6,
     "network_stalled": 6,
     "network_partly_reset": 5,
@@ -33,14 +34,12 @@ class Event(NamedTuple):
     lasts_s: float
 
 
-def events(
-    seed: int, count: int, workers: int, only: Sequence[str] = tuple(WEIGHTS)
-) -> list[Event]:
+def events(seed: int, count: int, workers: int, weights: Mapping[str, int]) -> list[Event]:
     """The faults of a seed; each kind occurs once before the dice decide."""
     rng = random.Random(seed)
-    kinds = list(only)
+    kinds = list(weights)
     rng.shuffle(kinds)
-    kinds += rng.choices(only, [WEIGHTS[kind] for kind in only], k=max(0, count - len(kinds)))
+    kinds += rng.choices(list(weights), list(weights.values()), k=max(0, count - len(weights)))
     return [_event(kind, rng, workers) for kind in kinds[:count]]
 
 
@@ -53,6 +52,7 @@ def _event(kind: str, rng: random.Random, workers: int) -> Event:
         "zombie": rng.uniform(2.4, 3.6),
         "sigterm": rng.uniform(0.0, 0.8),
         "broker_kill": rng.uniform(0.0, 0.5),
+        "broker_restart": 0.0,
         "network_refused": rng.uniform(0.3, 2.8),
         "network_stalled": rng.uniform(0.3, 2.8),
         "network_partly_reset": 0.1,

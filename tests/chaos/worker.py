@@ -17,8 +17,13 @@ if __name__ == "__main__":
     parser.add_argument("prefix")
     parser.add_argument("state_dir", type=Path)
     parser.add_argument("--protocol", choices=("consumer", "classic"), default="consumer")
+    parser.add_argument("--standbys", type=int, default=0)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     application(
-        arguments.bootstrap, arguments.prefix, arguments.state_dir, arguments.protocol
+        arguments.bootstrap,
+        arguments.prefix,
+        arguments.state_dir,
+        arguments.protocol,
+        arguments.standbys,
     ).run()

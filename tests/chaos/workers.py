@@ -22,10 +22,19 @@ class Workers:
     """``count`` workers, each with its disk and its log file below ``path``."""
 
     def __init__(
-        self, count: int, bootstrap: str, prefix: str, path: Path, protocol: str = "consumer"
+        self,
+        count: int,
+        bootstrap: str,
+        prefix: str,
+        path: Path,
+        protocol: str = "consumer",
+        standbys: int = 0,
+        *,
+        module: str = "tests.chaos.worker",
     ) -> None:
+        self._module = module
         self._arguments = [bootstrap, prefix]
-        self._protocol = protocol
+        self._options = ["--protocol", protocol, "--standbys", str(standbys)]
         self._path = path
         self.disks = [Disk(path / f"disk-{i}") for i in range(count)]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -49,11 +58,10 @@ class Workers:
                 [
                     sys.executable,
                     "-m",
-                    "tests.chaos.worker",
+                    self._module,
                     *self._arguments,
                     str(self.disks[number].path),
-                    "--protocol",
-                    self._protocol,
+                    *self._options,
                 ],
                 cwd=ROOT,
                 stdout=log,

@@ -73,7 +73,7 @@ def _topic_differences(
     actual: dict[str, list[list[Any]]],
     strict: bool,
 ) -> Iterator[Difference]:
-    buffers = set() if strict else _buffer_changelogs(case)
+    buffers = set() if strict else suppress_changelogs(case.steps, case.config["application.id"])
     for topic in sorted(expected.keys() | actual.keys()):
         lane = (lambda row: row[1]) if topic in buffers else None
         yield from _ordered(
@@ -144,9 +144,9 @@ def _output_lane(case: Case) -> Callable[[dict[str, Any]], Hashable]:
     return lambda record: record.get("topic")
 
 
-def _buffer_changelogs(case: Case) -> set[str]:
-    application_id = case.config["application.id"]
-    names = (step["name"] for step in case.steps if step["op"] == "suppress")
+def suppress_changelogs(steps: list[dict[str, Any]], application_id: str) -> set[str]:
+    """The changelogs of suppress buffers among the steps."""
+    names = (step["name"] for step in steps if step["op"] == "suppress")
     return {f"{application_id}-{name}-store-changelog" for name in names}
 
 

@@ -26,20 +26,25 @@ def _stream_stream(step: Step, left: Flow, right: Flow) -> dict[str, Any]:
         "windows": windows,
         "store": materialized(step),
         "key": left.key.serde,
-        "value": left.value.serde,
-        "other_value": right.value.serde,
+        "left_value": left.value.serde,
+        "right_value": right.value.serde,
+        "value": STRING.serde,
     }
 
 
 def _stream_table(step: Step, left: Flow, right: Flow) -> dict[str, Any]:
-    types = {"key": left.key.serde, "value": left.value.serde}
+    types = {
+        "key": left.key.serde,
+        "left_value": left.value.serde,
+        "value": STRING.serde,
+    }
     if step.get("grace_ms") is None:
         return types
     return {"grace": milliseconds(step["grace_ms"]), **types}
 
 
 def _stream_global_table(step: Step, left: Flow, right: Flow) -> dict[str, Any]:
-    return {"key_mapper": mapper(step["key_mapper"])}
+    return {"key_mapper": mapper(step["key_mapper"]), "value": STRING.serde}
 
 
 def _table_table(step: Step, left: Flow, right: Flow) -> dict[str, Any]:

@@ -32,8 +32,8 @@ def replay(case: Case, topology: Topology, expected: Run) -> Run:
                 # What the event caused before the record that failed was committed and counts.
                 error = {"cause": cause, "exception": recorded_class(failure)}
             output += [observer.output(r) | {"cause": cause} for r in driver.take_outputs()]
-            _collect_new(changelog, driver.changelogs, cause)
-            _collect_new(internal, driver.internal, cause)
+            collect_new(changelog, driver.changelogs, cause)
+            collect_new(internal, driver.internal, cause)
             if driver.dropped_total != dropped_before:
                 dropped.append([cause, driver.dropped_total - dropped_before])
                 dropped_before = driver.dropped_total
@@ -51,17 +51,17 @@ def replay(case: Case, topology: Topology, expected: Run) -> Run:
         )
 
 
-def _collect_new(
+def collect_new(
     rows: dict[str, list[list[Any]]], topics: Mapping[str, Sequence[ProducedRecord]], cause: int
 ) -> None:
     """Append what the topics got since the last look, as the recordings write it."""
     for topic, records in topics.items():
         seen = len(rows.get(topic, ()))
         for record in records[seen:]:
-            rows.setdefault(topic, []).append(_raw(record, cause))
+            rows.setdefault(topic, []).append(raw_row(record, cause))
 
 
-def _raw(record: ProducedRecord, cause: int) -> list[Any]:
+def raw_row(record: ProducedRecord, cause: int) -> list[Any]:
     row = [
         cause,
         None if record.key is None else record.key.hex(),

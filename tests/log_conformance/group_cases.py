@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from logstate.contracts.errors import RetriableError
@@ -41,6 +43,34 @@ def a_member_that_leaves_hands_everything_over(rig: Rig) -> None:
     first, second = _two_members(rig, [topic])
     first.consumer.close()
     rig.eventually(lambda: second.poll() and len(second.owned) == 2)
+
+
+def a_static_member_that_goes_for_good_hands_everything_over(rig: Rig) -> None:
+    first, second = _two_members(rig, [rig.topic(partitions=2)], static=True)
+    elsewhere = rig.topic()
+    with ThreadPoolExecutor(1) as beside:  # an eager group waits for an answer of every member
+        gone = beside.submit(first.consumer.give_up, elsewhere, 20.0)
+        rig.eventually(lambda: second.poll() and len(second.owned) == 2)
+        gone.result()
+    first.consumer.close()
+
+
+def a_static_member_that_only_closes_keeps_its_partitions(rig: Rig) -> None:
+    topic, group = rig.topic(partitions=2), rig.name("group")
+    first, second = _two_members(rig, [topic], static=True, group=group)
+    (owned,) = first.owned
+    first.consumer.close()
+    for _ in range(5):
+        second.poll()
+    assert len(second.owned) == 1
+    again = rig.member(group, [topic], "static-0")
+    members = [again, second]
+
+    def is_back() -> bool:
+        together(members)
+        return again.owned == {owned} and len(second.owned) == 1
+
+    rig.eventually(is_back)
 
 
 def offsets_can_be_looked_at_although_they_are_not_stable(rig: Rig) -> None:
@@ -132,6 +162,42 @@ def a_paused_partition_brings_nothing_until_it_is_resumed(rig: Rig) -> None:
     rig.eventually(lambda: member.poll() and member.records)
 
 
+def a_member_that_stays_loses_no_record_and_no_order(rig: Rig) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    member = rig.member(rig.name("group"), [topic])
+    rig.eventually(lambda: member.poll() and tp in member.owned)
+    member.consumer.start({tp: 0})
+    values = [str(number).encode() for number in range(30)]
+    rig.write(tp, *values)
+
+    def stay_and_poll() -> bool:
+        for _ in range(3):  # each may bring a record, which is the next poll's
+            member.consumer.stay(lambda: True)
+        member.poll()
+        return len(member.records) >= len(values)
+
+    rig.eventually(stay_and_poll)
+    assert [record.value() for record in member.records] == values
+
+
+def a_member_does_not_stay_for_whoever_has_moved_on(rig: Rig) -> None:
+    member = rig.member(rig.name("group"), [rig.topic()])
+    rig.eventually(lambda: member.poll() and member.owned)
+    asked: list[bool] = []
+    member.consumer.stay(lambda: bool(asked.append(True)))
+    rig.eventually(lambda: asked)
+    assert member.poll().rebalances == []
+
+
+def a_probe_is_answered_and_hears_no_complaint(rig: Rig) -> None:
+    probe = rig.cluster.probe()
+    assert probe.ask(10.0)
+    assert not probe.complaints().is_refusal
+    assert probe.brokers
+    probe.close()
+
+
 def members_see_committed_records_only(rig: Rig) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
@@ -162,11 +228,14 @@ def _beside_a_cut_log(rig: Rig) -> tuple[GroupMember, TopicPartition, TopicParti
     return member, one, other
 
 
-def _two_members(rig: Rig, topics: list[str]) -> list[GroupMember]:
-    group = rig.name("group")
-    first = rig.member(group, topics)
+def _two_members(
+    rig: Rig, topics: list[str], *, static: bool = False, group: str | None = None
+) -> list[GroupMember]:
+    group = group or rig.name("group")
+    names = ("static-0", "static-1") if static else (None, None)
+    first = rig.member(group, topics, names[0])
     rig.eventually(lambda: first.poll() and first.owned)
-    second = rig.member(group, topics)
+    second = rig.member(group, topics, names[1])
     members = [first, second]
 
     def is_balanced() -> bool:
@@ -182,6 +251,8 @@ CASES = [
     two_members_share_and_numbers_stay_together,
     the_first_member_is_asked_before_it_loses_partitions,
     a_member_that_leaves_hands_everything_over,
+    a_static_member_that_goes_for_good_hands_everything_over,
+    a_static_member_that_only_closes_keeps_its_partitions,
     offsets_can_be_looked_at_although_they_are_not_stable,
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
@@ -189,4 +260,7 @@ CASES = [
     mending_a_partition_moves_no_other,
     a_paused_partition_brings_nothing_until_it_is_resumed,
     members_see_committed_records_only,
+    a_member_that_stays_loses_no_record_and_no_order,
+    a_member_does_not_stay_for_whoever_has_moved_on,
+    a_probe_is_answered_and_hears_no_complaint,
 ]

@@ -59,8 +59,10 @@ class Rig:
         consumer.assign(positions)
         return Reader(self, consumer)
 
-    def member(self, group: str, topics: Sequence[str]) -> GroupMember:
-        consumer = self.cluster.group_consumer(group_id=group, instance_id=None)
+    def member(
+        self, group: str, topics: Sequence[str], instance_id: str | None = None
+    ) -> GroupMember:
+        consumer = self.cluster.group_consumer(group_id=group, instance_id=instance_id)
         self._closing.callback(consumer.close)
         return GroupMember(consumer, topics)
 

@@ -106,6 +106,19 @@ def a_new_owner_of_the_id_fences_the_old_one(rig: Rig) -> None:
     assert reader.values == [b"new"]
 
 
+def what_is_open_lies_behind_the_stable_offset(rig: Rig) -> None:
+    tp = TopicPartition(rig.topic(), 0)
+    rig.commit(tp, b"done")
+    producer = rig.producer()
+    producer.begin()
+    producer.produce(records(tp, b"open"))
+    producer.flush()
+    rig.eventually(lambda: rig.admin.stable_offsets([tp]) == {tp: 2})
+    assert rig.end(tp) == 3
+    producer.commit()
+    rig.eventually(lambda: rig.admin.stable_offsets([tp]) == {tp: 4})
+
+
 def initialising_aborts_what_was_left_open(rig: Rig) -> None:
     tp = TopicPartition(rig.topic(), 0)
     identity = rig.name("tx")

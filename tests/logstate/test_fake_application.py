@@ -13,6 +13,7 @@ from logstate.app import Application
 from logstate.contracts.errors import RecordError, StoreUnavailableError
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
+from tests.upgrades.upgrading import until
 
 SHORT = timedelta(milliseconds=10)
 
@@ -157,3 +158,25 @@ def _ended(app: Application) -> bool:
     assert app._thread is not None
     app._thread.join(10)
     return not app.is_alive
+
+
+def test_an_instance_that_is_spare_is_told_from_one_that_was_not_told_yet(tmp_path: Path) -> None:
+    cluster = FakeCluster({"lines": 1, "counts": 1})
+    first, second = (
+        Application(
+            counting(),
+            application_id="app",
+            bootstrap="fake:9092",
+            state_dir=tmp_path / name,
+            cluster=cluster,
+        )
+        for name in ("a", "b")
+    )
+    assert not first.is_spare
+    with first, second:
+        until(lambda: first.is_spare or second.is_spare)
+        spare, busy = (first, second) if first.is_spare else (second, first)
+        until(lambda: "running" in busy.tasks().values())
+        assert spare.tasks() == {}
+        assert spare.is_ready().reason == "it is spare: every task belongs to another instance"
+        assert not busy.is_spare

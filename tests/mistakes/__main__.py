@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from tests.mistakes import configuring, declaring, running  # noqa: F401  each registers its own
+from tests.mistakes import (  # noqa: F401  each registers its own
+    configuring,
+    declaring,
+    local_brokers,
+    running,
+    upgrading,
+)
 from tests.mistakes.mistake import MISTAKES, Verdict, judged
 
 

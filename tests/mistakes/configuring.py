@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from datetime import timedelta
+from threading import Lock
 from typing import Any
 
 from logstate import Application, ErrorHandlers, StreamsBuilder
@@ -31,6 +32,11 @@ def application(**settings: Any) -> Application:
 @mistake("commit_interval must be a timedelta", "got 5", "timedelta(milliseconds=")
 def an_interval_is_a_number() -> None:
     application(commit_interval=5)
+
+
+@mistake("commit_interval must be at most 0:10:00", "got 1:00:00", "transaction.max.timeout.ms")
+def a_commit_interval_that_no_transaction_may_last() -> None:
+    application(commit_interval=timedelta(hours=1))
 
 
 @mistake("commit_interval must be at least")
@@ -102,6 +108,40 @@ def the_dead_letter_topic_is_missing() -> None:
     start(FakeCluster({"in": 1, "out": 1}), error_handlers=ErrorHandlers(dead_letter_topic="dead"))
 
 
+@mistake("uncaught_exception_handler must be 'stop_instance'", "'replace_worker'", "got 'restart'")
+def a_response_to_failures_is_unknown() -> None:
+    application(uncaught_exception_handler="restart")
+
+
+@mistake("workers must be", "at least 1", "got 0")
+def there_are_no_workers() -> None:
+    application(workers=0)
+
+
+@mistake("workers=2 are processes", "cluster= or clock=", "workers=1")
+def worker_processes_are_given_a_fake_cluster() -> None:
+    application(cluster=FakeCluster({"in": 1, "out": 1}), workers=2)
+
+
+@mistake("cannot be sent", "lock", "Processor.init", "'module:attribute'")
+def a_function_of_worker_processes_uses_a_lock() -> None:
+    lock = Lock()
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).filter(lambda _: lock.acquire()).to("out")
+    application(topology=builder.build(), workers=2)
+
+
+@mistake("names no attribute", "MODULE:ATTRIBUTE")
+def a_reference_names_only_a_module() -> None:
+    application(topology="shop.spending")
+
+
+@mistake("'app' is", "before a start, and after close()")
+def local_state_is_deleted_while_it_is_used() -> None:
+    with application(cluster=FakeCluster({"in": 1, "out": 1})) as app:
+        app.clean_up()
+
+
 @mistake("was started already", "make a new one")
 def an_application_is_started_twice() -> None:
     cluster = FakeCluster({"in": 1, "out": 1})
@@ -114,3 +154,42 @@ def a_store_is_asked_for_by_a_wrong_name() -> None:
     cluster = FakeCluster({"in": 1, "out": 1})
     with application(cluster=cluster) as app:
         app.store("other")
+
+
+@mistake("start_timeout must be a timedelta", "got 5", "timedelta(seconds=")
+def a_start_timeout_is_a_number() -> None:
+    application(start_timeout=5)
+
+
+def started_while(away: str) -> None:
+    cluster = FakeCluster({"in": 1, "out": 1})
+    cluster.away = away
+    with application(cluster=cluster, start_timeout=timedelta(0)):
+        pass
+
+
+@mistake("did not answer", "start_timeout allows 0 s", "Name or service not known")
+def the_brokers_have_another_name() -> None:
+    started_while("broker:9092: Failed to resolve 'broker:9092': Name or service not known")
+
+
+@mistake("refuse this client", "SASL authentication error", "Correct the credentials")
+def the_password_is_wrong() -> None:
+    with application(cluster=refusing()):
+        pass
+
+
+def refusing() -> FakeCluster:
+    cluster = FakeCluster({"in": 1, "out": 1})
+    cluster.away = "they refused you: SASL authentication error: Authentication failed"
+    return cluster
+
+
+@mistake("serve='0.0.0.0:8080'", "has no token", "whoever comes can read every store", "token=")
+def stores_are_served_to_everybody() -> None:
+    application(serve="0.0.0.0:8080")
+
+
+@mistake("metadata_for_key() needs the directory", "not in it", "serve='127.0.0.1:8080'")
+def an_owner_is_asked_for_without_an_address() -> None:
+    application(cluster=FakeCluster({"in": 1, "out": 1})).metadata_for_key("counts", "ada")

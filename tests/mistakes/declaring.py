@@ -12,6 +12,7 @@ from logstate import (
     SessionWindows,
     StreamsBuilder,
     TumblingWindows,
+    serdes,
     until_window_closes,
 )
 from logstate.topology import KStream
@@ -235,6 +236,25 @@ def a_store_is_not_connected() -> None:
     builder = StreamsBuilder().add_store(key_value_store("counts", str, int))
     builder.stream("in", value=str).process(Counting)
     TopologyTestDriver(builder.build())
+
+
+@mistake("is no class of a Protobuf message", "the module that protoc wrote")
+def a_message_of_protobuf_is_an_object() -> None:
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    serdes.protobuf(Timestamp())  # type: ignore[arg-type, unused-ignore]
+
+
+@mistake("has no JSON schema to register", "Declare a type with fields")
+def a_schema_is_wanted_of_a_dict() -> None:
+    serdes.json_schema_of(dict, registry="mock://mistakes")
+
+
+@mistake("'pickle' unpickles", "another codec")
+def a_codec_of_faust_runs_what_it_reads() -> None:
+    from logstate.faust import codec
+
+    codec("pickle")
 
 
 @mistake("'in' is read twice", "value types", "map()", HERE)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from logstate import Materialized, Processor, StreamsBuilder, TopologyTestDriver
+from logstate import Materialized, Processor, StreamsBuilder, TopologyTestDriver, TumblingWindows
+from logstate.contracts.errors import FencedError
+from logstate.testing import Fault
 from logstate.topology import KStream
+from logstate.worker.watch import Watch
+from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 from tests.mistakes.mistake import mistake
 
 HERE = "tests/mistakes/running.py"
@@ -52,7 +56,7 @@ def a_function_raises() -> None:
     driven(lambda s: s.map_values(lambda value: 1 // 0, value=int))
 
 
-@mistake("value of a result cannot be encoded", "topic 'out'", "offset 0", "declared type")
+@mistake("value of a result cannot be encoded", "topic 'out'", "offset 0", "(len)", "declared type")
 def a_result_has_another_type_than_declared() -> None:
     driven(lambda s: s.map_values(len, value=str).to("out"))
 
@@ -116,3 +120,87 @@ def the_driver_is_asked_for_a_store_that_is_not_there() -> None:
     builder.stream("in", value=str).group_by_key().count(store="s")
     with TopologyTestDriver(builder.build()) as driver:
         driver.store("other")
+
+
+class Waiting:
+    """A function that waits for somebody who does not answer, on a manual clock."""
+
+    def __init__(self) -> None:
+        self.cluster = cluster_of({"in": 1, "out": 1})
+        self.rig = WorkerRig(self.cluster, self.declare)
+        self.watch = Watch(self.cluster.probe(), self.rig.clock, self.rig.observer, self.rig.worker)
+
+    def declare(self, builder: StreamsBuilder) -> None:
+        builder.stream("in", key=str, value=str).filter(self.is_known).to("out")
+
+    def is_known(self, value: str) -> bool:
+        for _ in range(15):
+            self.watch.look_at_worker()
+            self.rig.clock.advance(1_000)
+        self.cluster.tick()
+        return bool(value)
+
+    def run(self, *faults: Fault) -> None:
+        self.rig.start().until_running()
+        send(self.cluster, "k")
+        for fault in faults:
+            self.cluster.faults.add(fault)
+        self.rig.turn(2)
+        self.rig.stop()
+
+
+@mistake("running for", f"is_known at {HERE}", "topic 'in'", "offset 0", "time-out of its own")
+def a_function_waits_without_a_time_out() -> None:
+    Waiting().run()
+
+
+@mistake("busy for 15 s", f"is_known at {HERE}", "transaction.timeout.ms", "The brokers are well")
+def a_function_takes_longer_than_the_transaction() -> None:
+    Waiting().run(Fault("send_offsets", FencedError("an old epoch")))
+
+
+@mistake("2 final results", "store 'n'", "expired", "offset 2", "retention=", "late-records.md")
+def a_store_keeps_final_results_too_short() -> None:
+    builder = StreamsBuilder()
+    windows = TumblingWindows(size=timedelta(milliseconds=10))
+    clicks = builder.stream("in", value=str).group_by_key().windowed_by(windows)
+    clicks.count(store="n", emit="close").to_stream(lambda w, n: w.key).to("out", key=str)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", "v", 1), ("b", "v", 2), ("a", "v", 1_000)])
+
+
+@mistake("late records", "'app-words-repartition'", "no order", "grace", "late-records.md")
+def a_backlog_meets_a_small_grace() -> None:
+    def counted(builder: StreamsBuilder) -> None:
+        words = builder.stream("in", value=str).group_by(lambda k, v: v, key=str, name="words")
+        words.windowed_by(TumblingWindows(size=timedelta(minutes=1))).count(store="n")
+
+    cluster = cluster_of({"in": 2})
+    rig = WorkerRig(cluster, counted).start().until_running()
+    for partition in (0, 1):
+        for minute in range(60):
+            time_ms = minute * 60_000
+            cluster.produce("in", b"k", b"word", partition=partition, timestamp=time_ms)
+    for _ in range(100):
+        rig.turn()
+        rig.clock.advance(200)
+    rig.stop()
+
+
+def repeated(value: str) -> str:
+    return value * 1_000
+
+
+@mistake("'in', partition 0, offset 1", "4001 bytes to 'out'", f"repeated at {HERE}", "production=")
+def a_result_is_larger_than_its_topic_allows() -> None:
+    cluster = cluster_of({"in": 1})
+    cluster.create_topic("out", 1, {"max.message.bytes": "2000"})
+    rig = WorkerRig(
+        cluster, lambda b: b.stream("in", value=str).map_values(repeated, value=str).to("out")
+    )
+    rig.start().until_running()
+    for value in (b"v", b"long"):
+        cluster.produce("in", b"k", value, timestamp=1)
+    for _ in range(60):
+        rig.clock.advance(100)
+        rig.turn()

@@ -4,6 +4,8 @@ Each pair is two runs after each other on the same broker over the same records;
 are checked. Prints figures and ratios, and as the last line one JSON object. With two output
 policies (every update; the last per key and commit) its ratios are those of the worse one.
 
+``python -m tests.performance spark`` compares the readers of stores instead (`spark_readers`).
+
 Exits with 1 when an output was wrong or a run did not finish, and with 2 when something is missing
 that cannot be installed from here.
 """
@@ -39,6 +41,10 @@ _LATENCY_STOLEN_MAX_S = 1.0
 
 def main() -> int:
     """The command line."""
+    if sys.argv[1:2] == ["spark"]:
+        from tests.performance import spark_readers  # needs PySpark, and nothing else here does
+
+        return spark_readers.main(sys.argv[2:])
     arguments = _arguments()
     workload = WORKLOADS[arguments.workload]
     peer = None if arguments.against == "none" else arguments.against
@@ -120,6 +126,7 @@ def _settings(arguments: argparse.Namespace, bootstrap: str, pid: int | None) ->
         records=arguments.records,
         keys=arguments.keys,
         partitions=arguments.partitions,
+        workers=arguments.workers,
         record_bytes=arguments.record_bytes,
         commit_interval_ms=arguments.commit_ms,
         cache_mb=arguments.cache_mb,
@@ -154,6 +161,7 @@ def _arguments() -> argparse.Namespace:
     add("--records", type=int, default=1_000_000)
     add("--keys", type=int, default=100_000, help="different keys at most")
     add("--partitions", type=int, default=PARTITIONS)
+    add("--workers", type=int, default=1, help="of logstate; threads of Kafka Streams")
     add("--record-bytes", type=int, default=0, help="events are filled up to this size")
     add("--emit", choices=("both", "update", "commit"), default="both", help="output policy")
     add("--commit-ms", type=int, default=1_000, help="commit interval of both")

@@ -1,9 +1,10 @@
 """The command line of each program, with each library's best settings for the workload.
 
-What all have in common: one stream thread, the same commit interval, lz4, 50 ms of linger (5 ms
-where latency is measured), idempotent producers, JSON on both sides and in the state. Kafka
-Streams writes every update where its cache is off (``emit`` update) and the last per key and commit
-or eviction where it is on; Quix, Faust and Bytewax write every update.
+What all have in common: one stream thread (``--workers N``: N, of logstate and of Kafka Streams),
+the same commit interval, lz4, 50 ms of linger (5 ms where latency is measured), idempotent
+producers, JSON on both sides and in the state. Kafka Streams writes every update where its cache is
+off (``emit`` update) and the last per key and commit or eviction where it is on; Quix, Faust and
+Bytewax write every update.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
         return _kafka_streams(settings, run, state)
     python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
     python += ["--linger-ms", str(settings.linger_ms)]
+    if settings.workers > 1:
+        python += ["--workers", str(settings.workers)]
     if settings.cache_mib is not None:
         python += ["--cache-mib", str(settings.cache_mib)]
     if run.peer != "logstate":
@@ -83,7 +86,7 @@ def _kafka_streams(settings: Settings, run: Run, state: Path) -> list[str]:
         "application.id": run.name,
         "bootstrap.servers": settings.bootstrap,
         "state.dir": state,
-        "num.stream.threads": 1,
+        "num.stream.threads": settings.workers,
         "processing.guarantee": guarantee,
         "commit.interval.ms": settings.commit_interval_ms,
         "statestore.cache.max.bytes": cache_mib * _MIB if has_cache else 0,

@@ -1,6 +1,6 @@
 """The Kafka Streams program: compiled from its source, with the jars its pom.xml names.
 
-The jars come the way the local broker's do (`logstate.local_broker.jars`); the classes are compiled
+The jars come into the local broker's cache (`tests.ivy_jars`); the classes are compiled
 once per state of the source and kept beside them.
 """
 
@@ -13,8 +13,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from logstate.local_broker.jars import cache_directory, ivy_module, resolve_jars
+from logstate.local_broker.jars import cache_directory
 from logstate.local_broker.java import Java, find_java
+from tests.ivy_jars import ivy_module, resolve_jars
 
 PROJECT = Path(__file__).resolve().parent / "peers" / "kafka-streams"
 MAIN_CLASS = "peers.Peer"

@@ -1,4 +1,4 @@
-"""The logstate side of the comparison: every workload on the public API, one worker.
+"""The logstate side of the comparison: every workload on the public API.
 
 Run by the benchmark with the arguments of the other programs. Settings are the library's defaults
 but for those that all programs share (commit interval, guarantee, linger).
@@ -20,6 +20,7 @@ import msgspec
 
 from logstate import (
     Application,
+    ApplicationState,
     Processor,
     Record,
     StreamsBuilder,
@@ -179,7 +180,7 @@ def topology(a: argparse.Namespace) -> Topology:
 
 
 def application(a: argparse.Namespace) -> Application:
-    """One instance with one worker."""
+    """One instance, of one worker unless more are asked for."""
     return Application(
         topology(a),
         application_id=a.group,
@@ -190,6 +191,7 @@ def application(a: argparse.Namespace) -> Application:
         replication_factor=1,
         kafka={"linger.ms": a.linger_ms},
         restore_listener=_note_restore,
+        workers=a.workers,
     )
 
 
@@ -207,15 +209,17 @@ def _note_restore(_progress: object) -> None:
         mark("RESTORE_START")
 
 
-def run(app: Application) -> None:
+def run(app: Application, *, workers: int) -> None:
     """Run until SIGTERM. The worker has a thread of its own, so that this one can set marks."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    # Before the first record is read, so the time that counts here is rather too long: one worker
+    # reads none before all of its tasks run, and the first of several none before it has joined.
+    first = ApplicationState.RUNNING if workers == 1 else ApplicationState.REBALANCING
+    app.on_state_change(lambda _, new: mark("FIRST") if new is first else None)
     with app:
         app.wait_until_running()
-        # Before the first record is read, so the time that counts here is rather too long.
         mark("RESTORE_END")
-        mark("FIRST")
         while app.is_alive and not ended.wait(_ALIVE_CHECK_S):
             pass
 
@@ -234,6 +238,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--eos", action="store_true")
     parser.add_argument("--linger-ms", type=int, default=50)
     parser.add_argument("--records", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--cache-mib", type=int, help="blocks and unflushed writes of RocksDB")
     parser.add_argument("--emit", choices=("update", "commit"), default="update")
     parser.add_argument("--profile", help="write a cProfile of the worker to this file")
@@ -253,7 +258,7 @@ def main() -> None:
     app = application(a)
     mark("READY")
     if not a.profile:
-        run(app)
+        run(app, workers=a.workers)
         return
     profile = cProfile.Profile()
     try:

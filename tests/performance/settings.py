@@ -21,6 +21,8 @@ class Settings:
     records: int = 1_000_000
     keys: int = 100_000
     partitions: int = PARTITIONS
+    #: processes of logstate, threads of Kafka Streams
+    workers: int = 1
     #: events are filled up to this size; as they are where they are longer
     record_bytes: int = 0
     commit_interval_ms: int = 1_000

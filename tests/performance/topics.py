@@ -9,7 +9,6 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaException,
     Message,
@@ -18,6 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from logstate.contracts.records import TopicPartition as LogPartition
+from logstate.kafka.offset_metadata import read_committed
 from tests.performance.settings import PARTITIONS
 
 _WAIT_S = 30.0
@@ -32,6 +33,8 @@ class Topics:
         self.bootstrap = bootstrap
         self._partitions = partitions
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        #: by group; members of none
+        self._readers: dict[str, Consumer] = {}
 
     def cluster_id(self) -> str:
         """Which cluster it is: what is known of a topic holds on that one only."""
@@ -91,14 +94,21 @@ class Topics:
 
     def committed(self, group: str, topic: str) -> int:
         """The sum of a group's committed offsets; 0 while the group does not exist."""
-        asked = ConsumerGroupTopicPartitions(
-            group, [TopicPartition(topic, p) for p in range(self._partitions)]
-        )
+        # Not by the admin client: where the group has no coordinator yet, it ends the process.
+        if group not in self._readers:
+            self._readers[group] = Consumer(
+                {
+                    "bootstrap.servers": self.bootstrap,
+                    "group.id": group,
+                    "enable.auto.commit": False,
+                }
+            )
+        asked = [LogPartition(topic, p) for p in range(self._partitions)]
         try:
-            found = self._admin.list_consumer_group_offsets([asked])[group].result(_WAIT_S)
+            found = read_committed(self._readers[group], asked, _WAIT_S)
         except KafkaException:
             return 0
-        return sum(max(tp.offset, 0) for tp in found.topic_partitions)
+        return sum(one.offset or 0 for one in found.values())
 
     def read_all(self, topic: str) -> Iterator[Message]:
         """Every committed record of a topic."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from logstate.testing.simulation.slot import Slot
 from tests.simulation.schedule import Schedule
-from tests.simulation.slot import Slot
 
 
 class CalmSchedule(Schedule):

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from logstate.testing.simulation.garbage import take_cluster_apart
+from logstate.testing.simulation.swarm import Swarm
 from tests.simulation import flow
-from tests.simulation.garbage import take_cluster_apart
+from tests.simulation.coverage import Coverage
 from tests.simulation.oracles import Oracles
 from tests.simulation.reference import Reference
 from tests.simulation.schedule import Schedule
-from tests.simulation.swarm import Swarm
 
 #: every directory of every slot is examined in one schedule of so many
 _DIRECTORIES_EVERY = 4
@@ -42,12 +43,14 @@ class Totals:
     schedules: int = 0
     counters: Counter[str] = field(default_factory=Counter)
     failures: list[Outcome] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
     _hash: str = ""
 
     def add(self, outcome: Outcome) -> None:
         """One more, in the order of the seeds."""
         self.schedules += 1
         self.counters += outcome.counters
+        self.coverage.add(outcome.counters)
         self._hash = hashlib.sha256(f"{self._hash}{outcome.trace}".encode()).hexdigest()
         if outcome.failure is not None:
             self.failures.append(outcome)
@@ -66,10 +69,15 @@ class Totals:
 def run_swarm(swarm: Swarm, reference: Reference, schedule: Schedule | None = None) -> Outcome:
     """Run one schedule (a prepared one, if given) and judge it."""
     schedule = schedule or Schedule(swarm)
+    schedule.counters[f"schedules_of_{swarm.variant}"] += 1
     failure, details = None, ""
     try:
         schedule.run()
-        Oracles(schedule, reference).check(every_directory=swarm.seed % _DIRECTORIES_EVERY == 0)
+        if schedule.judge is not None:
+            schedule.judge()
+        else:
+            every_directory = swarm.seed % _DIRECTORIES_EVERY == 0 or schedule.compares_directories
+            Oracles(schedule, reference).check(every_directory=every_directory)
     except Exception as exc:  # noqa: BLE001  whatever escapes is what we are looking for
         failure = f"{type(exc).__name__}: {exc}"
         details = traceback.format_exc()
@@ -100,10 +108,10 @@ def run_seeds(
         gc.enable()
 
 
-def run_chunk(seeds: range) -> list[Outcome]:
+def run_chunk(seeds: range, make: Callable[[int], Schedule] = Schedule.of) -> list[Outcome]:
     """Some of them in a process of their own, which finds this function in a module by name."""
     logging.disable(logging.CRITICAL)
-    return list(run_seeds(seeds))
+    return list(run_seeds(seeds, make))
 
 
 def _trace(schedule: Schedule) -> str:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import NamedTuple
 
 from logstate.contracts.partitioner import partition_of
+from logstate.testing.simulation.upstream import Input
 from tests.simulation.flow import ORDERS, PRICES
 
 #: different data sets; a schedule uses number ``seed % COUNT``
 COUNT = 48
 
 
-class Input(NamedTuple):
-    """One input record, on its way to a topic."""
-
-    topic: str
-    partition: int
-    key: bytes
-    value: bytes
-    timestamp: int
-
-
 @cache
-def inputs(number: int, *, partitions: int = 2, orders: int = 18, prices: int = 6) -> list[Input]:
+def inputs(
+    number: int, *, partitions: int = 2, orders: int = 18, prices: int = 6, price_every: int = 4
+) -> list[Input]:
     """Orders and prices in the order of their making; event times are out of order, from 0 on.
 
     In sets with odd numbers no order has the time of a price.
@@ -33,7 +25,7 @@ def inputs(number: int, *, partitions: int = 2, orders: int = 18, prices: int = 
     keys = _keys(partitions)
     records: list[Input] = []
     for i in range(orders + prices):
-        is_price = i % 4 == 3 and prices > 0
+        is_price = i % price_every == price_every - 1 and prices > 0
         partition = i % partitions if rng.random() < 0.8 else rng.randrange(partitions)
         key = rng.choice(keys[partition])
         timestamp = max(0, i + rng.choice((0, 0, 1, 2, -3, -9, 6)))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from logstate.testing.simulation.slot import Slot
 from tests.simulation.calm_schedule import CalmSchedule
 from tests.simulation.flow import VARIANTS
-from tests.simulation.slot import Slot
 from tests.simulation.systematic import scenario
 
 _TRANSACTION_TIMEOUT_MS, _SESSION_TIMEOUT_MS = 60_000, 400

@@ -7,9 +7,16 @@ Which of two input topics a task reads first depends on timing, so the order is 
 state: the first operator after each source writes the coordinates of every record into a *trace*
 store. The trace commits with everything else, and the sequential reference follows it.
 
-Two variants cover the operators whose results hang on clocks: ``table`` joins a stream with a table
-and drops late records of a window; ``streams`` joins two streams, with results for the unmatched
-when their window closes, and suppresses window results until they are final.
+Four variants cover the operators whose results hang on clocks. ``table`` joins a stream with a
+table and drops late records of a window; ``streams`` joins two streams, with results for the
+unmatched when their window closes, and suppresses window results until they are final; ``sources``
+has a table whose source topic is its changelog, sessions that merge, and a global table;
+``versions`` joins with a table as it was, after a grace, and emits window results on close.
+
+Three more belong to stories of their own. ``times`` is ``table`` with a timestamp extractor that
+asks for the time of the partition; ``cuts`` is ``table`` with so many schedules that no cut fits
+into the metadata of an offset, and with a store that forgets; ``histories`` is ``versions`` with
+prices that are deleted, and histories and segments so short that all of them expire.
 """
 
 from __future__ import annotations
@@ -20,15 +27,19 @@ from functools import cache
 
 import logstate.contracts.partitioner
 from logstate.contracts.records import Record, Windowed
+from logstate.testing import FakeCluster
 from logstate.topology import (
     JoinWindows,
     KStream,
+    Materialized,
     Processor,
     ProcessorContext,
+    SessionWindows,
     StreamsBuilder,
     Topology,
     TumblingWindows,
     key_value_store,
+    lru_store,
     until_window_closes,
 )
 
@@ -37,16 +48,34 @@ partition_of = cache(logstate.contracts.partitioner.partition_of)
 
 APPLICATION = "flow"
 ORDERS, PRICES = "orders", "prices"
+#: of a global table, complete before anything starts: when a row is seen depends on timing else
+NAMES, NAME_ROWS = "names", {b"r0": b"north", b"r2": b"south"}
 #: external topics the flow writes to; each partition is written by one task
 OUTPUTS = ("enriched", "windowed", "regions")
 REPARTITION = f"{APPLICATION}-by-region-repartition"
 #: trace store of each sub-topology
 TRACES = ("trace-0", "trace-1")
 VARIANTS = ("table", "streams")
+#: drawn on their own, so that other schedules stay what they are
+FURTHER_VARIANTS = ("sources", "versions")
+#: of the variant ``cuts``: a store that forgets, and what makes a cut too large for the metadata
+RECENT, RECENT_MAX = "recent", 2
+_LONG_NAME, _LONG_SCHEDULES = "remember-" + "x" * 180, 16
 
 _WINDOWS = TumblingWindows(size=timedelta(milliseconds=10), grace=timedelta(milliseconds=5))
 _JOIN = JoinWindows.symmetric(timedelta(milliseconds=6), grace=timedelta(milliseconds=4))
-_TICK = timedelta(milliseconds=7)
+_SESSIONS = SessionWindows(gap=timedelta(milliseconds=3), grace=timedelta(milliseconds=5))
+_JOIN_GRACE = timedelta(milliseconds=6)
+_LONG_HISTORY, _SHORT_HISTORY = (
+    Materialized(
+        "prices",
+        history=timedelta(milliseconds=history_ms),
+        segment_interval=segment_interval,
+        in_memory=False,
+    )
+    for history_ms, segment_interval in ((20, None), (6, timedelta(milliseconds=2)))
+)
+_TICK, _NEVER = timedelta(milliseconds=7), timedelta(days=1)
 
 
 class Trace(Processor[str, str, str, str]):
@@ -88,6 +117,27 @@ class Trace1(Trace):
     store_name = TRACES[1]
 
 
+class Remember(Processor[str, str, str, str]):
+    """Keeps the last keys, and has schedules that do nothing: they take room in the cut."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._store = context.store(RECENT)
+        for _ in range(_LONG_SCHEDULES):
+            context.schedule(_NEVER, "stream_time", _nothing)
+
+    def process(self, record: Record[str, str]) -> None:
+        is_gone = zlib.crc32(record.value.encode()) % 5 == 0
+        self._store.put(record.key, None if is_gone else record.value)
+
+
+def _nothing(_: int) -> None: ...
+
+
+def partition_time(_: str, value: str, timestamp: int, partition_time_ms: int) -> int:
+    """A third of the records come one after what their partition had when they are read."""
+    return timestamp if zlib.crc32(value.encode()) % 3 else partition_time_ms + 1
+
+
 def checksum(aggregate: str, value: str) -> str:
     """Count and running checksum: ``"3:1f2e3d4c"``."""
     count, _, _ = aggregate.partition(":")
@@ -109,16 +159,25 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
     )
     for store in TRACES:
         builder.add_store(key_value_store(store, str, str))
-    orders = builder.stream(ORDERS, key=str, value=str).process_values(
-        Trace0, stores=(TRACES[0],), value=str, name="trace-orders"
-    )
-    prices = builder.stream(PRICES, key=str, value=str).process_values(
-        Trace0, stores=(TRACES[0],), value=str, name="trace-prices"
-    )
-    if variant == "table":
-        _table_variant(orders, prices)
+    extractor = partition_time if variant == "times" else None
+    orders = builder.stream(
+        ORDERS, key=str, value=str, timestamp_extractor=extractor
+    ).process_values(Trace0, stores=(TRACES[0],), value=str, name="trace-orders")
+    if variant == "cuts":
+        builder.add_store(lru_store(RECENT, str, str, capacity=RECENT_MAX))
+        orders.process(Remember, stores=(RECENT,), name=_LONG_NAME)
+    if variant == "sources":
+        _sources_variant(builder, orders)
     else:
-        _streams_variant(orders, prices)
+        prices = _traced_prices(
+            builder.stream(PRICES, key=str, value=str, timestamp_extractor=extractor)
+        )
+        joined = {
+            "streams": _streams_variant,
+            "versions": _versions_variant,
+            "histories": _histories_variant,
+        }
+        joined.get(variant, _table_variant)(orders, prices)
     regions = orders.select_key(region_of, key=str).repartition(
         name="by-region", key=str, value=str
     )
@@ -126,8 +185,26 @@ def topology(variant: str, *, in_memory: bool) -> Topology:
     totals = traced.group_by_key().aggregate(
         lambda: "0:", lambda key, value, agg: checksum(agg, value), value=str, store="regions"
     )
-    totals.to_stream().to("regions", key=str, value=str)
-    return builder.build()
+    changes = totals.to_stream()
+    if variant == "sources":
+        names = builder.global_table(NAMES, key=str, value=str, store="names")
+        changes = changes.left_join(
+            names, lambda total, name: f"{total}@{name}", key_mapper=lambda region, _: region
+        )
+    changes.to("regions", key=str, value=str)
+    return builder.build(optimization="all" if variant == "sources" else "none")
+
+
+def write_names(cluster: FakeCluster) -> None:
+    """Fill the topic of the global table."""
+    if cluster.topics.get(NAMES) is None:
+        cluster.create_topic(NAMES, 1)
+    for region, name in NAME_ROWS.items():
+        cluster.produce(NAMES, region, name, timestamp=1)
+
+
+def _traced_prices(prices: KStream[str, str]) -> KStream[str, str]:
+    return prices.process_values(Trace0, stores=(TRACES[0],), value=str, name="trace-prices")
 
 
 def _table_variant(orders: KStream[str, str], prices: KStream[str, str]) -> None:
@@ -158,6 +235,58 @@ def _streams_variant(orders: KStream[str, str], prices: KStream[str, str]) -> No
             lambda: "0:", lambda key, value, agg: checksum(agg, value), value=str, store="windows"
         )
         .suppress(until_window_closes(), name="finals")
+    )
+    finals.to_stream(_plain_key, key=str).to(
+        "windowed", key=str, value=str, partitioner=_by_order_key
+    )
+
+
+def _sources_variant(builder: StreamsBuilder, orders: KStream[str, str]) -> None:
+    table = builder.table(PRICES, key=str, value=str, store="prices")
+    _traced_prices(table.to_stream())
+    joined = orders.left_join(table, lambda order, price: f"{order}@{price}")
+    joined.to("enriched", key=str, value=str)
+    sessions = (
+        orders.group_by_key()
+        .windowed_by(_SESSIONS)
+        .aggregate(
+            lambda: "0:",
+            lambda key, value, agg: checksum(agg, value),
+            checksum,
+            value=str,
+            store="sessions",
+        )
+    )
+    sessions.to_stream(_plain_key, key=str).to(
+        "windowed", key=str, value=str, partitioner=_by_order_key
+    )
+
+
+def _histories_variant(orders: KStream[str, str], prices: KStream[str, str]) -> None:
+    some = prices.map_values(lambda price: price if zlib.crc32(price.encode()) % 4 else None)
+    _versions_variant(orders, some, _SHORT_HISTORY)
+
+
+def _versions_variant(
+    orders: KStream[str, str],
+    prices: KStream[str, str | None],
+    history: Materialized = _LONG_HISTORY,
+) -> None:
+    table = prices.to_table(store=history, key=str, value=str)
+    joined = orders.left_join(
+        table, lambda order, price: f"{order}@{price}", grace=_JOIN_GRACE, name="waiting"
+    )
+    joined.to("enriched", key=str, value=str)
+    finals = (
+        orders.group_by_key()
+        .windowed_by(_WINDOWS)
+        .aggregate(
+            lambda: "0:",
+            lambda key, value, agg: checksum(agg, value),
+            value=str,
+            store="windows",
+            emit="close",
+        )
     )
     finals.to_stream(_plain_key, key=str).to(
         "windowed", key=str, value=str, partitioner=_by_order_key

@@ -4,37 +4,39 @@ O1  outputs equal the reference in order, values, times (at-least-once: see :fun
 O2  stores, changelogs and the reference hold the same rows
 O3  every input was consumed once, and the committed offsets and clocks say so
 O4  no local directory holds anything that is not in the changelog below its position
+
+Each counts what it compares, among the counters of its schedule: an oracle that has nothing to look
+at is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import msgspec
 
-from logstate.changelog.cut import decode_cut
+from logstate.changelog.cut import Cut, cut_key, decode_cut, decode_cut_record
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import cuts_topic
 from logstate.testing.fake.partition_log import LogEntry
+from logstate.testing.simulation.disk import Directory
+from logstate.testing.simulation.garbage import take_apart
+from logstate.testing.simulation.stored_rows import comparable, row_time, rows_of
 from logstate.topology.graph.sub_topology import SubTopology
 from tests.simulation import flow
-from tests.simulation.disk import Directory
-from tests.simulation.garbage import take_apart
 from tests.simulation.reference import (
     Expected,
     Output,
     Reference,
     Step,
-    comparable,
     comparable_clocks,
     new_task,
     numbered,
-    rows_of,
-    window_start,
 )
 from tests.simulation.schedule import Schedule
 
@@ -66,6 +68,9 @@ class Oracles:
                 for task_id, directory in slot.disk.directories.items():
                     self._check_directory(f"slot {slot.number}", task_id, directory)
 
+    def _count(self, what: str, compared: Sized) -> None:
+        self._schedule.counters[f"compared_{what}"] += len(compared)
+
     # ------------------------------------------------------------------ O1, O2, O3 per task
 
     def _check_task(self, sub_topology: SubTopology, task_id: TaskId) -> None:
@@ -80,7 +85,9 @@ class Oracles:
             spec.name: comparable(spec, numbered(spec, folded[spec.name], numbers))
             for spec in sub_topology.stores
         }
-        _same(f"changelogs of {task_id}", rows, dict(expected.rows))
+        for spec in sub_topology.stores:
+            self._count(f"changelog_rows_of_{spec.kind}", rows[spec.name])
+        same(f"changelogs of {task_id}", rows, dict(expected.rows))
         self._check_clocks(task_id, expected, bool(steps))
         for topic in flow.OUTPUTS:
             written_here = (topic == "regions") == (task_id.sub_topology == 1)
@@ -128,7 +135,8 @@ class Oracles:
                 raise Wrong(f"{task_id} consumed {coordinates}, which was never committed")
             steps.append(Step(topic, number, record.key(), record.value(), record.timestamp()[1]))
         for topic in topics:
-            _same(f"inputs {topic} of {task_id}", consumed[topic], sorted(inputs[topic]))
+            self._count("inputs", consumed[topic])
+            same(f"inputs {topic} of {task_id}", consumed[topic], sorted(inputs[topic]))
         return steps, numbers
 
     def _check_clocks(self, task_id: TaskId, expected: Expected, has_consumed: bool) -> None:
@@ -141,7 +149,23 @@ class Oracles:
         assert found.offset is not None
         cut = decode_cut(found.metadata, committed_offset=found.offset).cut
         assert cut is not None, f"no cut for {task_id}"
-        _same(f"clocks of {task_id}", comparable_clocks(cut.clocks), dict(expected.clocks))
+        if cut.is_in_cuts_topic:
+            cut = self._large_cut(task_id, topic, cut.offset)
+        self._count("clocks", expected.clocks)
+        same(f"clocks of {task_id}", comparable_clocks(cut.clocks), dict(expected.clocks))
+
+    def _large_cut(self, task_id: TaskId, topic: str, offset: int) -> Cut:
+        """The last one that was committed for the task, which must be of that offset."""
+        records = [
+            entry.record
+            for entry in self._history(cuts_topic(flow.APPLICATION), 0)
+            if entry.record is not None and _is_committed(entry)
+        ]
+        value = next(r.value() for r in reversed(records) if r.key() == cut_key(task_id))
+        self._count("large_cuts", [value])
+        cut = decode_cut_record(value or b"", topic=topic, committed_offset=offset)
+        assert cut is not None, f"the large cut of {task_id} is of another offset than {offset}"
+        return cut
 
     def _check_outputs(
         self, topic: str, task_id: TaskId, expected: Expected, trace: Sequence[str]
@@ -150,8 +174,9 @@ class Oracles:
         entries = self._history(topic, task_id.partition)
         visible = [e for e in entries if e.record is not None and _is_committed(e)]
         found = [_output(e) for e in visible]
+        self._count(f"outputs_{self._schedule.swarm.guarantee}", found)
         if self._schedule.swarm.guarantee == "exactly_once":
-            _same(f"outputs {topic}-{task_id.partition}", found, wanted)
+            same(f"outputs {topic}-{task_id.partition}", found, wanted)
             return
         rest = iter(found)
         for i, record in enumerate(wanted):
@@ -213,7 +238,8 @@ class Oracles:
                     and (e.record.value() or b"").startswith(prefix)
                 ]
             number = {record: i for i, record in enumerate(wanted)}
-            _same(
+            self._count("repartition_records", found)
+            same(
                 f"repartition records from {partition}",
                 sorted(found, key=lambda r: number.get(r, -1)),
                 wanted,
@@ -236,9 +262,14 @@ class Oracles:
                 key[len(prefix) :]: value
                 for key, value in directory.rows.scan(prefix, prefix + b"\xff" * 40)
             }
-            _same(
+            self._count(f"directory_rows_of_{spec.kind}", rows)
+            found = comparable(spec, rows)
+            if self._schedule.keeps_expired:
+                found = self._kept(spec, task_id, found, {})
+                folded[spec.name] = self._kept(spec, task_id, folded[spec.name], {})
+            same(
                 f"{where}: rows of {spec.name!r} in {task_id} at {meta.positions[spec.name]}",
-                comparable(spec, rows),
+                found,
                 self._kept(spec, task_id, comparable(spec, folded[spec.name]), rows),
             )
 
@@ -250,7 +281,7 @@ class Oracles:
             return wanted
         clock = self._expected[task_id].clocks.get(f"store:{spec.name}", -1)
         oldest = clock - spec.retention_ms
-        return {k: v for k, v in wanted.items() if k in rows or window_start(k) > oldest}
+        return {k: v for k, v in wanted.items() if k in rows or row_time(spec, k) > oldest}
 
     def _fold(
         self, sub_topology: SubTopology, task_id: TaskId, positions: dict[str, int]
@@ -262,7 +293,7 @@ class Oracles:
         task = new_task(sub_topology, task_id, self._partitions, computes=False)
         state: TaskState = task.state
         for spec in sub_topology.stores:
-            topic = f"{flow.APPLICATION}-{spec.name}-changelog"
+            topic = spec.source_topic or f"{flow.APPLICATION}-{spec.name}-changelog"
             end = positions.get(spec.name)
             writes: list[LoggedFields] = [
                 (
@@ -317,7 +348,8 @@ def _output(entry: LogEntry) -> Output:
     return Output(record.key(), record.value(), record.timestamp()[1])
 
 
-def _same(what: str, found: Any, wanted: Any) -> None:
+def same(what: str, found: Any, wanted: Any) -> None:
+    """Raises Wrong with the places where they differ."""
     if found != wanted:
         raise Wrong(f"{what} differ:{_difference(found, wanted)}")
 

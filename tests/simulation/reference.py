@@ -10,18 +10,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from logstate.changelog.rows.suppress_values import buffer_time_of, decode_update, encode_update
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
+from logstate.contracts.seams import TopicDescription, run_steps
 from logstate.contracts.stores import StoreSpec
+from logstate.queries.global_stores import GlobalStores
 from logstate.task.task import Task
+from logstate.testing import FakeCluster
 from logstate.testing.fake.fetched import StoredRecord
+from logstate.testing.simulation.garbage import take_apart
+from logstate.testing.simulation.stored_rows import comparable, rows_of
+from logstate.topics.bound_plan import bind
 from logstate.topology.graph.sub_topology import SubTopology
 from tests.simulation import flow
-from tests.simulation.garbage import take_apart
 
 _KEPT_MAX = 4_000
 _TOPICS = (flow.ORDERS, flow.PRICES, flow.REPARTITION)
@@ -97,28 +103,22 @@ def new_task(
         application_id=flow.APPLICATION,
         clock=ManualClock(0),
         open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
+        global_stores=names() if computes else None,
         partition_counts=dict.fromkeys((*_TOPICS, *flow.OUTPUTS), partitions),
         waits_for_empty_partitions=False,
     )
 
 
-def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
-    """Store -> its rows as the task sees them."""
-    return {name: dict(rows.scan()) for name, rows in state._rows.items()}
-
-
-def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Rows that depend on nothing but what was consumed, in which order.
-
-    Left out: the count of changes that a suppress buffer keeps to notice a rollback, and rows of
-    windows that are older than the retention, which may go at any time.
-    """
-    if spec.kind == "suppress_buffer":
-        return {key: value for key, value in rows.items() if key != b"v"}
-    if spec.retention_ms is not None and rows:
-        oldest = max(map(window_start, rows)) - spec.retention_ms
-        return {key: value for key, value in rows.items() if window_start(key) > oldest}
-    return dict(rows)
+@cache
+def names() -> dict[str, Any]:
+    """The global stores, whose rows are the same everywhere and always."""
+    cluster = FakeCluster({flow.NAMES: 1, flow.ORDERS: 1, flow.PRICES: 1}, clock=ManualClock(0))
+    flow.write_names(cluster)
+    existing = {topic: TopicDescription("id", 1) for topic in (*_TOPICS, flow.NAMES)}
+    plan = bind(flow.topology("sources", in_memory=False), flow.APPLICATION, existing)
+    stores = GlobalStores(plan.application_id, plan.global_inputs(), cluster, ManualClock(0))
+    run_steps(stores.bootstrap(cluster.admin()))
+    return stores.stores
 
 
 def numbered(
@@ -135,6 +135,8 @@ def numbered(
             key: value if key == b"v" else _numbered_update(value, numbers)
             for key, value in rows.items()
         }
+    if spec.kind == "join_buffer":
+        return {key: _numbered_update(value, numbers) for key, value in rows.items()}
     return rows
 
 
@@ -148,11 +150,6 @@ def _numbered_update(value: bytes, numbers: Mapping[tuple[str, int], int]) -> by
     assert update.topic is not None, "no schedule of the flow forwards"
     numbered_update = update._replace(offset=numbers[update.topic, update.offset])
     return encode_update(numbered_update, buffer_time_of(value))
-
-
-def window_start(row: bytes) -> int:
-    """Row of a window store: segment, key, start, sequence number."""
-    return int.from_bytes(row[-12:-4], "big")
 
 
 def comparable_clocks(clocks: Mapping[str, int]) -> dict[str, int]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logstate.task.error_handlers import ErrorHandlers, skip
+from logstate.testing.simulation.slot import Slot
+from logstate.testing.simulation.upstream import Input
 from tests.simulation import dataset, flow
-from tests.simulation.dataset import Input
 from tests.simulation.schedule import Schedule
-from tests.simulation.slot import Slot
 from tests.simulation.swarm import draw
 
 #: of the topic of joined orders, and what makes an order longer

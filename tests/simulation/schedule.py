@@ -1,57 +1,28 @@
-"""One schedule: chaos as drawn, then quiet until everything is processed, then a clean end.
-
-Everything random comes from the seed; nothing depends on the machine, on hash seeds or on time.
-"""
+"""A schedule of the flow, and what its oracles have to know about it."""
 
 from __future__ import annotations
 
-import random
-import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import (
-    AbortableError,
-    BrokerError,
-    FencedError,
-    LogstateError,
-    RetriableError,
-)
-from logstate.contracts.records import TopicPartition
-from logstate.contracts.worker_config import WorkerConfig
-from logstate.testing import FakeCluster
-from logstate.testing import Fault as CallFault
+from logstate.testing.simulation import schedule
+from logstate.testing.simulation.swarm import Swarm
+from logstate.testing.simulation.upstream import Input
+from logstate.topology import Topology
 from tests.simulation import dataset, flow
-from tests.simulation.dataset import Input
-from tests.simulation.slot import Ordered, Slot
-from tests.simulation.swarm import Fault, Swarm, draw
-from tests.simulation.upstream import Upstream
-
-#: wall clock at the start: far from 0, which the client would replace
-START_MS = 1_000_000_000
-#: turns of the quiet phase after which a schedule counts as stuck
-QUIET_TURNS_MAX = 3_000
-#: how long an ordered fault is waited for (less where all wait), and how long for a sufferer
-_PATIENCE_TURNS, _PATIENCE_NAPS = 25, 8
-_NOBODY_TURNS = 200
-_ERRORS: dict[str, type[LogstateError]] = {
-    "abortable": AbortableError,
-    "fenced": FencedError,
-    "retriable": RetriableError,
-    "broker": BrokerError,
-}
+from tests.simulation.swarm import draw
 
 
-class Stuck(AssertionError):
-    """The application does not come to an end although nothing goes wrong any more."""
-
-
-class Schedule:
-    """Runs a swarm configuration; examine ``cluster``, ``slots`` and ``counters`` afterwards."""
+class Schedule(schedule.Schedule):
+    """Runs the flow under a swarm configuration."""
 
     #: values of inputs that must leave no trace
     passed_over: frozenset[bytes] = frozenset()
+    #: all directories are compared, which costs as much as a schedule
+    compares_directories = False
+    #: directories may have expired rows: nobody knows their clocks before they are promoted
+    keeps_expired = False
+    #: judges the end in the place of the oracles, for flows of its own; raises
+    judge: Callable[[], None] | None = None
 
     @classmethod
     def of(cls, seed: int) -> Schedule:
@@ -61,318 +32,19 @@ class Schedule:
     def __init__(
         self, swarm: Swarm, *, partitions: int = 2, inputs: Sequence[Input] | None = None
     ) -> None:
-        self.swarm = swarm
-        self.partitions = partitions
-        self.counters: Counter[str] = Counter()
-        self.trace = 0
-        self.clock = ManualClock(START_MS)
-        self.inputs = list(
-            dataset.inputs(swarm.seed % dataset.COUNT, partitions=partitions)
-            if inputs is None
-            else inputs
-        )
-        self._random = random.Random(f"schedule-{swarm.seed}")
-        self.cluster = FakeCluster(
-            dict.fromkeys((flow.ORDERS, flow.PRICES, *flow.OUTPUTS), partitions),
-            clock=self.clock,
-            group_protocol=swarm.group_protocol,
-            transaction_timeout_ms=swarm.transaction_timeout_ms,
-            session_timeout_ms=swarm.session_timeout_ms,
-            delays_markers=swarm.delays_markers,
-            buffers_sends=swarm.buffers_sends,
-            fetch_records_max=swarm.fetch_records_max,
-            splits_assignments=swarm.splits_assignments,
-            background_looks_max=swarm.background_looks_max,
-            seed=swarm.seed,
-        )
-        self.topology = flow.topology(swarm.variant, in_memory=swarm.in_memory)
-        self.slots = [self._slot(number) for number in range(swarm.workers)]
-        self._inputs_of_tasks = [
-            TopicPartition(topic, partition)
-            for topic in (flow.ORDERS, flow.PRICES, flow.REPARTITION)
-            for partition in range(partitions)
-        ]
-        self.upstream = Upstream(
-            self.cluster,
-            self.inputs,
-            self._random,
-            is_transactional=swarm.inputs_are_transactional,
-        )
-        self._faults = list(swarm.faults)
-        #: turns in a row in which nobody had anything to do
-        self._naps = 0
-        #: turn at which the next fault is due
-        self._due = self._faults[0].wait if self._faults else 0
-        self.log: list[str] | None = None
-
-    def _slot(self, number: int) -> Slot:
-        swarm = self.swarm
-        config = WorkerConfig(
+        if inputs is None:
+            inputs = dataset.inputs(swarm.seed % dataset.COUNT, partitions=partitions)
+        super().__init__(
+            swarm,
             application_id=flow.APPLICATION,
-            transactional_id=f"{flow.APPLICATION}-{number}",
-            guarantee=swarm.guarantee,
-            changelog_writes=swarm.changelog_writes,
-            commit_interval_ms=swarm.commit_interval_ms,
-            checkpoint_interval_ms=swarm.checkpoint_interval_ms,
-            checkpoint_rows_max=swarm.checkpoint_rows_max,
-            restore_rows_max=swarm.checkpoint_rows_max,
-            purge_interval_ms=swarm.purge_interval_ms,
-            aborts_max=1_000,
+            topics=dict.fromkeys((flow.ORDERS, flow.PRICES, *flow.OUTPUTS), partitions),
+            partitions=partitions,
+            inputs=inputs,
         )
-        return Slot(number, self.cluster, self.topology, config, self.clock, self.counters)
 
-    # ------------------------------------------------------------------ the phases
+    def _topology(self) -> Topology:
+        return flow.topology(self.swarm.variant, in_memory=self.swarm.in_memory)
 
-    def run(self) -> None:
-        """All three phases. Raises what the engine raises, or Stuck."""
-        try:
-            self._run()
-        finally:
-            for slot in self.slots:
-                if slot.is_running:
-                    slot.remove()
-
-    def _run(self) -> None:
-        if not self.swarm.arrives_late:
-            self.upstream.write()
-        for slot in self.slots:
-            slot.start()
-        turn = 0
-        while self._faults or (self._is_expected() and turn < self._due + _PATIENCE_TURNS):
-            self._turn(turn)
-            # Waiting in turns without anything to do would tell nothing: a nap counts for more.
-            turn += max(1, self._naps)
-        self._quiet(turn)
-        self._finish()
-
-    def _turn(self, turn: int) -> None:
-        swarm, rng = self.swarm, self._random
-        stirs = self._suffer(turn)
-        for slot in self.slots:
-            if not slot.is_running and turn >= slot.starts_at_turn:
-                slot.start()
-                stirs = True
-        if self.upstream.waiting and rng.random() < 0.5:
-            self.upstream.write(rng.randint(1, 2))
-            stirs = True
-        if rng.random() < swarm.arrival_rate:
-            stirs |= self._something_arrives()
-        now_ms = self.clock.wall_clock_ms()
-        awake = [slot for slot in self.slots if not slot.is_asleep(now_ms)]
-        if stirs or awake:
-            self._naps = 0
-            self._pass_time(swarm.turn_ms)
-            self._advance(rng.choice(awake or self.slots), rng.randint(1, swarm.burst), turn)
-            return
-        # Everybody waits for the clock: longer and longer steps, short enough for heartbeats.
-        self._naps += 1
-        self._pass_time(min(swarm.turn_ms << self._naps, swarm.session_timeout_ms // 2))
-        for slot in rng.sample(self.slots, len(self.slots)):
-            self._advance(slot, rng.randint(1, swarm.burst), turn)
-
-    def _advance(self, slot: Slot, steps: int, turn: int) -> None:
-        crc32, number, now_ms = zlib.crc32, slot.number, self.clock.wall_clock_ms
-        for _ in range(steps):
-            if not slot.is_running or slot.frozen_until_ms > now_ms():
-                return
-            name = slot.step()
-            self.trace = crc32(name.encode(), self.trace + number)
-            if self.log is not None:
-                self.log.append(f"turn {turn:4d}  slot {slot.number}  {name}")
-            if not slot.is_running:
-                slot.starts_at_turn = turn + 1 + self._random.randrange(self.swarm.restart_turns)
-            if slot.is_idle:
-                return
-
-    def _quiet(self, start: int) -> None:
-        """Nothing goes wrong any more: it must come to an end."""
-        self.upstream.write()
-        self.cluster.background_looks_max = 0
-        for turn in range(QUIET_TURNS_MAX):
-            for slot in self.slots:
-                slot.ordered = []
-                slot.disk.kills = None
-                slot.frozen_until_ms = 0
-                if not slot.is_running:
-                    slot.start()
-            while self.cluster.transactions.pending:
-                self.cluster.deliver_marker()
-            while self.cluster.transactions.late:
-                self.cluster.deliver_late_end()
-            for producer in list(self.cluster.sending):
-                self.cluster.arrive(producer, 1_000)
-            self._pass_time(40)
-            for slot in self.slots:
-                self._advance(slot, 40, start + turn)
-            if self._is_done():
-                self.counters["quiet_turns"] += turn
-                return
-        raise Stuck(f"not done after {QUIET_TURNS_MAX} quiet turns: {self._progress()}")
-
-    def _finish(self) -> None:
-        """Everybody stops cleanly: what was processed is committed and applied."""
-        for slot in self.slots:
-            if slot.worker is not None:
-                slot.worker.stop()
-            for _ in range(1_000):
-                if not slot.is_running:
-                    break
-                slot.step()
-            else:
-                raise Stuck(f"slot {slot.number} does not stop")
-        while self.cluster.transactions.pending:
-            self.cluster.deliver_marker()
-
-    # ------------------------------------------------------------------ progress
-
-    def _is_done(self) -> bool:
-        return all(left == 0 for left in self._progress().values())
-
-    def _progress(self) -> dict[TopicPartition, int]:
-        """Committed records that the group has not consumed yet."""
-        committed = self.cluster.group(flow.APPLICATION).offsets.committed
-        left = {}
-        for tp in self._inputs_of_tasks:
-            log = self.cluster.log_or_none(tp)
-            if log is None:
-                left[tp] = 1
-                continue
-            offset = committed[tp].offset if tp in committed else 0
-            last = log.last_committed_offset()
-            left[tp] = max(0, last + 1 - (offset or 0))
-        return left
-
-    # ------------------------------------------------------------------ the world
-
-    def _pass_time(self, ms: int) -> None:
-        self.clock.advance(ms)
-        self.cluster.tick()
-
-    def _something_arrives(self) -> bool:
-        rng = self._random
-        transactions = self.cluster.transactions
-        if not (transactions.pending or transactions.late or self.cluster.sending):
-            return False
-        if transactions.pending:
-            self.cluster.deliver_marker(rng.randrange(len(transactions.pending)))
-        self._late_end_arrives()
-        if self.cluster.sending:
-            producers = list(self.cluster.sending)
-            self.cluster.arrive(rng.choice(producers), rng.randint(1, 4))
-        return True
-
-    def _late_end_arrives(self) -> None:
-        """Maybe now; preferably while it can end a transaction, whose process may then die."""
-        rng, transactions = self._random, self.cluster.transactions
-        if not transactions.late:
-            return
-        index = rng.randrange(len(transactions.late))
-        owner = transactions.late[index].owner
-        is_open = transactions.producers[owner].open is not None
-        if rng.random() < (0.3 if is_open else 0.9):
-            return
-        self.cluster.deliver_late_end(index)
-        self.counters["late_ends"] += 1
-        slot = next(slot for slot in self.slots if slot.transactional_id == owner)
-        if is_open and slot.is_running and rng.random() < 0.5:
-            slot.ordered.append(Ordered("commit", is_carried_out=False, error=None))
-
-    # ------------------------------------------------------------------ faults
-
-    def _suffer(self, turn: int) -> bool:
-        """Inflict the next fault when it is time; the one before must be over, within reason."""
-        if not self._faults or turn < self._due:
-            return False
-        is_late = turn > self._due + _PATIENCE_TURNS or self._naps > _PATIENCE_NAPS
-        if self._is_expected():
-            if not is_late:
-                return False
-            self._crash_overdue(turn)
-        is_inflicted = self._inflict(self._faults[0], turn)
-        if is_inflicted or turn > self._due + _NOBODY_TURNS:
-            self._faults.pop(0)
-            self._due = turn + (self._faults[0].wait if self._faults else 0)
-        return is_inflicted
-
-    def _crash_overdue(self, turn: int) -> None:
-        """The step that a crash waits for does not come: crash at another one."""
-        for slot in self.slots:
-            if slot.is_running and slot.waits_to_crash:
-                slot.crash()
-                slot.starts_at_turn = turn + 1
-
-    def _is_expected(self) -> bool:
-        """Something that was ordered has not happened yet; the next fault waits for it."""
-        return any(slot.ordered or slot.disk.kills for slot in self.slots)
-
-    def _inflict(self, fault: Fault, turn: int) -> bool:
-        """Do it, or return False where nobody is there to suffer it."""
-        if fault.kind in ("clean", "rebalance", "time_out"):
-            self._inflict_on_cluster(fault)
-            return True
-        preferred = self.slots[fault.slot]
-        slot = next((s for s in (preferred, *self.slots) if s.has_tasks), None)
-        if slot is None:
-            return False
-        self._inflict_on(slot, fault, turn)
-        return True
-
-    def _inflict_on(self, slot: Slot, fault: Fault, turn: int) -> None:
-        self.counters[fault.kind] += 1
-        if fault.kind.startswith("crash"):
-            slot.crash_damage = fault.disk
-        match fault.kind:
-            case "crash":
-                slot.crash()
-                slot.starts_at_turn = turn + self._random.randrange(self.swarm.restart_turns)
-            case "crash_at":
-                order = Ordered(fault.step, is_carried_out=fault.is_carried_out, error=None)
-                slot.ordered.append(order)
-            case "crash_in_write":
-                slot.disk.kills = "after" if fault.is_carried_out else "before"
-            case "zombie" if fault.step:
-                order = Ordered(
-                    fault.step, is_carried_out=False, error=None, frozen_ms=fault.amount
-                )
-                slot.ordered.append(order)
-            case "zombie":
-                slot.frozen_until_ms = self.clock.wall_clock_ms() + fault.amount
-            case "expel":
-                self._expel(slot)
-            case "restart":
-                assert slot.worker is not None
-                slot.worker.stop()
-            case "lost_reply" | "exit":
-                error = _ERRORS[fault.error](f"injected: {fault.step}")
-                slot.ordered.append(
-                    Ordered(
-                        fault.step,
-                        is_carried_out=fault.is_carried_out,
-                        error=error,
-                        is_of_handover=fault.is_of_handover,
-                    )
-                )
-            case "repeated_end":
-                raised = _ERRORS[fault.error](f"injected: {fault.step}") if fault.error else None
-                self.cluster.faults.add(CallFault(fault.step, raised, is_repeated=True))
-            case "slow":
-                slot.clock.slow_ms = fault.amount
-            case "clock_jump":
-                slot.clock.error_ms = (fault.amount - 300) * 1_000
-
-    def _inflict_on_cluster(self, fault: Fault) -> None:
-        self.counters[fault.kind] += 1
-        if fault.kind == "time_out":
-            self._pass_time(self.swarm.transaction_timeout_ms + 1)
-        elif fault.kind == "rebalance":
-            for group in self.cluster.groups.values():
-                group.rebalance()
-        else:
-            for name in list(self.cluster.topics):
-                if name.endswith("-changelog"):
-                    self.cluster.clean(name)
-
-    def _expel(self, slot: Slot) -> None:
-        """The group's coordinator did not hear of the member in time."""
-        if slot.consumer is not None:
-            self.cluster.group(flow.APPLICATION).leave(slot.consumer.member_id())
+    def _prepare(self) -> None:
+        if self.topology.global_sub_topologies:
+            flow.write_names(self.cluster)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from logstate.testing.simulation.swarm import without
 from tests.simulation.campaign import Outcome, run_swarm
 from tests.simulation.reference import Reference
 from tests.simulation.schedule import Schedule
-from tests.simulation.swarm import draw, without
+from tests.simulation.swarm import draw
 
 
 def shrink(seed: int) -> tuple[set[int], Outcome]:

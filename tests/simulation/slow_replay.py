@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Literal
 
 from logstate.task.owned_task import Stage
+from logstate.testing.simulation.schedule import QUIET_TURNS_MAX, Stuck
+from logstate.testing.simulation.slot import Slot
 from tests.simulation.calm_schedule import CalmSchedule
-from tests.simulation.schedule import QUIET_TURNS_MAX, Stuck
-from tests.simulation.slot import Slot
 from tests.simulation.systematic import scenario
 
 #: a whole replay has a minute in any case, so it is none of those that took too long
@@ -74,6 +74,8 @@ class SlowReplay(CalmSchedule):
                 break
             slot.step()
             if slot.is_idle:
+                while self.cluster.transactions.pending:  # of the manifest that is read first
+                    self.cluster.deliver_marker()
                 self._pass_time(_TURN_MS)
         self._pass_time(_TOMBSTONE_LIFETIME_MS + 1)
         for owned in slot.tasks_in(Stage.RESTORING):

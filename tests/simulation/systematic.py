@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from logstate.testing.simulation.slot import Slot
+from logstate.testing.simulation.swarm import Swarm
 from tests.simulation import dataset
 from tests.simulation.oracles import Oracles
 from tests.simulation.reference import Reference
 from tests.simulation.schedule import Schedule
-from tests.simulation.slot import Slot
-from tests.simulation.swarm import Swarm
 
 _WORKERS = 2
 _TURNS_MAX = 2_000

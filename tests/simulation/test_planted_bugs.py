@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.command import simulation
 from tests.simulation.planted.bug import BUGS, planted
-from tests.simulation.planted.table import search
+from tests.simulation.planted.table import finders, search
 from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.swarm import draw
 
@@ -31,8 +31,21 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 
 def test_there_are_enough_planted_bugs_and_each_says_what_it_is() -> None:
-    assert len(BUGS) >= 35
+    assert len(BUGS) >= 160
+    assert finders().keys() == BUGS.keys()
     assert all(bug.says.endswith(".") for bug in BUGS.values())
+
+
+def test_a_planted_bug_that_shows_in_no_schedule_is_found_by_its_test() -> None:
+    found = search(BUGS["a_changelog_is_trimmed_to_its_last_segment"])
+    assert found.seed == finders()[found.bug]
+    assert found.failure.startswith("FAILED tests/")
+
+
+def test_every_planted_bug_fits_the_code_that_it_changes() -> None:
+    for bug in BUGS.values():
+        with planted(bug):
+            pass
 
 
 def test_a_planted_bug_leaves_no_trace() -> None:
@@ -58,5 +71,5 @@ def test_a_failing_schedule_is_made_small_and_can_be_replayed() -> None:
 
 @pytest.mark.slow
 def test_every_planted_bug_is_found() -> None:
-    output = simulation("--mutants", "--jobs", "2")
+    output = simulation("--mutants")
     assert output.rstrip().endswith(f"{len(BUGS)} planted bugs, {len(BUGS)} found")

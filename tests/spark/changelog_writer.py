@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from logstate.changelog.cut import MANIFEST_KEY, encode_task_cut
 from logstate.contracts.records import TopicPartition as LogPartition
 from logstate.contracts.topic_names import changelog_topic, cuts_topic
 from logstate.kafka.log_reader import log_bounds
+from logstate.kafka.offset_metadata import send_offsets
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
 
@@ -50,6 +51,16 @@ class ApplicationLog:
         self._create(self.source, partitions, {})
         self._create(cuts_topic(application), 1, {"cleanup.policy": "compact"})
 
+    def add_input(self) -> str:
+        """Create another input of the stores' tasks, return the topic."""
+        topic = f"{self.application}-other"
+        self._create(topic, self.partitions, {})
+        return topic
+
+    def create_topic(self, topic: str) -> None:
+        """Create a topic with as many partitions as the application's."""
+        self._create(topic, self.partitions, {})
+
     def changelog(self, store: str) -> str:
         return changelog_topic(self.application, store)
 
@@ -81,12 +92,13 @@ class ApplicationLog:
         self.write_manifest()
         return topic
 
-    def write_manifest(self) -> None:
+    def write_manifest(self, **more: Any) -> None:
         manifest = {
             "version": 1,
             "application_id": self.application,
             "describe": "",
             "stores": self._stores,
+            **more,
         }
         with self.transaction() as producer:
             producer.produce(
@@ -132,18 +144,17 @@ class ApplicationLog:
         *,
         partition: int = 0,
         padding: int = 0,
+        clocks: Mapping[str, int] | None = None,
         changes: Callable[[Producer], None] = lambda producer: None,
     ) -> None:
         """Commit one task's offset with its cut, as the application's group."""
         task_cut = encode_task_cut(
             {self.source: (input_offset, 0)},
             positions=positions,
-            clocks={f"clock-{n}": n for n in range(padding)},
+            clocks={**(clocks or {}), **{f"clock-{n}": n for n in range(padding)}},
             topic_ids={},
         )
-        offset = TopicPartition(
-            self.source, partition, input_offset, metadata=task_cut.metadata[self.source]
-        )
+        offset = (input_offset, task_cut.metadata[self.source])
         consumer = Consumer({**self._config, "group.id": self.application})
         with self.transaction() as producer:
             changes(producer)
@@ -153,13 +164,58 @@ class ApplicationLog:
                     key=f"cut:0_{partition}",
                     value=task_cut.record,
                 )
-            producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+            task = {LogPartition(self.source, partition): offset}
+            send_offsets(producer, task, consumer.consumer_group_metadata(), 30)
+        consumer.close()
+
+    @contextmanager
+    def pending_commit(
+        self,
+        input_offset: int,
+        positions: Mapping[str, int],
+        topic: str,
+        changes: Sequence[Change],
+        *,
+        partition: int = 0,
+    ) -> Iterator[None]:
+        """What an instance leaves that died between sending its offsets and the commit."""
+        metadata = encode_task_cut(
+            {self.source: (input_offset, 0)}, positions=positions, clocks={}, topic_ids={}
+        ).metadata
+        consumer = Consumer({**self._config, "group.id": self.application})
+        producer = self.new_producer()
+        producer.begin_transaction()
+        write_open(producer, topic, changes, partition)
+        offset = (input_offset, metadata[self.source])
+        task = {LogPartition(self.source, partition): offset}
+        send_offsets(producer, task, consumer.consumer_group_metadata(), 30)
+        consumer.close()
+        try:
+            yield
+        finally:
+            producer.abort_transaction(30)
+
+    def commit_by_another(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Commit an offset as the application's group, without a word about state."""
+        consumer = Consumer({**self._config, "group.id": self.application})
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
         consumer.close()
 
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
         """What retention does: the log begins at this offset from now on."""
         (future,) = self._admin.delete_records([TopicPartition(topic, partition, offset)]).values()
         future.result(30)
+
+    def create_again(self, topic: str) -> None:
+        """Delete a topic and create another one under its name."""
+        (future,) = self._admin.delete_topics([topic]).values()
+        future.result(30)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self._create(topic, self.partitions, {"cleanup.policy": "compact"})
+            except KafkaException:  # it is being deleted still
+                assert time.monotonic() < deadline, f"{topic} is still there"
 
     def _wait_stable(self, topic: str, partition: int, position: int) -> None:
         # A commit returns before its markers are on the partitions.

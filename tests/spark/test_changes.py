@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from logstate.changelog.spark.change_reader import limited
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
 
 Stream = Callable[..., DataFrame]
@@ -167,8 +168,9 @@ def test_a_stream_without_the_change_feed_says_what_to_set(
         .load()
     )
 
-    with pytest.raises(PySparkException, match="readChangeFeed"):
+    with pytest.raises(PySparkException, match="readChangeFeed") as caught:
         run(stream)
+    assert "Traceback" not in str(caught.value)
 
 
 def test_a_checkpoint_beyond_the_end_of_the_log_is_another_topic(
@@ -193,3 +195,35 @@ def test_a_start_that_retention_removed_is_refused_unless_gaps_are_allowed(
         run(stream("spend", startingOffsets=starting), "key")
     lenient = stream("spend", startingOffsets=starting, failOnDataLoss="false")
     assert run(lenient, "key") == [[("c",)]]
+
+
+def test_a_query_does_not_go_on_in_a_topic_that_was_created_again(
+    log: ApplicationLog, stream: Stream, tmp_path: Path
+) -> None:
+    topic = log.add_store("spend")
+    log.write(topic, [(b"a", int64(1))])
+
+    def catch_up() -> None:
+        writer = stream("spend").writeStream.foreachBatch(lambda batch, _: batch.collect())
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination(60)
+
+    catch_up()
+    log.create_again(topic)
+    # As many as were read, and more: by its offsets alone the new topic is the old one, gone on.
+    log.write(topic, [(b"b", int64(2)), (b"c", int64(3)), (b"d", int64(4))])
+
+    with pytest.raises(PySparkException, match="the checkpoint's topic had the id"):
+        catch_up()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_a_batch_never_has_more_offsets_than_asked_for_and_nobody_starves(most: int) -> None:
+    starts, ends = dict.fromkeys(range(5), 0), {0: 10_000, 1: 3, 2: 0, 3: 3, 4: 10_000}
+    turns = 0
+    while starts[1] < 3 or starts[3] < 3:
+        after = limited(starts, ends, most, turns)
+        assert sum(after.values()) - sum(starts.values()) == most
+        assert all(starts[n] <= after[n] <= ends[n] for n in ends)
+        starts, turns = after, turns + 1
+        assert turns <= 20

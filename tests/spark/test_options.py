@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.changelog.spark.options import parse_options
+from logstate.changelog.cuts.cut_value import CutValue
+from logstate.changelog.reading.options import parse_options
 from logstate.contracts.errors import ConfigError
 
 GIVEN = {"bootstrap": "localhost:9092", "application": "app", "store": "spend"}
@@ -29,7 +30,7 @@ def test_kafka_options_reach_the_client_and_are_never_shown() -> None:
 
 
 def test_offsets_are_json_with_partitions_as_numbers() -> None:
-    assert parse_options({**GIVEN, "cut": '{"t": {"0": 7}}'}).cut == {"t": {0: 7}}
+    assert parse_options({**GIVEN, "cut": '{"t": {"0": 7}}'}).cut == CutValue({"t": {0: 7}})
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,10 @@ def test_offsets_are_json_with_partitions_as_numbers() -> None:
         ({"bootstrap": ""}, "bootstrap"),
         ({"store": ""}, "neither"),
         ({"topic": "t"}, "both"),
-        ({"cut": "yesterday"}, "yesterday"),
+        ({"cut": "last week"}, "last week"),
         ({"cut": '{"t": {"0": -1}}'}, "cut"),
+        ({"cut": "before-v2", "readChangeFeed": "true"}, "a change feed has none"),
+        ({"cut": "before-v2", "store": None, "topic": "t"}, 'needs "application" and "store"'),
         ({"partition": "one"}, "partition"),
         ({"includeMeta": "yes"}, "true or false"),
         ({"times": "ns"}, "times"),

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from logstate.changelog.spark.table_reader import LatestRecords, table_rows
-from logstate.changelog.spark.tables import StoreTable, record_batch
+from logstate.changelog.reading.latest_records import LatestRecords
+from logstate.changelog.reading.table_scan import versions
+from logstate.changelog.reading.tables import StoreTable, record_batch
+from logstate.contracts.records import TopicPartition
 from tests.conformance.vectors import Case, Run, read_cases
 
 VECTORS = Path(__file__).parent.parent / "conformance" / "vectors"
@@ -82,11 +84,15 @@ def history_of(case: Case, store: str) -> int | None:
 
 def read_table(entry: dict[str, Any], records: list[Any]) -> list[tuple[Any, ...]]:
     table = StoreTable(entry, are_times_integers=True)
-    latest = LatestRecords(table, None, 0)
+    latest = LatestRecords(table, None, 0, log=TopicPartition("changelog", 0))
     latest.add(records)
     columns = table.batch_columns(with_tombstones=False, with_meta=False)
-    batch = record_batch(columns, table_rows(table, latest.records(), with_tombstones=False))
-    return [tuple(row.values()) for row in batch.to_pylist()]
+    blocks = versions(latest.blocks()) if table.is_versioned else latest.blocks()
+    return [
+        tuple(row.values())
+        for block in blocks
+        for row in record_batch(columns, block.filter(block.values.is_valid())).to_pylist()
+    ]
 
 
 def expected_rows(kind: str, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

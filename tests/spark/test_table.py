@@ -216,17 +216,6 @@ def test_one_partition_can_be_read_alone(log: ApplicationLog, rows: Rows) -> Non
     assert rows("spend", cut="latest", partition="1") == [("b", 2)]
 
 
-def test_pushed_key_filters_keep_the_answer(log: ApplicationLog, table: Table) -> None:
-    topic = log.add_store("spend")
-    log.write(topic, [(b"a", int64(1)), (b"b", int64(2)), (b"a", int64(3))])
-
-    pushed = table("spend", cut="latest", pushKeyFilter="true")
-
-    assert pushed.where("key = 'a'").collect() == [("a", 3)]
-    assert sorted(pushed.where("key in ('a', 'b') and value > 2").collect()) == [("a", 3)]
-    assert pushed.where("key = 'a' and key = 'b'").collect() == []
-
-
 def test_a_topic_can_be_read_without_an_application(
     spark: SparkSession, log: ApplicationLog
 ) -> None:

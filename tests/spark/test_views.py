@@ -150,3 +150,25 @@ def test_old_versions_go_and_a_reader_keeps_the_one_it_has(
 def test_a_view_without_a_batch_says_so(spark: SparkSession, view: ParquetView) -> None:
     with pytest.raises(FileNotFoundError, match="holds no view yet"):
         view.read(spark)
+
+
+def test_rows_of_one_key_and_window_are_kept_apart_where_the_store_keeps_duplicates(
+    spark: SparkSession, log: ApplicationLog, view: ParquetView
+) -> None:
+    topic = log.add_store("joined", "window", window_size_ms=1_000, retain_duplicates=True)
+    keys = [window_key("a", 0, sequence) for sequence in (1, 2, 3)]
+    log.write(topic, [(key, int64(n)) for n, key in enumerate(keys)] + [(keys[1], None)])
+    options = {"bootstrap": log.bootstrap, "application": log.application, "store": "joined"}
+    reader = spark.read.format("logstate").options(**options, cut="latest")
+
+    view(reader.option("readChangeFeed", "true").load(), 0)
+
+    assert sorted(view.read(spark).select("key", "_sequence", "value").collect()) == [
+        ("a", 1, 0),
+        ("a", 3, 2),
+    ]
+    table = reader.option("readChangeFeed", "false").load()
+    assert sorted(table.select("key", "_sequence", "value").collect()) == [
+        ("a", 1, 0),
+        ("a", 3, 2),
+    ]

@@ -25,7 +25,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.declaration_site import declaration_site, function_site
+from logstate.topology.declaring.declaration_site import (
+    function_site,
+    misdeclared,
+)
 from logstate.topology.declaring.plain_functions import check_methods, check_plain, check_returns
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -126,10 +129,9 @@ def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
 def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable that makes a new processor per task: a class or a function without parameters."""
     if not callable(function):
-        raise TopologyError(
+        raise misdeclared(
             f"The processor supplier {function!r} is not callable. Every task needs a processor of"
-            " its own, so give the class (or a function that makes one), not an object.",
-            declared_at=declaration_site(),
+            " its own, so give the class (or a function that makes one), not an object."
         )
     check_plain(function, "supplier")
     if inspect.isclass(function):
@@ -197,17 +199,15 @@ def _shape(
 
 def _check_callable(what: str, function: object, shapes: Sequence[str]) -> None:
     if not callable(function):
-        raise TopologyError(
-            f"The {what} {function!r} is not callable. Accepted: {' or '.join(shapes)}.",
-            declared_at=declaration_site(),
+        raise misdeclared(
+            f"The {what} {function!r} is not callable. Accepted: {' or '.join(shapes)}."
         )
 
 
 def _error(
     what: str, function: Callable[..., Any], found: str, shapes: Sequence[str]
 ) -> TopologyError:
-    return TopologyError(
+    return misdeclared(
         f"The {what} {function_site(function)} does not fit: {found}. Accepted:"
-        f" {' or '.join(shapes)}.",
-        declared_at=declaration_site(),
+        f" {' or '.join(shapes)}."
     )

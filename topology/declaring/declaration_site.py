@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 import logstate.contracts.records as nouns
+from logstate.contracts.errors import TopologyError
 from logstate.contracts.generated_code import FILE_PREFIX
 
 #: folders whose frames are the library's, with a separator at the end, and what it makes from text
@@ -35,6 +36,11 @@ def declaration_site() -> str:
     while frame.f_back is not None and _is_library_code(frame.f_code):
         frame = frame.f_back
     return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def misdeclared(problem: str) -> TopologyError:
+    """The error for what the user's call that led here declares."""
+    return TopologyError(problem, declared_at=declaration_site())
 
 
 def _is_library_code(code: CodeType) -> bool:

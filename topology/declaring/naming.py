@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -34,10 +33,9 @@ def check_name(name: object, what: str) -> str:
         odd = sorted({c for c in name if not _LEGAL.fullmatch(c)})
         problem = f"it contains {', '.join(map(repr, odd))}"
     if problem is not None:
-        raise TopologyError(
+        raise misdeclared(
             f"{name!r} is no valid name for {what}: {problem}. Names end up in topic and directory"
-            " names, so they consist of letters, digits, '.', '_' and '-'.",
-            declared_at=declaration_site(),
+            " names, so they consist of letters, digits, '.', '_' and '-'."
         )
     assert isinstance(name, str)
     return name
@@ -46,10 +44,9 @@ def check_name(name: object, what: str) -> str:
 def required_name(name: str | None, what: str, why: str, option: str) -> str:
     """The given name, or the error that asks for it."""
     if name is None:
-        raise TopologyError(
+        raise misdeclared(
             f"{what} needs a name: {why}. A generated one would change when an operator is added"
-            f" before it, and the state under the old name would be lost. Give {option}.",
-            declared_at=declaration_site(),
+            f" before it, and the state under the old name would be lost. Give {option}."
         )
     return check_name(name, what)
 

@@ -14,17 +14,22 @@ import dis
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from types import CoroutineType, GeneratorType
+from types import CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.declaration_site import declaration_site, function_site
+from logstate.topology.declaring.declaration_site import (
+    function_site,
+    misdeclared,
+)
 
 _ASYNC = (
     "Nothing here waits for it, so it would never run, and its record would count as processed."
     " Write a plain function; what has to be awaited belongs into a service that reads the output"
     " topic"
 )
+#: what the code of coroutine functions and of all generators says of itself
+_UNFINISHED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class ResultError(TypeError):
@@ -33,6 +38,8 @@ class ResultError(TypeError):
 
 def check_plain(function: Callable[..., Any], what: str, *, yields: bool = False) -> None:
     """Refuse functions whose call does nothing. ``yields``: an iterable is the wanted result."""
+    if _is_surely_plain(function):
+        return  # nearly always, and it is asked at every start of every task
     for layer in _layers(function):
         if inspect.iscoroutinefunction(layer):
             raise _error(what, function, "is a coroutine function (async def)", _ASYNC)
@@ -90,6 +97,16 @@ def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -
         )
 
 
+def _is_surely_plain(function: Any) -> bool:
+    """Whether it is a function as most are; False tells nothing."""
+    plain = getattr(function, "__func__", function)
+    return (
+        type(plain) is FunctionType
+        and not plain.__dict__  # what wraps another, or is marked as a coroutine, says so there
+        and not plain.__code__.co_flags & _UNFINISHED
+    )
+
+
 def _layers(function: Any) -> Iterator[Any]:
     """The callable, and everything it stands for."""
     seen: set[int] = set()
@@ -134,6 +151,4 @@ def _is_none_meant(function: Any) -> bool:
 
 
 def _error(what: str, function: Callable[..., Any], found: str, remedy: str) -> TopologyError:
-    return TopologyError(
-        f"The {what} {function_site(function)} {found}. {remedy}.", declared_at=declaration_site()
-    )
+    return misdeclared(f"The {what} {function_site(function)} {found}. {remedy}.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.contracts.errors import SerdeError, TopologyError
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import serde_of
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 
 
 def optional_serde(spec: Any, inherited: Serde[Any] | None, what: str) -> Serde[Any] | None:
@@ -21,11 +21,10 @@ def required_serde(spec: Any, inherited: Serde[Any] | None, what: str, option: s
         return _checked(spec, what)
     if inherited is not None:
         return inherited
-    raise TopologyError(
+    raise misdeclared(
         f"There is no serde for {what}: an operator above made new objects and did not say how they"
         f" become bytes. Give {option} here or there: a type (str, int, bytes, dict, a"
-        " msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...)).",
-        declared_at=declaration_site(),
+        " msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...))."
     )
 
 
@@ -33,4 +32,4 @@ def _checked(spec: Any, what: str) -> Serde[Any]:
     try:
         return serde_of(spec, what=what)
     except SerdeError as error:
-        raise TopologyError(str(error), declared_at=declaration_site()) from error
+        raise misdeclared(str(error)) from error

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
-from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 
 #: when an aggregation forwards: every update, the last per key and commit, or final results only
 Emit: TypeAlias = Literal["update", "commit", "close"]
@@ -30,25 +29,23 @@ _ZERO = timedelta(0)
 def to_ms(duration: timedelta, what: str) -> int:
     """A duration in whole milliseconds; raises TopologyError for anything else than that."""
     if not isinstance(duration, timedelta):
-        raise TopologyError(
-            f"{what} must be a timedelta, found {duration!r}. Write timedelta(seconds=...).",
-            declared_at=declaration_site(),
+        raise misdeclared(
+            f"{what} must be a timedelta, found {duration!r}. Write timedelta(seconds=...)."
         )
     if duration % _MILLISECOND:
-        raise TopologyError(
+        raise misdeclared(
             f"{what} is {duration}, which is no whole number of milliseconds: event time has"
-            " millisecond resolution. Round it.",
-            declared_at=declaration_site(),
+            " millisecond resolution. Round it."
         )
     return duration // _MILLISECOND
 
 
-def _checked(duration: timedelta, what: str, *, at_least: int) -> int:
+def duration_ms(duration: timedelta, what: str, *, at_least: int = 0) -> int:
+    """A duration in whole milliseconds that is not too short."""
     ms = to_ms(duration, what)
     if ms < at_least:
-        raise TopologyError(
-            f"{what} must be at least {at_least} ms, found {ms} ms. Give a longer timedelta.",
-            declared_at=declaration_site(),
+        raise misdeclared(
+            f"{what} must be at least {at_least} ms, found {ms} ms. Give a longer timedelta."
         )
     return ms
 
@@ -103,7 +100,15 @@ class Windows(ABC):
         """
 
 
-class TumblingWindows(Windows):
+class _Spans:
+    """Shows its spans, in ms, in the order in which they are given."""
+
+    def __repr__(self) -> str:
+        spans = ", ".join(f"{name}={ms}" for name, ms in vars(self).items())
+        return f"{type(self).__name__}({spans})"
+
+
+class TumblingWindows(_Spans, Windows):
     """Windows side by side, aligned to the epoch: [start, end).
 
     >>> from datetime import timedelta
@@ -126,18 +131,15 @@ class TumblingWindows(Windows):
     """
 
     def __init__(self, *, size: timedelta, grace: timedelta = _ZERO) -> None:
-        self.size_ms = _checked(size, "size of tumbling windows", at_least=1)
-        self.grace_ms = _checked(grace, "grace of tumbling windows", at_least=0)
+        self.size_ms = duration_ms(size, "size of tumbling windows", at_least=1)
+        self.grace_ms = duration_ms(grace, "grace of tumbling windows")
 
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
         start = timestamp - timestamp % self.size_ms
         return ((start, start + self.size_ms),)
 
-    def __repr__(self) -> str:
-        return f"TumblingWindows(size_ms={self.size_ms}, grace_ms={self.grace_ms})"
 
-
-class HoppingWindows(Windows):
+class HoppingWindows(_Spans, Windows):
     """Overlapping windows: one of ``size`` starts every ``advance``.
 
     >>> from datetime import timedelta
@@ -162,26 +164,19 @@ class HoppingWindows(Windows):
     """
 
     def __init__(self, *, size: timedelta, advance: timedelta, grace: timedelta = _ZERO) -> None:
-        self.size_ms = _checked(size, "size of hopping windows", at_least=1)
-        self.advance_ms = _checked(advance, "advance of hopping windows", at_least=1)
-        self.grace_ms = _checked(grace, "grace of hopping windows", at_least=0)
+        self.size_ms = duration_ms(size, "size of hopping windows", at_least=1)
+        self.advance_ms = duration_ms(advance, "advance of hopping windows", at_least=1)
+        self.grace_ms = duration_ms(grace, "grace of hopping windows")
         if self.advance_ms > self.size_ms:
-            raise TopologyError(
+            raise misdeclared(
                 f"advance {self.advance_ms} ms is larger than size {self.size_ms} ms: records"
-                " between two windows would be in none. Make advance at most size.",
-                declared_at=declaration_site(),
+                " between two windows would be in none. Make advance at most size."
             )
 
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
         size, advance = self.size_ms, self.advance_ms
         first = max(0, timestamp - size + advance) // advance * advance
         return tuple((start, start + size) for start in range(first, timestamp + 1, advance))
-
-    def __repr__(self) -> str:
-        return (
-            f"HoppingWindows(size_ms={self.size_ms}, advance_ms={self.advance_ms},"
-            f" grace_ms={self.grace_ms})"
-        )
 
 
 class UnlimitedWindows(Windows):
@@ -206,9 +201,8 @@ class UnlimitedWindows(Windows):
 
     def __init__(self, *, start_ms: int = 0) -> None:
         if start_ms < 0:
-            raise TopologyError(
-                f"start_ms must not be negative, found {start_ms}: event time begins at 0.",
-                declared_at=declaration_site(),
+            raise misdeclared(
+                f"start_ms must not be negative, found {start_ms}: event time begins at 0."
             )
         self.start_ms = start_ms
         self.size_ms = 2**63 - 1
@@ -218,7 +212,7 @@ class UnlimitedWindows(Windows):
         return ((self.start_ms, 2**63 - 1),) if timestamp >= self.start_ms else ()
 
 
-class SlidingWindows:
+class SlidingWindows(_Spans):
     """A window for every distinct set of records no further apart than ``difference``.
 
     >>> from datetime import timedelta
@@ -249,14 +243,11 @@ class SlidingWindows:
     """
 
     def __init__(self, *, difference: timedelta, grace: timedelta = _ZERO) -> None:
-        self.difference_ms = _checked(difference, "difference of sliding windows", at_least=0)
-        self.grace_ms = _checked(grace, "grace of sliding windows", at_least=0)
-
-    def __repr__(self) -> str:
-        return f"SlidingWindows(difference_ms={self.difference_ms}, grace_ms={self.grace_ms})"
+        self.difference_ms = duration_ms(difference, "difference of sliding windows")
+        self.grace_ms = duration_ms(grace, "grace of sliding windows")
 
 
-class SessionWindows:
+class SessionWindows(_Spans):
     """Activity without a pause longer than ``gap``.
 
     >>> from datetime import timedelta
@@ -279,14 +270,11 @@ class SessionWindows:
     """
 
     def __init__(self, *, gap: timedelta, grace: timedelta = _ZERO) -> None:
-        self.gap_ms = _checked(gap, "gap of session windows", at_least=1)
-        self.grace_ms = _checked(grace, "grace of session windows", at_least=0)
-
-    def __repr__(self) -> str:
-        return f"SessionWindows(gap_ms={self.gap_ms}, grace_ms={self.grace_ms})"
+        self.gap_ms = duration_ms(gap, "gap of session windows", at_least=1)
+        self.grace_ms = duration_ms(grace, "grace of session windows")
 
 
-class JoinWindows:
+class JoinWindows(_Spans):
     """How far apart two records may be to be joined.
 
     >>> from datetime import timedelta
@@ -316,12 +304,11 @@ class JoinWindows:
     ) -> None:
         self.before_ms = to_ms(before, "before of join windows")
         self.after_ms = to_ms(after, "after of join windows")
-        self.grace_ms = _checked(grace, "grace of join windows", at_least=0)
+        self.grace_ms = duration_ms(grace, "grace of join windows")
         if self.before_ms + self.after_ms < 0:
-            raise TopologyError(
+            raise misdeclared(
                 f"before {self.before_ms} ms + after {self.after_ms} ms is negative: no record can"
-                " match. Give spans whose sum is at least 0.",
-                declared_at=declaration_site(),
+                " match. Give spans whose sum is at least 0."
             )
 
     @classmethod
@@ -351,9 +338,3 @@ class JoinWindows:
     def size_ms(self) -> int:
         """Width of the whole span."""
         return self.before_ms + self.after_ms
-
-    def __repr__(self) -> str:
-        return (
-            f"JoinWindows(before_ms={self.before_ms}, after_ms={self.after_ms},"
-            f" grace_ms={self.grace_ms})"
-        )

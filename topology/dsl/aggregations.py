@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.built_in import SessionWindowedSerde, WindowedSerde
+from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_emit
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows
@@ -82,6 +81,7 @@ def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
     def reduce(_key: Any, value: Any, aggregate: Any) -> Any:
         return value if aggregate is None else reducer(aggregate, value)
 
+    reduce.__wrapped__ = reducer  # type: ignore[attr-defined]  # errors name the user's function
     return reduce
 
 
@@ -96,11 +96,10 @@ def required_store(store: str | Materialized | None, what: str) -> Materialized:
     """The store's options; an aggregation always has a store, and its name is in its changelog."""
     options = materialized(store)
     if options is None:
-        raise TopologyError(
+        raise misdeclared(
             f"{what} needs a name for its store: the store has a changelog topic and a directory,"
             " and a generated name would change when an operator is added before it. Give"
-            ' store="some-name".',
-            declared_at=declaration_site(),
+            ' store="some-name".'
         )
     check_name(options.name, "a store")
     return options

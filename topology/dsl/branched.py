@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic
 
-from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import K, StreamFlow, V
 from logstate.topology.graph.logical import ProcessorLogicalNode
@@ -144,10 +143,9 @@ class BranchedKStream(Generic[K, V]):
 
     def _check_is_open(self) -> None:
         if self._node.default is not None:
-            raise TopologyError(
+            raise misdeclared(
                 f"split {self._name!r} already has its default branch, which takes all that is"
-                " left: nothing would reach another one. Call branch() before default_branch().",
-                declared_at=declaration_site(),
+                " left: nothing would reach another one. Call branch() before default_branch()."
             )
 
     def _child_name(self, name: str | None, number: int) -> str:

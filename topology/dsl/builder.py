@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
-from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.dsl.added_stores import AddedStores
 from logstate.topology.dsl.input_topics import InputTopics
 from logstate.topology.plan.optimization import optimize, rules_of
@@ -47,21 +45,7 @@ class StreamsBuilder(InputTopics, AddedStores):
     Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.
     """
 
-    def __init__(
-        self,
-        *,
-        in_memory_stores: bool = False,
-        store_headers: bool = False,
-        window_emit_interval: timedelta = timedelta(seconds=1),
-        outer_join_emit_interval: timedelta = timedelta(seconds=1),
-    ) -> None:
-        super().__init__(
-            in_memory_stores=in_memory_stores,
-            store_headers=store_headers,
-            window_emit_interval=window_emit_interval,
-            outer_join_emit_interval=outer_join_emit_interval,
-        )
-        self._built: Topology | None = None
+    _built: Topology | None = None
 
     def build(self, optimization: str | Iterable[str] = "none") -> Topology:
         """Check the graph as a whole, optimise it if asked to, and freeze it.
@@ -96,10 +80,9 @@ class StreamsBuilder(InputTopics, AddedStores):
         KIP-862).
         """
         if self._built is not None:
-            raise TopologyError(
+            raise misdeclared(
                 "This StreamsBuilder has already built its topology. Keep the result, or declare"
-                " the topology in a function and call that with a new builder.",
-                declared_at=declaration_site(),
+                " the topology in a function and call that with a new builder."
             )
         optimize(self.graph, rules_of(optimization))
         self._built = make_topology(self.graph.write())

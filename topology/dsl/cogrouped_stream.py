@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
-from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_windows
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows, Windows
 from logstate.topology.dsl.aggregations import AggregateOptions
 from logstate.topology.dsl.flow import K, V
@@ -97,10 +96,9 @@ class CogroupedKStream(Generic[K, A]):
         check_kind(grouped, GroupedFlow, "cogroup", "a KGroupedStream", "Group it first.")
         self.groups[0][0]._check_same_builder(grouped, "cogroup")
         if any(known is grouped for known, _ in self.groups):
-            raise TopologyError(
+            raise misdeclared(
                 f"The grouped stream {grouped.name!r} is cogrouped twice: each of its records would"
-                " count twice. Give it one aggregator that does both.",
-                declared_at=declaration_site(),
+                " count twice. Give it one aggregator that does both."
             )
         return CogroupedKStream((*self.groups, (grouped, function)))
 

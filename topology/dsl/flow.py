@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
-from logstate.topology.declaring.argument_checks import duration_ms
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
+from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.materialized import StoreDefaults
 from logstate.topology.graph.logical import LogicalGraph, LogicalNode, ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode, TableNode
@@ -74,15 +73,14 @@ class Flow(Generic[K, V]):
         """The key's serde: the given one, else the inherited one, else an error."""
         return required_serde(spec, self.key, f"the key of {use}", "key=")
 
-    def _value_serde(self, spec: Any, use: str) -> Serde[Any]:
-        return required_serde(spec, self.value, f"the value of {use}", "value=")
+    def _value_serde(self, spec: Any, use: str, option: str = "value=") -> Serde[Any]:
+        return required_serde(spec, self.value, f"the value of {use}", option)
 
     def _check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
         if other.builder is not self.builder:
-            raise TopologyError(
+            raise misdeclared(
                 f"{what}: {self.name!r} and {other.name!r} come from different StreamsBuilders. One"
-                " topology is built by one builder.",
-                declared_at=declaration_site(),
+                " topology is built by one builder."
             )
 
     def _node(self, kind: Callable[..., N], name: str | None, prefix: str, **options: Any) -> N:

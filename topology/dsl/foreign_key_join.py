@@ -8,26 +8,6 @@ and hear from them through another::
     right --> subscription_update --> <name>-subscription-response-topic
     response topic --> subscription_resolve --> <name>-result (the joined table)
 
->>> from logstate.testing.driver import TopologyTestDriver
->>> from logstate.topology import StreamsBuilder
->>> builder = StreamsBuilder()
->>> flights = builder.table("flights", key=str, value=str, store="flights")
->>> airports = builder.table("airports", key=str, value=str, store="airports")
->>> routes = flights.join(
-...     airports,
-...     lambda flight, airport: f"{flight} = {airport}",
-...     foreign_key=lambda flight: flight[-3:],
-...     store="routes",
-...     value=str,
-...     name="route",
-... )
->>> routes.to_stream().to("routes")
->>> with TopologyTestDriver(builder.build()) as driver:
-...     driver.pipe("flights", "LH1", "to TXL", timestamp=5)
-...     driver.pipe("airports", "TXL", "Tegel", timestamp=9)
-...     driver.read_with_timestamps("routes", value=str)
-[('LH1', 'to TXL = Tegel', 9)]
-
 Results are eventually those of the join: while records are under way a result may be missing or
 stale, and the last answer wins. A result that the right side triggered has the right record's
 timestamp even if the left row is newer.

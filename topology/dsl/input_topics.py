@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, TypedDict, Unpack, overload
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.dsl.materialized import Materialized, materialized
@@ -136,15 +135,13 @@ class InputTopics(InternalStreamsBuilder):
         Source: Kafka Streams' ``StreamsBuilder.stream``; reset by duration: KIP-1106.
         """
         if not topics:
-            raise TopologyError(
-                "stream() needs a topic: there is nothing to read. Give one or several names.",
-                declared_at=declaration_site(),
+            raise misdeclared(
+                "stream() needs a topic: there is nothing to read. Give one or several names."
             )
         if len(topics) > 1 and any(isinstance(topic, re.Pattern) for topic in topics):
-            raise TopologyError(
+            raise misdeclared(
                 f"stream() takes names of topics or one pattern, found {topics!r}. Write all of"
-                " them into one pattern, or merge() two streams.",
-                declared_at=declaration_site(),
+                " them into one pattern, or merge() two streams."
             )
         node_name = self.graph.names.named(name, "KSTREAM-SOURCE-")
         source = source_node(node_name, topics, key, value, timestamp_extractor, offset_reset)
@@ -336,10 +333,9 @@ class InputTopics(InternalStreamsBuilder):
         options = materialized(store)
         assert options is not None
         if options.history is not None:
-            raise TopologyError(
+            raise misdeclared(
                 f"Global table {options.name!r} cannot be versioned: it is not in step with any"
-                " stream, so there is no time to read it as of. Leave out history=.",
-                declared_at=declaration_site(),
+                " stream, so there is no time to read it as of. Leave out history=."
             )
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")

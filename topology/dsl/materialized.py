@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreKind, StoreSpec
-from logstate.topology.declaring.argument_checks import duration_ms
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.declaring.windows import SessionWindows, SlidingWindows, Windows
+from logstate.topology.declaring.windows import (
+    HoppingWindows,
+    SessionWindows,
+    SlidingWindows,
+    TumblingWindows,
+    Windows,
+    duration_ms,
+)
 
 AnyWindows: TypeAlias = Windows | SlidingWindows | SessionWindows
 
@@ -47,7 +52,8 @@ class Materialized:
         in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given.
         logged: whether there is a changelog. Without one the state is lost when the partition
             moves.
-        retention: of windowed tables, how far back windows are kept.
+        retention: of windowed tables, how far back windows are kept. With ``emit="close"`` as much
+            as event time may jump: what expires before it was sent is lost (and counted).
         history: makes a plain table versioned: rows can be read as of a time that far back
             (KIP-889).
         segment_interval: how finely expired rows are given up; half the retention if not given, but
@@ -100,16 +106,14 @@ def key_value_spec(
 ) -> StoreSpec:
     """The store of a table: timestamped, or versioned where ``history`` is given."""
     if store.retention is not None:
-        raise TopologyError(
+        raise misdeclared(
             f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
-            " table never expire. Use history= for a versioned store.",
-            declared_at=declaration_site(),
+            " table never expire. Use history= for a versioned store."
         )
     if store.history is not None and store.in_memory:
-        raise TopologyError(
+        raise misdeclared(
             f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
-            " only. Leave out one of history= and in_memory=.",
-            declared_at=declaration_site(),
+            " only. Leave out one of history= and in_memory=."
         )
     if store.history is None:
         return _spec(store, "timestamped_key_value", key, value, defaults)
@@ -129,16 +133,30 @@ def windowed_spec(
     """The store of a windowed table; it keeps windows at least while they are open."""
     if isinstance(windows, SessionWindows):
         retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)
-        return _spec(store, "session", key, value, defaults, retention_ms=retention_ms)
+        times = {"retention_ms": retention_ms, "gap_ms": windows.gap_ms}
+        return _spec(store, "session", key, value, defaults, **times)
     size_ms = window_size_ms(windows)
     # A sliding record's right windows reach back twice the difference.
     reach_ms = 2 * size_ms if isinstance(windows, SlidingWindows) else size_ms
     return _spec(
         store, "timestamped_window", key, value, defaults,
         window_size_ms=size_ms,
+        advance_ms=_advance_ms(windows),
         retention_ms=_retention_ms(store, reach_ms + windows.grace_ms),
         keep_at_retention=keep_at_retention,
     )  # fmt: skip
+
+
+def _advance_ms(windows: Windows | SlidingWindows) -> int | None:
+    """From one window's start to the next one's; 0 where records decide; None if not known."""
+    match windows:
+        case SlidingWindows():
+            return 0
+        case HoppingWindows():
+            return windows.advance_ms
+        case TumblingWindows():
+            return windows.size_ms
+    return None
 
 
 def window_size_ms(windows: Windows | SlidingWindows) -> int:
@@ -148,20 +166,18 @@ def window_size_ms(windows: Windows | SlidingWindows) -> int:
 
 def _retention_ms(store: Materialized, needed_ms: int) -> int:
     if store.history is not None:
-        raise TopologyError(
+        raise misdeclared(
             f"Store {store.name!r} has a history, but its table is windowed: only plain tables can"
-            " be versioned. Use retention= to keep windows longer.",
-            declared_at=declaration_site(),
+            " be versioned. Use retention= to keep windows longer."
         )
     if store.retention is None:
         return needed_ms
     retention_ms = duration_ms(store.retention, f"retention of store {store.name!r}")
     if retention_ms < needed_ms:
-        raise TopologyError(
+        raise misdeclared(
             f"Store {store.name!r} has a retention of {retention_ms} ms, but its windows stay open"
             f" for {needed_ms} ms (size + grace): open windows would be lost. Raise the retention"
-            " or lower the grace.",
-            declared_at=declaration_site(),
+            " or lower the grace."
         )
     return retention_ms
 

@@ -52,7 +52,10 @@ class SessionWindowedKStream(CountAndReduce[Windowed[K], V], Generic[K, V]):
 
     ``emit="update"`` sends every change, ``"commit"`` the last one per session and commit,
     ``"close"`` only sessions that are over, without tombstones: once stream time exceeds their end
-    by more than gap + grace.
+    by more than gap + grace, when a record arrives, at most once per ``window_emit_interval``. A
+    session that the store has given up by then is lost, as in Kafka Streams, but counted
+    (``expired_results_total``) and told: give the store as much retention as event time may jump
+    (docs/late-records.md).
 
     Source: Kafka Streams' ``SessionWindowedKStream`` (KIP-94).
     """

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar, Unpack, overload
 
-from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import (
     check_count,
@@ -14,7 +13,7 @@ from logstate.topology.declaring.argument_checks import (
     check_kind,
     check_options,
 )
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
@@ -88,8 +87,8 @@ class KStream(StreamFlow[K, V]):
         The stream below the operator.
 
     Raises:
-        TopologyError: a callback has another shape, a serde is none, or a name cannot be part of a
-            topic's name.
+        TopologyError: a callback has another shape, ``key`` or ``value`` is no serde, or a name
+            cannot be part of a topic's name.
 
     Source: Kafka Streams' ``KStream``.
     """
@@ -738,7 +737,8 @@ class KStream(StreamFlow[K, V]):
             The grouped stream: count, reduce, aggregate, windowed_by or cogroup it.
 
         Raises:
-            TopologyError: a serde is none; the aggregation raises it for serdes that are missing.
+            TopologyError: ``key`` or ``value`` is no serde; the aggregation raises it for serdes
+                that are missing.
 
         Source: Kafka Streams' ``KStream.groupByKey``; names: KIP-372.
         """
@@ -860,13 +860,14 @@ class KStream(StreamFlow[K, V]):
             other: a KStream, KTable or GlobalKTable of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
             options: with a stream ``windows`` (required), ``name`` (required), ``store`` (base of
-                the stores' names, the name if not given), ``key``, ``value`` and ``other_value``
-                (serdes of both sides where they are not known); with a table ``grace``, ``key``,
-                ``value``, ``name`` (required where there is a repartition or a grace); with a
-                global table ``key_mapper`` (required), ``name``.
+                the stores' names, the name if not given), ``key``, ``left_value`` and
+                ``right_value`` (serdes of both sides where they are not known); with a table
+                ``grace``, ``key``, ``left_value``, ``name`` (required where there is a repartition
+                or a grace); with a global table ``key_mapper`` (required), ``name``; with all
+                ``value``, the serde of the result.
 
         Returns:
-            The joined stream; its values have no serde until one is given.
+            The joined stream; without ``value`` its values have no serde until one is given.
 
         Raises:
             TopologyError: an option that this join does not have, or one that is missing; a table
@@ -1016,8 +1017,8 @@ class KStream(StreamFlow[K, V]):
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; either may be None, not
                 both.
             windows: how far apart matches may be.
-            options: ``name`` (required), ``store``, ``key``, ``value``, ``other_value``, as for
-                :meth:`join`.
+            options: ``name`` (required), ``store``, ``key``, ``left_value``, ``right_value``,
+                ``value``, as for :meth:`join`.
 
         Raises:
             TopologyError: as for :meth:`join`.
@@ -1032,29 +1033,23 @@ class KStream(StreamFlow[K, V]):
     def _join(self, other: Any, joiner: Joiner, kind: Any, options: dict[str, Any]) -> Any:
         options = {name: given for name, given in options.items() if given is not None}
         if isinstance(other, KTable):
-            check_options(options, {"grace", "key", "value", "name"}, "a stream-table join")
+            check_options(options, StreamTableJoinOptions, "a stream-table join")
             self._check_same_builder(other, "join")
             return join_table(self, other, joiner, is_left=kind == "left", **options)
         if isinstance(other, GlobalKTable):
-            check_options(options, {"key_mapper", "name"}, "a stream-global-table join")
+            check_options(options, GlobalTableJoinOptions, "a stream-global-table join")
             return join_global_table(self, other, joiner, is_left=kind == "left", **options)
         if not isinstance(other, KStream):
-            raise TopologyError(
+            raise misdeclared(
                 f"A stream is joined with a KStream, KTable or GlobalKTable, found {other!r}. Read"
-                " it from a topic first, or aggregate it.",
-                declared_at=declaration_site(),
+                " it from a topic first, or aggregate it."
             )
-        check_options(
-            options,
-            {"windows", "store", "key", "value", "other_value", "name"},
-            "a stream-stream join",
-        )
+        check_options(options, StreamJoinOptions, "a stream-stream join")
         if "windows" not in options:
-            raise TopologyError(
+            raise misdeclared(
                 "A stream-stream join needs windows=: without a time span every record of one side"
                 " would have to wait for ever. Give JoinWindows(before=..., after=..., grace=...),"
-                " or join with a table.",
-                declared_at=declaration_site(),
+                " or join with a table."
             )
         check_join_windows(options["windows"])
         self._check_same_builder(other, "join")
@@ -1105,7 +1100,7 @@ class KStream(StreamFlow[K, V]):
                 for the default.
 
         Raises:
-            TopologyError: a serde is not known, or the topic's name is none.
+            TopologyError: a serde is not known, or the topic's name is not valid.
 
         Source: Kafka Streams' ``KStream.to``; chosen topics: KIP-303; several partitions or none:
         KIP-873.

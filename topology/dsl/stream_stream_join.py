@@ -36,8 +36,9 @@ class StreamJoinOptions(TypedDict, total=False):
     windows: Required[JoinWindows]
     store: str | Materialized | None
     key: Any
+    left_value: Any
+    right_value: Any
     value: Any
-    other_value: Any
     name: str | None
 
 
@@ -54,8 +55,9 @@ class StreamStreamJoin:
         windows: JoinWindows,
         store: Materialized | None = None,
         key: Any = None,
+        left_value: Any = None,
+        right_value: Any = None,
         value: Any = None,
-        other_value: Any = None,
         name: str | None = None,
     ) -> None:
         self.graph = left.builder.graph
@@ -75,8 +77,11 @@ class StreamStreamJoin:
         self.store = store if store is not None else Materialized(self.name)
         use = f"join {self.name!r}"
         self.key: Serde[Any] = left._key_serde(key, use)
-        self.left_value = left._value_serde(value, f"the left side of {use}")
-        self.right_value = right._value_serde(other_value, f"the right side of {use}")
+        self.left_value = left._value_serde(left_value, f"the left side of {use}", "left_value=")
+        self.right_value = right._value_serde(
+            right_value, f"the right side of {use}", "right_value="
+        )
+        self.value = optional_serde(value, None, f"the result of {use}")
         self.declared_at = declaration_site()
 
     def build(self) -> StreamFlow[Any, Any]:
@@ -111,7 +116,7 @@ class StreamStreamJoin:
             union,
             logical,
             key=self.key,
-            value=None,
+            value=self.value,
             source_names=left.source_names | right.source_names,
             needs_repartition=False,
         )
@@ -127,32 +132,28 @@ class StreamStreamJoin:
     def _join_nodes(
         self, this_suffix: str, other_suffix: str, this_store: StoreSpec, other_store: StoreSpec
     ) -> tuple[StreamJoinNode, StreamJoinNode]:
-        outer_store = self._outer_store()
-        clock = f"{self.name}-stream-time"
         shared: dict[str, Any] = {
-            "outer_store": outer_store,
+            "outer_store": self._outer_store(),
             "windows": self.windows,
             "joiner": self.joiner,
-            "clock": clock,
+            "clock": f"{self.name}-stream-time",
             "emit_interval_ms": self.builder.outer_join_emit_interval_ms,
         }
-        this_join = StreamJoinNode(
-            check_name(self.name + this_suffix, "an operator"),
-            is_left_side=True,
-            own_window_store=this_store.name,
-            other_window_store=other_store.name,
-            emits_unmatched=self.is_left,
-            other_emits_unmatched=self.is_outer,
-            **shared,
+        sides = (
+            (this_suffix, True, this_store, other_store, self.is_left, self.is_outer),
+            (other_suffix, False, other_store, this_store, self.is_outer, self.is_left),
         )
-        other_join = StreamJoinNode(
-            check_name(self.name + other_suffix, "an operator"),
-            is_left_side=False,
-            own_window_store=other_store.name,
-            other_window_store=this_store.name,
-            emits_unmatched=self.is_outer,
-            other_emits_unmatched=self.is_left,
-            **shared,
+        this_join, other_join = (
+            StreamJoinNode(
+                check_name(self.name + suffix, "an operator"),
+                is_left_side=is_left_side,
+                own_window_store=own.name,
+                other_window_store=other.name,
+                emits_unmatched=emits,
+                other_emits_unmatched=other_emits,
+                **shared,
+            )
+            for suffix, is_left_side, own, other, emits, other_emits in sides
         )
         return this_join, other_join
 

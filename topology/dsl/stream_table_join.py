@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Required, TypedDict, TypeVar
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import duration_ms
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import required_name
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.flow import Flow, StreamFlow, TableFlow
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.graph.nodes import ProcessorNode
@@ -23,18 +23,20 @@ S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class StreamTableJoinOptions(TypedDict, total=False):
-    """Options of a stream-table join: grace, the stream's serdes, name."""
+    """Options of a stream-table join: grace, serdes of the stream and of the result, name."""
 
     grace: timedelta | None
     key: Any
+    left_value: Any
     value: Any
     name: str | None
 
 
 class GlobalTableJoinOptions(TypedDict, total=False):
-    """Options of a join with a global table: how to find the key of its row, name."""
+    """Options of a join with a global table: how to find the key of its row, serde, name."""
 
     key_mapper: Required[Callable[..., Any]]
+    value: Any
     name: str | None
 
 
@@ -46,10 +48,12 @@ def join_table(
     is_left: bool,
     grace: timedelta | None = None,
     key: Any = None,
+    left_value: Any = None,
     value: Any = None,
     name: str | None = None,
 ) -> S:
     """Inner or left join with a table; with ``grace`` through a buffer."""
+    result = optional_serde(value, None, "the result of the join")
     function = callbacks.joiner(joiner)
     builder = stream.builder
     if stream.needs_repartition:
@@ -62,7 +66,7 @@ def join_table(
         stream = stream._through_topic(
             prefix,
             stream._key_serde(key, f"repartition topic {prefix!r}"),
-            stream._value_serde(value, f"repartition topic {prefix!r}"),
+            stream._value_serde(left_value, f"repartition topic {prefix!r}", "left_value="),
         )
     sources = stream.source_names | table.source_names
     builder.graph.copartition(sources)
@@ -77,9 +81,11 @@ def join_table(
             name, "A stream-table join with grace", "its buffer has a changelog topic", 'name="..."'
         )
         sides["grace_ms"] = _grace_ms(grace, table)
-        sides["store"] = _buffer(stream, buffer, grace, key, value)
+        sides["store"] = _buffer(stream, buffer, grace, key, left_value)
         node = stream._node(StreamTableGraceJoinNode, name, prefix, **sides)
-    return _joined(stream, node, is_left=is_left, source_names=sources, needs_repartition=False)
+    return _joined(
+        stream, node, is_left=is_left, value=result, source_names=sources, needs_repartition=False
+    )
 
 
 def join_global_table(
@@ -89,14 +95,14 @@ def join_global_table(
     *,
     is_left: bool,
     key_mapper: Callable[..., Any] | None = None,
+    value: Any = None,
     name: str | None = None,
 ) -> S:
     """Inner or left join with a global table, by a mapped key."""
     if key_mapper is None:
-        raise TopologyError(
+        raise misdeclared(
             "A join with a global table needs key_mapper=: the function that computes the table's"
-            " key from a record, for example lambda key, value: key.",
-            declared_at=declaration_site(),
+            " key from a record, for example lambda key, value: key."
         )
     node = stream._node(
         GlobalTableJoinNode,
@@ -107,41 +113,42 @@ def join_global_table(
         joiner=callbacks.joiner(joiner),
         is_left=is_left,
     )
-    return _joined(stream, node, is_left=is_left)
+    result = optional_serde(value, None, "the result of the join")
+    return _joined(stream, node, is_left=is_left, value=result)
 
 
 def _joined(stream: S, node: ProcessorNode, *, is_left: bool, **changed: Any) -> S:
     logical = stream._add(node)
     logical.relaxed_null_key = is_left
-    return stream._derive(node.name, logical, value=None, **changed)
+    return stream._derive(node.name, logical, **changed)
 
 
 def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
     grace_ms = duration_ms(grace, "grace of a stream-table join")
     if not table.node.is_versioned():
-        raise TopologyError(
+        raise misdeclared(
             f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
             " the latest row per key: a waiting record could not read the row of its own time. Give"
-            " the table a history: store=Materialized(..., history=...).",
-            declared_at=declaration_site(),
+            " the table a history: store=Materialized(..., history=...)."
         )
     for store in table.node.own_stores():
         if store.history_ms is not None and grace_ms > store.history_ms:
-            raise TopologyError(
+            raise misdeclared(
                 f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}"
                 f" ({store.history_ms} ms): rows would be gone before the records that wait for"
-                " them. Lengthen the history.",
-                declared_at=declaration_site(),
+                " them. Lengthen the history."
             )
     return grace_ms
 
 
-def _buffer(stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, value: Any) -> StoreSpec:
+def _buffer(
+    stream: Flow[Any, Any], name: str, grace: timedelta, key: Any, left_value: Any
+) -> StoreSpec:
     return StoreSpec(
         name=f"{name}-Buffer",
         kind="join_buffer",
         key=stream._key_serde(key, f"the buffer of join {name!r}"),
-        value=stream._value_serde(value, f"the buffer of join {name!r}"),
+        value=stream._value_serde(left_value, f"the buffer of join {name!r}", "left_value="),
         grace_ms=duration_ms(grace, "grace"),
         declared_at=declaration_site(),
     )

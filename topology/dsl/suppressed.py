@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from logstate.contracts.errors import TopologyError
-from logstate.topology.declaring.argument_checks import check_count, duration_ms
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.graph.logical import LogicalNode
 
 
@@ -55,8 +55,8 @@ def until_window_closes(
 
     Semantics: a window's row leaves when stream time reaches the window's end + grace. What it was
     before does not: no updates, no tombstones. A full buffer stops the application, because sending
-    early would break the promise. ``emit="close"`` of the aggregation does the same without a
-    buffer.
+    early would break the promise. ``emit="close"`` of the aggregation needs no buffer, but loses
+    what its store expires before a look; nothing is lost here, however far event time jumps.
 
     Args:
         max_records: how many windows may wait; any number if not given.
@@ -122,10 +122,9 @@ def window_grace_ms(node: LogicalNode) -> int:
     if node.window_grace_ms is not None:
         return node.window_grace_ms
     if not node.parents or all(parent.priority < 0 for parent in node.parents):
-        raise TopologyError(
+        raise misdeclared(
             f"suppress until_window_closes() needs windowed keys, but nothing above {node.name!r}"
             " makes windows: no row would ever be final. Use until_time_limit(...), or aggregate"
-            " in windows first.",
-            declared_at=declaration_site(),
+            " in windows first."
         )
     return max(window_grace_ms(parent) for parent in node.parents)

@@ -39,8 +39,6 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 R = TypeVar("R")
 
-_OPTIONS = set(TableJoinOptions.__annotations__)
-
 
 class TableOptions(TypedDict, total=False):
     """Options of an operator that derives a table: its store, its name."""
@@ -191,7 +189,7 @@ class KTable(TableFlow[K, V]):
             The grouped table: count, reduce or aggregate it.
 
         Raises:
-            TopologyError: no table above has a store, another shape of mapper, or a serde is none.
+            TopologyError: no table above has a store, another shape of mapper, or no serde.
 
         Source: Kafka Streams' ``KTable.groupBy``; one record for both sides: KIP-904.
         """
@@ -578,7 +576,7 @@ class KTable(TableFlow[K, V]):
 
         Source: Kafka Streams' ``KTable.join``; by foreign key: KIP-213, KIP-775, KIP-1104.
         """
-        check_options(dict(options), _OPTIONS, "a table join")
+        check_options(dict(options), TableJoinOptions, "a table join")
         return self._join("inner", other, joiner, **options)
 
     @overload
@@ -632,7 +630,7 @@ class KTable(TableFlow[K, V]):
 
         Source: Kafka Streams' ``KTable.leftJoin``; by foreign key: KIP-213.
         """
-        check_options(dict(options), _OPTIONS, "a table join")
+        check_options(dict(options), TableJoinOptions, "a table join")
         return self._join("left", other, joiner, **options)
 
     @overload

@@ -45,8 +45,9 @@ class TimeWindowedKStream(StreamAggregations[K, Windowed[K], V]):
     ``"close"`` sends one final result per window, once stream time has reached its end + grace; it
     looks for such windows only when a record arrives, and at most once per ``window_emit_interval``
     of the builder. With the store's default retention a jump in event time can take closed windows
-    out of the store before they are emitted; give it more (``Materialized(retention=)``) where
-    event time jumps.
+    out of the store before they are emitted: they are lost, as in Kafka Streams, but counted
+    (``expired_results_total``) and told. Give the store more (``Materialized(retention=)``) where
+    event time jumps (docs/late-records.md).
 
     Source: Kafka Streams' ``TimeWindowedKStream``; final results: KIP-825; no implicit grace:
     KIP-633.

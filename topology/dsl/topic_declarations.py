@@ -8,11 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_offset_reset
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.dsl.materialized import Materialized, StoreDefaults, key_value_spec
@@ -48,10 +47,9 @@ def source_node(
 def _topic_ref(topic: str | re.Pattern[str]) -> TopicRef:
     if isinstance(topic, re.Pattern):
         if topic.flags != re.UNICODE:  # also of bytes
-            raise TopologyError(
+            raise misdeclared(
                 f"A pattern of topics is a str without flags, found {topic!r}: names of topics are"
-                " text, and describe() shows the pattern alone. Write flags as (?i) into it.",
-                declared_at=declaration_site(),
+                " text, and describe() shows the pattern alone. Write flags as (?i) into it."
             )
         return TopicRef(topic.pattern, is_pattern=True)
     return TopicRef(check_name(topic, "a topic"))

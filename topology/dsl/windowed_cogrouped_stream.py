@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from logstate.contracts.errors import TopologyError
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.windows import Emit, SessionWindows
 from logstate.topology.dsl.aggregations import AggregateOptions
 from logstate.topology.dsl.flow import K
@@ -89,16 +88,14 @@ class WindowedCogroupedKStream(Generic[K, A]):
         """
         is_session = isinstance(self.windows, SessionWindows)
         if merger is not None and not is_session:
-            raise TopologyError(
+            raise misdeclared(
                 f"merger is for session windows, found {self.windows!r}: other windows never merge."
-                " Leave it out.",
-                declared_at=declaration_site(),
+                " Leave it out."
             )
         if merger is None and is_session:
-            raise TopologyError(
+            raise misdeclared(
                 "A session aggregation needs a merger: sessions can grow together, and only you"
-                " know how their aggregates unite. Give merger(a, b) after the initializer.",
-                declared_at=declaration_site(),
+                " know how their aggregates unite. Give merger(a, b) after the initializer."
             )
         start = callbacks.initializer(initializer)
         merge = None if merger is None else callbacks.merger(merger)

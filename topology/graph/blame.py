@@ -7,8 +7,9 @@ and the interpreter specialises every operator's code for the types it sees.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from logstate.topology.declaring.declaration_site import is_library_file, short_path
@@ -41,6 +42,11 @@ def labelled(function: F, name: str) -> F:
     return function
 
 
+def operator_of(code: CodeType) -> str | None:
+    """The name of the operator whose closure has this code; None for any other."""
+    return code.co_name[len(_MARK) + 1 : -1] if code.co_name.startswith(_MARK) else None
+
+
 def blame(error: BaseException) -> Blame:
     """The innermost operator on the traceback, and the user's innermost frame below it."""
     node: str | None = None
@@ -48,10 +54,26 @@ def blame(error: BaseException) -> Blame:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if code.co_name.startswith(_MARK):
-            node = code.co_name[len(_MARK) + 1 : -1]
-            function = None
+        operator = operator_of(code)
+        if operator is not None:
+            node, function = operator, None
         elif not is_library_file(code.co_filename):
             function = f"{short_path(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
     return Blame(node, function)
+
+
+def running_operators() -> list[Blame]:
+    """The operators that are at work, innermost first, each with the user's line that it is at."""
+    found: list[Blame] = []
+    function: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name.startswith(_MARK):
+            found.append(Blame(code.co_name[len(_MARK) + 1 : -1], function))
+            function = None
+        elif function is None and not is_library_file(code.co_filename):
+            function = f"{short_path(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
+    return found

@@ -14,9 +14,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import Names
 from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
 from logstate.topology.graph.plan_builder import GlobalStore, PlanBuilder
@@ -203,10 +202,9 @@ class LogicalGraph:
     def add(self, parents: LogicalNode | Sequence[LogicalNode], node: LogicalNode) -> None:
         """Put ``node`` below its parents."""
         if self.is_built:
-            raise TopologyError(
+            raise misdeclared(
                 f"{node.name!r} is declared after build(): the topology is finished, so it would"
-                " never run. Declare everything first, then build.",
-                declared_at=declaration_site(),
+                " never run. Declare everything first, then build."
             )
         for parent in [parents] if isinstance(parents, LogicalNode) else parents:
             parent.add_child(node)
@@ -249,9 +247,8 @@ class LogicalGraph:
             plan.copartition(group)
         stuck = [node.name for node in self.nodes() if not node.is_written]
         if stuck:
-            raise TopologyError(
+            raise misdeclared(
                 f"The graph has a cycle through {', '.join(map(repr, stuck))}. Send records back"
-                " through a topic instead.",
-                declared_at=declaration_site(),
+                " through a topic instead."
             )
         return plan

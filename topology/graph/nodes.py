@@ -34,6 +34,10 @@ from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 
 Process: TypeAlias = "StreamProcess | TableProcess"
+#: what a closure calls with its results: that of the one child, or a loop over several
+Forward: TypeAlias = Callable[..., None]
+#: the closures of the children by their names
+Children: TypeAlias = "Mapping[str, Process]"
 
 #: extractor(key, value, record timestamp, partition time) -> event time; negative skips the record
 TimestampExtractor: TypeAlias = "Callable[[Any, Any, int, int], int]"
@@ -43,7 +47,9 @@ Partitioner: TypeAlias = "Callable[[str, Any, Any, int], int | list[int] | None]
 TopicChooser: TypeAlias = "Callable[[Any, Any, RecordMetadata | None], str]"
 
 __all__ = [
+    "Children",
     "Declared",
+    "Forward",
     "Node",
     "Partitioner",
     "Process",
@@ -136,9 +142,7 @@ class ProcessorNode(Node, ABC):
         return ()
 
     @abstractmethod
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         """The closure of this node for one task. ``children`` is only for forward-to-child."""
 
 

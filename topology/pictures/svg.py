@@ -11,6 +11,7 @@ frames among the topics.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -301,11 +302,12 @@ def _cylinder(x: float, y: float) -> str:
 def _topic_shape(topic: str, center: Point, *, is_internal: bool) -> str:
     width = _text_width(topic) + _GAP
     kind = "topic internal" if is_internal else "topic"
+    written = escape(topic)  # a pattern of topics may hold anything
     return (
-        f'<g><title>topic {topic}</title><rect class="{kind}" rx="14"'
+        f'<g><title>topic {written}</title><rect class="{kind}" rx="14"'
         f" {_rectangle(center[0] - width / 2, center[1] - 14, width, 28)}/>"
         f'<text text-anchor="middle" x="{_number(center[0])}" y="{_number(center[1] + 4)}">'
-        f"{topic}</text></g>"
+        f"{written}</text></g>"
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.serde import Serde
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import (
     LogicalGraph,
@@ -41,10 +41,9 @@ def rules_of(optimization: str | Iterable[str]) -> frozenset[str]:
         return frozenset(RULES)
     chosen = frozenset([optimization] if isinstance(optimization, str) else optimization)
     if unknown := chosen - set(RULES):
-        raise TopologyError(
+        raise misdeclared(
             f"Unknown optimization {', '.join(sorted(unknown))}. There are 'none', 'all' and any"
-            f" set of {', '.join(RULES)}.",
-            declared_at=declaration_site(),
+            f" set of {', '.join(RULES)}."
         )
     return chosen
 

@@ -71,7 +71,7 @@ def timer_store(name: str, key: Any, *, in_memory: bool = False) -> StoreSpec:
         The declaration, for ``add_store`` or ``stores=``.
 
     Raises:
-        TopologyError: the name cannot be part of a topic's name, or the serde is none.
+        TopologyError: the name cannot be part of a topic's name, or ``key`` is no serde.
 
     Source: of this library; Kafka Streams has no timers per key.
     """

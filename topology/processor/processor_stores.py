@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreKind, StoreSpec
-from logstate.topology.declaring.argument_checks import check_count, duration_ms
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
+from logstate.topology.declaring.windows import duration_ms
 
 #: names of stores added to the builder, or declarations of stores to add with the operator
 Stores = str | StoreSpec | Iterable[str | StoreSpec]
@@ -201,10 +201,9 @@ def window_store(
     size_ms = duration_ms(size, "size of a window store")
     retention_ms = duration_ms(retention, "retention of a window store")
     if retention_ms < size_ms:
-        raise TopologyError(
+        raise misdeclared(
             f"Window store {name!r} has a retention of {retention_ms} ms and windows of {size_ms}"
-            " ms: a window would be gone before it is over. Raise the retention.",
-            declared_at=declaration_site(),
+            " ms: a window would be gone before it is over. Raise the retention."
         )
     return _processor_store(
         name, "timestamped_window" if timestamped else "window", key, value,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from logstate.contracts.errors import BrokerError
+from logstate.contracts.errors import BrokerError, MembersLiveError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
 from logstate.testing.fake.client import FakeClient, client_call
@@ -14,12 +14,14 @@ class FakeAdmin(FakeClient):
     """See :class:`logstate.contracts.seams.Admin`."""
 
     @client_call
-    def describe_topics(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
+    def describe_topics(
+        self, topics: Sequence[str], beginning: str | None = None
+    ) -> dict[str, TopicDescription]:
         known = self._cluster.topics
         return {
-            name: TopicDescription(known[name].topic_id, len(known[name].logs))
-            for name in topics
-            if name in known
+            name: TopicDescription(topic.topic_id, len(topic.logs))
+            for name, topic in known.items()
+            if name in topics or (beginning is not None and name.startswith(beginning))
         }
 
     @client_call
@@ -33,6 +35,11 @@ class FakeAdmin(FakeClient):
                 self._cluster.create_topic(topic.name, topic.partitions, topic.config)
 
     @client_call
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        for name in topics:
+            self._cluster.delete_topic(name)
+
+    @client_call
     def topic_configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         return {name: dict(self._cluster.topic(name).config) for name in topics}
 
@@ -43,6 +50,10 @@ class FakeAdmin(FakeClient):
     @client_call
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._cluster.log(tp).end for tp in partitions}
+
+    @client_call
+    def stable_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self._cluster.log(tp).lso for tp in partitions}
 
     @client_call
     def offsets_at(
@@ -66,6 +77,14 @@ class FakeAdmin(FakeClient):
     ) -> dict[TopicPartition, Committed]:
         committed = self._cluster.group(group_id).offsets.committed
         return {tp: committed.get(tp, Committed(None, "")) for tp in partitions}
+
+    @client_call
+    def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        group = self._cluster.group(group_id)
+        if group.members:
+            raise MembersLiveError(f"group {group_id!r} has members")
+        for partition, offset in offsets.items():
+            group.offsets.committed[partition] = Committed(offset, "")
 
     @client_call
     def close(self) -> None:

@@ -65,6 +65,8 @@ class FakeBrokers:
         )
         #: faults ordered for coming calls
         self.faults = Faults()
+        #: why no call reaches the brokers, as a client would say it; None: calls do
+        self.away: str | None = None
         #: producers that hold records back
         self.sending: dict[Sending, None] = {}
         self.lock = threading.RLock()
@@ -95,6 +97,14 @@ class FakeBrokers:
             self._logs.update(zip(topic.partitions, topic.logs, strict=True))
             for group in self.groups.values():
                 group.rebalance()
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and what groups committed for it; one that is gone already is fine."""
+        with self.lock:
+            topic = self.topics.pop(name, None)
+            for partition in () if topic is None else topic.partitions:
+                for group in self.groups.values():
+                    group.offsets.committed.pop(partition, None)
 
     def recreate_topic(self, name: str) -> None:
         """Delete a topic and create it again: empty, with another topic id."""

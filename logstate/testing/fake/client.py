@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.seams import Polled
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.faults import Faults
 
@@ -55,6 +57,33 @@ class FakeClient:
         """A call was sent twice and the second request is still on its way."""
 
 
+#: calls that a client answers by itself, whether or not there are brokers
+_LOCAL = frozenset(
+    [
+        "assign",
+        "begin",
+        "close",
+        "group_metadata",
+        "member_id",
+        "pause",
+        "position",
+        "produce",
+        "resume",
+        "start",
+        "stay",
+        "subscribe",
+    ]
+)
+
+
+def _while_away(client: C, method: Callable[Concatenate[C, P], R], reason: str) -> Polled:
+    """What a call that needs the brokers comes to while they are away."""
+    name = method.__name__
+    if name == "poll":
+        return Polled()
+    raise RetriableError(f"{client.fault_prefix}{name} was not answered: {reason}")
+
+
 def _with_fault(
     faults: Faults,
     client: C,
@@ -85,6 +114,8 @@ def client_call(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[
             process.check_alive()
         cluster = self._cluster
         with cluster.lock:
+            if cluster.away is not None and method.__name__ not in _LOCAL:
+                return _while_away(self, method, cluster.away)  # type: ignore[return-value]
             if cluster.faults.waiting:
                 result = _with_fault(cluster.faults, self, method, *args, **kwargs)
             else:

@@ -7,6 +7,7 @@ from logstate.testing.fake.admin import FakeAdmin
 from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
+from logstate.testing.fake.probe import FakeProbe
 from logstate.testing.fake.process import FakeProcess
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
 
@@ -16,7 +17,8 @@ class FakeCluster(FakeBrokers):
 
     Pass it to ``Application(..., cluster=FakeCluster({"clicks": 2}))``: everything else of the
     application is real. With the system clock, polls wait as they do on Kafka and any number of
-    threads may use it. With a manual clock nothing ever waits.
+    threads may use it. With a manual clock nothing ever waits. While ``away`` is a text, no call
+    reaches the brokers, for that reason; None brings them back.
 
     Args:
         topics: topic -> partitions, made at once.
@@ -57,6 +59,9 @@ class FakeCluster(FakeBrokers):
 
     def background(self) -> FakeBackground:
         return FakeBackground(self)
+
+    def probe(self) -> FakeProbe:
+        return FakeProbe(self)
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return partition_of(key, partitions)

@@ -84,6 +84,11 @@ class FakeGroupConsumer(FakeClient):
         return polled
 
     @client_call
+    def stay(self, is_still: Callable[[], bool]) -> None:
+        if self._member is not None and is_still():
+            self._member.last_seen_ms = self._cluster.now_ms()
+
+    @client_call
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:
@@ -125,7 +130,15 @@ class FakeGroupConsumer(FakeClient):
         return self._group, self._member_id, self._epoch
 
     def member_id(self) -> str:
+        if not self._member_id and self._cluster.is_incremental:
+            self._member_id = self._group.new_member_id()  # the member chooses it (KIP-848)
         return self._member_id
+
+    @client_call
+    def give_up(self, topic: str, timeout_s: float) -> None:  # noqa: ARG002  done at once
+        if self._member is not None:
+            self._group.leave(self._member.id)
+        self._member = None
 
     @client_call
     def close(self) -> None:

@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstate.contracts.errors import AbortableError
+from logstate.contracts.range_assignor import assign_ranges
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Rebalance
 from logstate.testing.fake.group_offsets import GroupOffsets
-from logstate.testing.fake.range_assignor import assign_ranges
 
 
 @dataclass
@@ -78,11 +78,15 @@ class Group:
         for old in list(self.members.values()):
             if instance_id is not None and old.instance_id == instance_id:
                 self._remove(old.id)
-        identity = member_id or f"{self.name}-member-{next(self._numbers):04d}"
+        identity = member_id or self.new_member_id()
         member = Member(identity, instance_id, tuple(topics), now_ms)
         self.members[identity] = member
         self._changed()
         return member
+
+    def new_member_id(self) -> str:
+        """Of a member that has none yet."""
+        return f"{self.name}-member-{next(self._numbers):04d}"
 
     def leave(self, member_id: str) -> None:
         """The member goes, or is thrown out: its partitions are free at once."""
@@ -116,7 +120,8 @@ class Group:
 
     def _assignment(self) -> dict[str, set[TopicPartition]]:
         subscriptions = {m.id: m.topics for m in self.members.values()}
-        return assign_ranges(subscriptions, self._partition_counts())
+        static = {m.id: m.instance_id for m in self.members.values() if m.instance_id is not None}
+        return assign_ranges(subscriptions, self._partition_counts(), static)
 
     # ------------------------------------------------------------------ heartbeats
 
@@ -133,8 +138,9 @@ class Group:
             member.revoking = set()
         target = self._target[member.id]
         if member.owned == target:
+            is_news = member.epoch == -1  # a client hears of an empty assignment, too
             member.epoch = self.epoch
-            return []
+            return [Rebalance("assigned", [])] if is_news else []
         surplus = member.owned - target
         if surplus:
             member.revoking = self._chosen(surplus)
@@ -160,7 +166,7 @@ class Group:
             return []
         member.epoch = self.epoch
         member.owned = set(self._target[member.id])
-        return [Rebalance("assigned", sorted(member.owned))] if member.owned else []
+        return [Rebalance("assigned", sorted(member.owned))]
 
     def _complete_if_all_joined(self) -> None:
         if self._is_preparing and all(m.has_joined for m in self.members.values()):

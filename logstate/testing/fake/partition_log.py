@@ -18,6 +18,9 @@ from logstate.contracts.records import Headers
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.fake.transaction import Transaction
 
+#: Kafka's default segment.ms
+SEGMENT_MS = 604_800_000
+
 
 class LogEntry:
     """A record, a transaction marker, or what compaction left of the last record (both None)."""
@@ -177,14 +180,26 @@ class PartitionLog:
                 return
         self.delete_before(self.lso)
 
-    def compact(self, now_ms: int, *, tombstone_lifetime_ms: int) -> None:
+    def compact(
+        self,
+        now_ms: int,
+        *,
+        tombstone_lifetime_ms: int,
+        lag_ms: int = 0,
+        segment_ms: int = SEGMENT_MS,
+    ) -> None:
         """Keep the last record of each key below the LSO.
 
+        Nothing goes from the first segment on that holds an entry younger than ``lag_ms``, by a
+        record's own timestamp and a marker's time of writing. A segment ends where these are
+        ``segment_ms`` apart; here it may be of any size else, and the last one is compacted, too.
         Aborted records go; markers and tombstones go when they are older than
         ``tombstone_lifetime_ms``. The last offset of the log stays occupied, as in Kafka, where the
         active segment is never compacted.
         """
         limit = self.lso
+        if lag_ms:
+            limit = min(limit, self._first_young_segment(now_ms - lag_ms, segment_ms))
         last: dict[bytes | None, int] = {}
         for entry in self._entries:
             if entry.offset < limit and entry.record is not None and _is_visible(entry):
@@ -197,6 +212,17 @@ class PartitionLog:
                 kept.append(LogEntry(entry.offset, None, None, entry.written_ms))
         self._keep(kept)
 
+    def _first_young_segment(self, since_ms: int, segment_ms: int) -> int:
+        """Where the first segment begins that has an entry younger than that; else the end."""
+        start, first_ms = 0, None
+        for entry in self._entries:
+            at_ms = _time_of(entry)
+            if first_ms is None or at_ms - first_ms > segment_ms:
+                start, first_ms = entry.offset, at_ms
+            if at_ms > since_ms:
+                return start
+        return self.end
+
     @staticmethod
     def _survives(entry: LogEntry, last: dict[bytes | None, int], horizon_ms: int) -> bool:
         if entry.record is None:
@@ -208,6 +234,10 @@ class PartitionLog:
     def _keep(self, entries: list[LogEntry]) -> None:
         self._entries = entries
         self._offsets = [entry.offset for entry in entries]
+
+
+def _time_of(entry: LogEntry) -> int:
+    return entry.written_ms if entry.record is None else entry.record.timestamp()[1]
 
 
 def _is_visible(entry: LogEntry) -> bool:

@@ -8,6 +8,7 @@ from logstate.testing.fake.background import FakeBackground
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.client import ProcessLife
 from logstate.testing.fake.consumers import FakeGroupConsumer, FakeLogConsumer
+from logstate.testing.fake.probe import FakeProbe
 from logstate.testing.fake.producers import FakePlainProducer, FakeTransactionalProducer
 
 
@@ -40,6 +41,9 @@ class FakeProcess(ProcessLife):
 
     def background(self) -> FakeBackground:
         return FakeBackground(self._cluster)
+
+    def probe(self) -> FakeProbe:
+        return FakeProbe(self._cluster)
 
     def partition_for(self, key: bytes, partitions: int) -> int:
         return partition_of(key, partitions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstate.contracts.records import TopicPartition
-from logstate.testing.fake.partition_log import PartitionLog
+from logstate.testing.fake.partition_log import SEGMENT_MS, PartitionLog
 
 #: what brokers use where a topic says nothing
 _DEFAULTS: Mapping[str, str] = {
@@ -15,6 +15,7 @@ _DEFAULTS: Mapping[str, str] = {
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
     "min.compaction.lag.ms": "0",
+    "segment.ms": str(SEGMENT_MS),
 }
 
 
@@ -42,6 +43,11 @@ class FakeTopic:
         retention_ms = int(self.config["retention.ms"])
         for log in self.logs:
             if "compact" in self.cleanup_policy:
-                log.compact(now_ms, tombstone_lifetime_ms=int(self.config["delete.retention.ms"]))
+                log.compact(
+                    now_ms,
+                    tombstone_lifetime_ms=int(self.config["delete.retention.ms"]),
+                    lag_ms=int(self.config["min.compaction.lag.ms"]),
+                    segment_ms=int(self.config["segment.ms"]),
+                )
             if "delete" in self.cleanup_policy and retention_ms >= 0:
                 log.expire(now_ms, retention_ms)

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate import serdes
+from logstate.changelog.backend.backend import StoreBackend
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
+from tests.changelog.counting_backend import CountingBackend
 from tests.changelog.store_bench import MEDIA, StoreBench
 
 
@@ -97,6 +99,16 @@ def test_a_put_that_comes_too_late_is_counted_and_a_removal_is_not(bench: StoreB
     assert len(bench.commit()) == 2
 
 
+def test_in_memory_a_session_exactly_as_old_as_the_retention_comes_too_late(
+    medium: str, bench: StoreBench
+) -> None:
+    bench.store.put(Windowed("a", 0, 160), 1)
+    bench.store.put(Windowed("a", 0, 100), 1)
+    assert bench.context.dropped == ({"expired": 1} if medium == "memory" else {})
+    bench.store.put(Windowed("a", 0, 101), 1)
+    assert len(list(bench.store.fetch("a"))) == 2
+
+
 def test_removing_moves_the_clock_on_rocksdb_only(medium: str, bench: StoreBench) -> None:
     bench.store.put(Windowed("a", 100, 100), 1)
     bench.store.remove(Windowed("a", 200, 200))
@@ -142,6 +154,8 @@ class SessionModel:
     def __init__(self, spec: StoreSpec) -> None:
         self.is_memory = spec.in_memory
         self.interval = spec.segment_interval_ms or 0
+        # Below a segment rows expire by parts of at most half the retention, but not final results.
+        self.expires_by = self.interval if spec.keep_at_retention else 30
         self.rows: dict[tuple[str, int, int], Any] = {}
         self.clock = -1
         self.save()
@@ -204,6 +218,17 @@ class SessionModel:
             and session.start_ms <= latest_start
         ]
 
+    def find_ended(self, earliest_end: int, latest_end: int) -> list[tuple[Windowed[str], Any]]:
+        oldest = (self.clock - 60) // self.expires_by * self.expires_by
+        if self.is_memory:
+            oldest = self.clock - 60 + 1
+        rows = [row for row in self.rows if max(oldest, earliest_end) <= row[2] <= latest_end]
+        if self.is_memory:
+            rows.sort(key=lambda row: (row[2], row[0].encode(), -row[1]))
+        else:
+            rows.sort(key=lambda row: (row[2], row[1], row[0].encode()))
+        return [(Windowed(*row), self.rows[row]) for row in rows]
+
     def fetch(self, key: str) -> list[tuple[Windowed[str], Any]]:
         return [row for row in self.visible() if row[0].key == key]
 
@@ -225,6 +250,7 @@ STEPS = st.lists(
         st.tuples(
             st.just("find_sessions_of_key_range"), st.none() | KEYS, st.none() | KEYS, TIMES, TIMES
         ),
+        st.tuples(st.just("find_ended"), TIMES, TIMES),
         st.tuples(st.just("fetch"), KEYS),
         st.tuples(st.sampled_from(["commit", "commit_only", "discard", "reopen", "drop"])),
     ),
@@ -251,6 +277,7 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
                 assert bench.store.fetch_session(*session) == model.fetch_session(*session)
             else:
                 assert list(result) == expected
+            if step.startswith(("find_sessions", "fetch")):
                 assert list(getattr(bench.store, step)(*arguments, reverse=True)) == expected[::-1]
     bench.commit(applies=False)
     contents = list(bench.store.all())
@@ -262,16 +289,40 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
     bench.close()
 
 
+@pytest.mark.parametrize("is_final", [False, True], ids=["", "final results"])
 @pytest.mark.parametrize("interval_ms", [30, 90])
 @pytest.mark.parametrize("medium", MEDIA)
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_any_steps_leave_what_the_model_holds_and_the_log_restores_it(
-    medium: str, interval_ms: int, steps: list[tuple[Any, ...]]
+    medium: str, interval_ms: int, is_final: bool, steps: list[tuple[Any, ...]]
 ) -> None:
-    spec = spec_of(medium, segment_interval_ms=interval_ms)
+    spec = spec_of(medium, segment_interval_ms=interval_ms, keep_at_retention=is_final)
     if medium == "memory":
         run_steps(StoreBench(spec), [step for step in steps if step[0] != "reopen"])
         return
     with tempfile.TemporaryDirectory() as directory:
         run_steps(StoreBench(spec, Path(directory) / "db"), steps)
+
+
+@pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocks"])
+def test_a_look_for_final_results_reads_what_is_due_however_long_the_store_keeps_it(
+    on_disk: bool, tmp_path: Path
+) -> None:
+    backends: list[CountingBackend] = []
+
+    def watched(backend: StoreBackend) -> StoreBackend:
+        backends.append(CountingBackend(backend))
+        return backends[-1]
+
+    spec = spec_of(retention_ms=172_800_000, segment_interval_ms=None, keep_at_retention=True)
+    bench = StoreBench(spec, tmp_path / "db" if on_disk else None, watch=watched)
+    for end_ms in range(2_000):
+        bench.store.put(Windowed(f"k{end_ms}", end_ms, end_ms), 1)
+    bench.commit()
+
+    before = backends[0].work
+    due = [windowed.end_ms for windowed, _ in bench.store.find_ended(1_000, 1_004)]
+    assert due == [1_000, 1_001, 1_002, 1_003, 1_004]
+    assert backends[0].work - before == 1 + len(due)  # one scan, and nothing besides
+    bench.close()

@@ -64,6 +64,21 @@ def test_a_deletion_is_a_version(bench: StoreBench) -> None:
     assert bench.store.get("a", 120) is None
 
 
+def test_what_is_exactly_as_old_as_the_history_is_still_read(bench: StoreBench) -> None:
+    for value, timestamp in ((1, 90), (2, 150), (3, 200)):
+        bench.store.put("a", value, timestamp)
+    assert bench.store.get("a", 200 - HISTORY) == VersionedRecord(1, 90)
+    assert bench.store.get("a", 200 - HISTORY - 1) is None
+
+
+def test_between_a_deletion_and_the_next_version_there_is_none(bench: StoreBench) -> None:
+    for value, timestamp in ((1, 1), (None, 5), (2, 10), (3, 15)):
+        bench.store.put("a", value, timestamp)
+    assert bench.store.get("a", 4) == VersionedRecord(1, 1)
+    assert bench.store.get("a", 7) is None
+    assert bench.store.get("a", 12) == VersionedRecord(2, 10)
+
+
 def test_delete_returns_the_version_that_was_valid_then(bench: StoreBench) -> None:
     bench.store.put("a", 1, 100)
     bench.store.put("a", 2, 120)

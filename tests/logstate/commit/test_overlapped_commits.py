@@ -129,7 +129,7 @@ def test_more_outputs_than_memory_should_hold_are_waited_with(
 def test_who_does_not_keep_up_waits_for_its_commit(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstate.worker.worker._BACKLOG_RECORDS", 2)
+    monkeypatch.setattr("logstate.worker.processing._BACKLOG_RECORDS", 2)
     rig = begun(cluster)
     send(cluster, "b", "c")
     rig.turn()

@@ -16,7 +16,7 @@ from logstate.contracts.errors import (
     RetriableError,
 )
 from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
-from logstate.kafka.faults import translated, underlying_code
+from logstate.kafka.faults import told_by, translated, underlying_code
 
 CODES = {
     name: code
@@ -90,6 +90,8 @@ def test_flags_are_heard_where_a_replay_can_help(
         ("TOPIC_AUTHORIZATION_FAILED", "group", Reaction.FATAL),
         ("TOPIC_AUTHORIZATION_FAILED", "transaction", Reaction.REFUSED),
         ("_BAD_MSG", "fetch", Reaction.FATAL),
+        ("GROUP_AUTHORIZATION_FAILED", "fetch", Reaction.RETRY),
+        ("GROUP_AUTHORIZATION_FAILED", "group", Reaction.FATAL),
         ("_UNKNOWN_PARTITION", "produce", Reaction.REFUSED),
         ("_UNKNOWN_PARTITION", "transaction", Reaction.RETRY),
     ],
@@ -104,3 +106,10 @@ def test_what_made_a_consumer_unusable_is_read_from_its_text() -> None:
     assert underlying_code(error) == KafkaError.FENCED_INSTANCE_ID
     assert underlying_code(KafkaError(KafkaError._FATAL, "Fatal error")) == KafkaError._FATAL
     assert underlying_code(KafkaError(KafkaError._TRANSPORT)) == KafkaError._TRANSPORT
+
+
+def test_a_call_that_fails_and_does_not_say_why_means_that_the_client_is_unusable() -> None:
+    lost = SystemError("<method 'flush'> returned NULL without setting an exception")
+    assert isinstance(translated(told_by(lost), "flushing"), FencedError)
+    with pytest.raises(SystemError, match="another"):
+        told_by(SystemError("another one"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Message
 
 from logstate.contracts.records import TopicPartition
-from logstate.kafka.consumer import _by_partition
+from logstate.kafka.fetching import by_partition
 
 
 def fetched(topic: str, partition: int, offset: int) -> Message:
@@ -15,7 +15,7 @@ def fetched(topic: str, partition: int, offset: int) -> Message:
 
 
 def offsets(topics: list[tuple[str, int, int]]) -> dict[TopicPartition, list[int | None]]:
-    groups = _by_partition([fetched(*one) for one in topics])
+    groups = by_partition([fetched(*one) for one in topics])
     return {where: [record.offset() for record in records] for where, records in groups.items()}
 
 

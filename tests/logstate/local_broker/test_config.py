@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 from logstate.local_broker.config import FOR_TESTS, ONE_NODE, SHORT_WAITS, server_properties
-from logstate.local_broker.jars import cache_directory, ivy_module, ivy_settings
+from logstate.local_broker.jars import cache_directory
 from logstate.local_broker.probe import broker_count
 
 
@@ -43,22 +45,6 @@ def test_a_setting_given_by_the_caller_wins_over_every_default() -> None:
 
 def test_old_event_times_are_not_deleted_by_the_retention_clock() -> None:
     assert settings()["log.retention.ms"] == "-1"
-
-
-def test_checksums_are_required_of_every_repository() -> None:
-    for repository in (None, "https://mirror.example/maven"):
-        assert '<property name="ivy.checksums" value="sha1,md5"/>' in ivy_settings(repository)
-
-
-def test_a_mirror_is_used_when_one_is_given() -> None:
-    assert 'root="https://mirror.example/maven"' in ivy_settings("https://mirror.example/maven")
-    assert "root=" not in ivy_settings(None)
-
-
-def test_a_module_names_each_dependency_with_its_revision() -> None:
-    text = ivy_module(("org.example", "thing", "1.0"), ("org.example", "other", "2.0"))
-    assert 'org="org.example" name="thing" rev="1.0"' in text
-    assert 'org="org.example" name="other" rev="2.0"' in text
 
 
 def test_the_cache_follows_the_variables_in_their_order() -> None:
@@ -109,3 +95,11 @@ def test_one_address_that_answers_is_enough() -> None:
     address, thread = answering(struct.pack(">iiii", 12, 1, 0, 3))
     assert broker_count(f"127.0.0.1:1, {address}") == 3
     thread.join()
+
+
+def test_a_cluster_that_is_no_cluster_is_refused_before_anything_starts() -> None:
+    for arguments in (["--brokers", "2"], ["--brokers", "3", "--port", "29000"]):
+        command = [sys.executable, "-m", "logstate", "broker", "start", *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert answer.returncode == 1
+        assert "--brokers is 1 or 3" in answer.stderr

@@ -132,3 +132,18 @@ def test_stop_asks_which_one_when_several_run(start: Start) -> None:
     assert [one.port for one in running_brokers()] == [20_002]
     assert command("stop", "--all").stdout == "stopped 127.0.0.1:20002\n"
     assert running_brokers() == []
+
+
+def test_the_last_node_of_a_cluster_takes_their_directory_with_it(tmp_path: Path) -> None:
+    nodes = [tmp_path / "home" / f"node-{number}" for number in (1, 2)]
+    for node in nodes:
+        node.mkdir(parents=True)
+    first, last = (
+        RunningBroker(f"127.0.0.1:{7 + n}", 0, str(d), True) for n, d in enumerate(nodes)
+    )
+
+    stop_running(first)
+    assert nodes[1].exists()
+
+    stop_running(last)
+    assert not (tmp_path / "home").exists()

@@ -15,7 +15,7 @@ from logstate.task.error_handlers import (
     dead_letter,
     skip,
 )
-from logstate.topology import Processor, StreamsBuilder, TumblingWindows
+from logstate.topology import JoinWindows, Processor, StreamsBuilder, TumblingWindows
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 
 
@@ -35,6 +35,9 @@ def everything(builder: StreamsBuilder) -> None:
     ticked = stream.process(Ticking, key=str, value=str)
     windows = TumblingWindows(size=timedelta(milliseconds=10))
     ticked.group_by_key().windowed_by(windows).count(store="counts")
+    ticked.group_by_key().windowed_by(windows).count(store="final", emit="close")
+    near = JoinWindows.symmetric(timedelta(milliseconds=10))
+    ticked.join(ticked, lambda a, b: a, windows=near, name="near", key=str, value=str)
     ticked.to("out")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import TopicDescription
@@ -41,11 +42,16 @@ class GlobalRig:
         self.recorder = StepRecorder()
         self.stores = self.fresh()
 
+    def topology(self, builder: StreamsBuilder) -> None:
+        with_names(builder)
+
     def fresh(self) -> GlobalStores:
         counts = {"names": 2, "in": 1}
         existing = {name: TopicDescription("id", count) for name, count in counts.items()}
-        plan = bind(topology_of(with_names), "app", existing)
-        return GlobalStores(plan, self.cluster, self.cluster.clock)
+        plan = bind(topology_of(self.topology), "app", existing)
+        return GlobalStores(
+            plan.application_id, plan.global_inputs(), self.cluster, self.cluster.clock
+        )
 
     def name(self, key: str, value: str | None, partition: int = 0) -> None:
         data = None if value is None else value.encode()
@@ -132,6 +138,19 @@ def test_following_survives_a_log_whose_start_overtook_it(rig: GlobalRig) -> Non
     assert rig.rows() == {"a": "Ada", "k3": "v", "k4": "v", "y": "Yan", "z": "Zoe"}
 
 
+def test_where_one_log_was_overtaken_the_others_are_followed_as_before(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.name("b", "Bob", partition=1)
+    rig.bootstrap()
+    for number in range(3):
+        rig.name(f"k{number}", "v")
+    rig.cluster.log(NAMES_0).delete_before(4)
+    rig.poll()
+    rig.name("c", "Cy", partition=1)
+    rig.poll()
+    assert rig.rows() == {"a": "Ada", "b": "Bob", "c": "Cy"}
+
+
 def test_a_restart_reads_everything_anew_and_gets_the_same_rows(rig: GlobalRig) -> None:
     rig.name("a", "Ada")
     rig.name("b", "Bob", partition=1)
@@ -160,7 +179,10 @@ def test_an_application_without_global_tables_asks_nothing() -> None:
         {"in": TopicDescription("id", 1)},
     )
     cluster = cluster_of({"in": 1, "out": 1})
-    stores, recorder = GlobalStores(plan, cluster, cluster.clock), StepRecorder()
+    stores, recorder = (
+        GlobalStores(plan.application_id, plan.global_inputs(), cluster, cluster.clock),
+        StepRecorder(),
+    )
     recorder.run(stores.bootstrap(cluster.admin()))
     recorder.run(stores.poll())
     recorder.run(stores.close())
@@ -221,3 +243,30 @@ def test_before_the_start_a_query_is_an_error() -> None:
     queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: None)
     with pytest.raises(StoreUnavailableError, match="has not started"):
         queried.get("a")
+
+
+def test_slow_records_are_taken_in_several_turns() -> None:
+    """Transactions are open and polls are due while a global table is followed."""
+
+    class SlowRig(GlobalRig):
+        def topology(self, builder: StreamsBuilder) -> None:
+            def take_time(key: object, value: object, timestamp: int, _: int) -> int:
+                clock.advance(60)
+                return timestamp
+
+            builder.global_table(
+                "names", key=str, value=str, store="names", timestamp_extractor=take_time
+            )
+            builder.stream("in", key=str, value=str).to("out")
+
+    rig = SlowRig()
+    clock = rig.cluster.clock
+    assert isinstance(clock, ManualClock)
+    rig.bootstrap()
+    for key in "abcde":
+        rig.name(key, "x")
+    rig.recorder.take()
+    for expected in (2, 4, 5, 5):
+        rig.poll()
+        assert len(rig.rows()) == expected
+    assert rig.recorder.take() == ["global_poll", "global_poll"], "the last one, for more"

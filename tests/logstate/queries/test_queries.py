@@ -11,6 +11,7 @@ import pytest
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition, Windowed
+from logstate.contracts.seams import Step
 from logstate.queries.queries import QueryableStore
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
@@ -147,11 +148,34 @@ def test_reading_over_all_partitions_raises_where_one_is_missing(cluster: FakeCl
 def test_a_task_that_was_just_assigned_waits_for_its_offsets(rig: WorkerRig) -> None:
     owned = rig.tasks[f"0_{HERE['a']}"]
     owned.move_to(Stage.ASSIGNED)
+    owned.current_ms = None  # it never ran here
     owned.targets = []
     with pytest.raises(
         StoreUnavailableError, match=r"assigned .*waiting for its committed offsets"
     ):
         store_of(rig).get("a")
+
+
+def test_a_task_that_has_its_rows_and_has_not_begun_is_not_read(rig: WorkerRig) -> None:
+    owned = rig.tasks[f"0_{HERE['a']}"]
+    for stage in (Stage.ASSIGNED, Stage.RESTORING, Stage.STARTING):
+        owned.move_to(stage)
+    owned.current_ms = None  # it never ran here, and may be another member's by now
+    with pytest.raises(StoreUnavailableError, match="is starting on this instance"):
+        store_of(rig).get("a")
+
+
+def test_rows_are_as_new_as_the_last_poll_that_took_nothing_away(rig: WorkerRig) -> None:
+    owned = rig.tasks[f"0_{HERE['a']}"]
+    polled_ms = rig.clock.monotonic_ms()
+
+    def stand_still(step: Step) -> None:
+        if step.name == "poll":
+            rig.clock.advance(5_000)
+
+    rig.before = stand_still
+    rig.turn()
+    assert owned.current_ms == polled_ms
 
 
 def test_an_instance_without_partitions_says_so(rig: WorkerRig) -> None:
@@ -286,3 +310,40 @@ def test_positions_of_other_sub_topologies_are_no_partitions_of_the_store(rig: W
     store._sub_topology = 7
     assert store.partitions == []
     assert TopicPartition("in", 0) in rig.tasks["0_0"].partitions
+
+
+def test_an_answer_has_the_positions_of_the_commit_that_it_was_read_from(
+    cluster: FakeCluster, rig: WorkerRig
+) -> None:
+    def answered(key: str) -> tuple[int, dict[TopicPartition, int]]:
+        answer = store_of(rig).answer(HERE[key], "get", (key,), {})
+        return answer.value.value, dict(answer.positions)
+
+    tp = TopicPartition("in", HERE["a"])
+    before = cluster.admin().end_offsets([tp])
+    assert answered("a") == (2, before)
+    send(cluster, "a")
+    assert answered("a") == (2, before), "not committed yet"
+    rig.commit()
+    assert answered("a") == (3, cluster.admin().end_offsets([tp]))
+
+
+def test_a_task_has_its_positions_as_soon_as_it_is_restored(
+    cluster: FakeCluster, rig: WorkerRig
+) -> None:
+    rig.stop()
+    again = WorkerRig(cluster, counted).start()
+    again.until_running("0_0", "0_1")
+    answer = store_of(again).answer(HERE["a"], "get", ("a",), {})
+    tp = TopicPartition("in", HERE["a"])
+    assert answer.positions == cluster.admin().end_offsets([tp])
+
+
+def test_there_is_no_answer_where_the_partition_went_elsewhere_while_it_was_read(
+    rig: WorkerRig,
+) -> None:
+    store = store_of(rig)
+    looks = iter([dict(rig.observer.tasks), {}, {}])
+    store._tasks = lambda: next(looks)
+    with pytest.raises(StoreUnavailableError, match="not on this instance, which has partitions"):
+        store.answer(HERE["a"], "get", ("a",), {})

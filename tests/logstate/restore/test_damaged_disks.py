@@ -250,12 +250,34 @@ def test_stores_without_a_changelog_are_empty_then_and_the_log_says_so(
 # --- what no rebuild mends ------------------------------------------------------------------------
 
 
-def test_a_database_that_somebody_else_has_open_stops_the_worker(
+def test_a_database_that_another_worker_still_has_open_is_waited_for(
+    cluster: FakeCluster, disk: RocksDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted_once(cluster, disk)
+    holder = RocksBackend(disk.task_path)
+    rig = WorkerRig(cluster, counted, disk=disk).start()
+    for _ in range(20):
+        rig.clock.advance(1_000)
+        rig.turn()
+    assert rig.stages == {"0_0": Stage.ASSIGNED}
+    assert caplog.text.count("task 0_0 waits for its directory") == 1
+    asked = rig.steps.count("end_offsets")
+    rig.turn(5)
+    assert rig.steps.count("end_offsets") <= asked + 1, "brokers are not asked all the time"
+    holder.close()
+    rig.clock.advance(1_000)
+    rig.until_running("0_0")
+    rig.stop()
+
+
+def test_a_database_that_somebody_else_keeps_open_stops_the_worker(
     cluster: FakeCluster, disk: RocksDisk
 ) -> None:
     counted_once(cluster, disk)
     holder = RocksBackend(disk.task_path)
     rig = WorkerRig(cluster, counted, disk=disk).start()
+    rig.turn(20)
+    rig.clock.advance(120_000)
     with pytest.raises(StateDirectoryError, match="open elsewhere"):
         rig.turn(20)
     assert rig.is_finished

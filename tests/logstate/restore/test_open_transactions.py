@@ -8,6 +8,7 @@ import pytest
 
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import ProducedRecord
+from logstate.restore.standby_places import Neighbours
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
@@ -33,15 +34,15 @@ def killed_before(cluster: FakeCluster, call: str) -> WorkerRig:
     send(cluster, "b")
     rig.turn()
     rig.clock.advance(100)
-    rig._drive_to(call)
+    rig.drive_to(call)
     rig.kill()
     assert cluster.transactions.open_transactions() != []
     return rig
 
 
-def waiting(cluster: FakeCluster, stage: Stage) -> WorkerRig:
+def waiting(cluster: FakeCluster, stage: Stage, rig: WorkerRig | None = None) -> WorkerRig:
     """Another worker that was given the dead one's task and can get no further."""
-    rig = WorkerRig(cluster, counted, name="heir").start()
+    rig = rig or WorkerRig(cluster, counted, name="heir").start()
     rig.turn()
     rig.clock.advance(SESSION_MS)
     rig.turn()
@@ -75,8 +76,89 @@ def test_a_dead_workers_transaction_is_ended_long_before_it_times_out(
     heir.commit()
 
     assert outputs(cluster) == [("a", "1"), ("b", "1")]
-    assert "wait for a transaction that app-dead left open: it is fenced" in caplog.text
+    assert "app-dead is fenced: restores wait for a transaction that it left open" in caplog.text
     assert heir.total("transactions_aborted_total") == 0
+
+
+def test_nobody_waits_for_one_that_is_known_to_be_dead(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    killed_before(cluster, "send_offsets")
+    heir = waiting(cluster, Stage.RESTORING)
+    heir.worker.followed.neighbours = Neighbours(silent=frozenset({"app-dead", "app-heir"}))
+
+    heir.turn()
+
+    assert cluster.transactions.open_transactions() == []
+    assert "app-dead is fenced: it ended without a word, and its tasks are here" in caplog.text
+    heir.until_running("0_0")
+    heir.turn(5)
+    assert caplog.text.count("is fenced:") == 1
+
+
+def test_the_owner_before_who_lives_is_left_alone_and_the_silent_one_after_it_is_fenced(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    killed_before(cluster, "commit")
+    # Who wrote the cut lives; who had the task after it did not live to write one.
+    after = cluster.transactional_producer("app-after")
+    after.init_transactions()
+    after.begin()
+    after.produce([ProducedRecord("app-counts-changelog", 0, b"k", None, 1)])
+    after.flush()
+    heir = waiting(cluster, Stage.ASSIGNED)
+    heir.worker.followed.neighbours = Neighbours(
+        present=frozenset({"app-dead", "app-heir"}), silent=frozenset({"app-after"})
+    )
+
+    look(heir, 5)
+
+    assert caplog.text.count("is fenced:") == 1
+    assert "app-after is fenced: restores wait for a transaction that it left open" in caplog.text
+    assert heir.stages == {"0_0": Stage.ASSIGNED}
+    heir.worker.followed.neighbours = Neighbours(present=frozenset({"app-heir"}))
+    look(heir, 1)
+    heir.until_running("0_0")
+
+
+@pytest.mark.parametrize("is_known_before", [True, False])
+def test_one_that_died_inside_its_commit_and_is_known_to_be_dead_is_fenced_at_once(
+    cluster: FakeCluster, *, is_known_before: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    killed_before(cluster, "commit")
+    known = Neighbours(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
+    heir = WorkerRig(cluster, counted, name="heir").start()
+    if is_known_before:
+        heir.worker.followed.neighbours = known
+    heir = waiting(cluster, Stage.ASSIGNED, heir)
+    heir.worker.followed.neighbours = known
+    heir.clock.advance(200)
+
+    heir.turn(2)
+
+    assert caplog.text.count("app-dead is fenced:") == 1
+    heir.until_running("0_0")
+
+
+def test_who_is_back_after_it_was_fenced_is_fenced_again_when_it_dies_again(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    killed_before(cluster, "commit")
+    heir = waiting(cluster, Stage.ASSIGNED)
+    silent = Neighbours(present=frozenset({"app-heir"}), silent=frozenset({"app-dead"}))
+    heir.worker.followed.neighbours = silent
+    heir.turn(2)
+    heir.worker.followed.neighbours = Neighbours(present=frozenset({"app-heir", "app-dead"}))
+    heir.turn(2)
+    heir.worker.followed.neighbours = silent
+
+    heir.turn(2)
+
+    assert caplog.text.count("app-dead is fenced:") == 2
 
 
 def test_it_happens_once_and_not_before_patience_ends(cluster: FakeCluster) -> None:

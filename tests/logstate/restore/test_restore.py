@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore import RestoreProgress, Restorer
@@ -35,7 +36,12 @@ class RestoreRig:
     def __init__(self, **options: Any) -> None:
         self.cluster: FakeCluster = cluster_of({LOG.topic: 2}, **options)
         self.progress: list[RestoreProgress] = []
-        self.restorer = Restorer(WorkerConfig("app", "app-0"), self.cluster, self.progress.append)
+        self.restorer = Restorer(
+            WorkerConfig("app", "app-0"),
+            self.cluster,
+            self.progress.append,
+            self.cluster.clock.monotonic_ms,
+        )
         self.recorder = StepRecorder()
 
     def write(self, key: str, value: int | None, timestamp: int = 5, partition: int = 0) -> None:
@@ -173,6 +179,26 @@ def test_what_comes_after_the_target_is_not_waited_for(rig: RestoreRig) -> None:
     assert rows(owned) == {"a": 1}
 
 
+@pytest.mark.parametrize("fetch_records_max", [1, 2, 500])
+def test_a_replay_takes_no_record_at_or_beyond_its_target(fetch_records_max: int) -> None:
+    rig = RestoreRig(fetch_records_max=fetch_records_max)
+    for value in range(9):
+        rig.write("a", value)
+    owned = rig.task(target=5)
+    rig.restore(owned)
+    assert rows(owned) == {"a": 4}
+    assert position(owned) == owned.restored_records == 5
+
+
+def test_a_replay_ends_at_its_target_although_the_consumer_passed_markers(rig: RestoreRig) -> None:
+    rig.write("a", 1)
+    rig.transaction(("a", 2), ("a", 3), end="abort")
+    owned = rig.task(target=2)
+    rig.restore(owned)
+    assert rows(owned) == {"a": 1}
+    assert position(owned) == 2
+
+
 # --- where it starts ------------------------------------------------------------------------------
 
 
@@ -255,6 +281,10 @@ def test_records_fetched_before_a_new_assignment_are_dropped(rig: RestoreRig) ->
     rig.restorer._take(LOG, rig.cluster.records(LOG.topic, 0))
     assert rows(owned) == {}
     assert owned.restored_records == 0
+    rig.write("a", 3)
+    rig.restorer._take(LOG, rig.cluster.records(LOG.topic, 0))
+    assert rows(owned) == {"a": 3}
+    assert owned.restored_records == 1
 
 
 # --- telling --------------------------------------------------------------------------------------
@@ -305,3 +335,18 @@ def test_a_log_that_is_cut_off_below_its_restore_sends_its_task_back() -> None:
     rig.poll(lambda: cut_off.stage is Stage.ASSIGNED and other.targets[0].is_done)
     assert rig.restorer.is_idle
     assert rows(other) == {"b": 1}
+
+
+def test_progress_tells_the_rate_and_how_long_it_will_take() -> None:
+    rig = RestoreRig(fetch_records_max=2)
+    assert isinstance(rig.cluster.clock, ManualClock)
+    for key in "abcdefgh":
+        rig.write(key, 1)
+    rig.restorer.add(rig.task())
+    rig.poll()
+    assert (rig.progress[-1].offsets_per_s, rig.progress[-1].remaining_s) == (None, None)
+    rig.cluster.clock.advance(2_000)
+    rig.poll()
+    told = rig.progress[-1]
+    assert (told.position, told.restored_records, told.is_done) == (4, 4, False)
+    assert (told.offsets_per_s, told.remaining_s) == (2.0, 2.0)

@@ -10,7 +10,7 @@ import pytest
 from logstate.contracts.seams import run_steps
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
-from logstate.topics.internal_topics import prepare
+from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topology import StreamsBuilder
 
 
@@ -56,6 +56,22 @@ def test_rows_get_back_the_times_that_an_extractor_gave_them() -> None:
         }
 
 
+def test_a_row_whose_time_was_the_partitions_comes_back_with_its_records() -> None:
+    def own_time(key: str, value: int, timestamp: int, partition_time: int) -> int:
+        return value if value < 10 else partition_time
+
+    builder = StreamsBuilder()
+    builder.table("prices", key=str, value=int, store="prices", timestamp_extractor=own_time)
+    with TopologyTestDriver(builder.build(optimization="all")) as driver:
+        for key, price, time in (("a", 7, 5), ("b", 12, 6), ("c", -1, 7)):
+            driver.pipe("prices", key, price, timestamp=time)
+        driver.crash()
+        assert {key: (row.value, row.timestamp) for key, row in driver.store("prices").all()} == {
+            "a": (7, 7),
+            "b": (12, 6),
+        }
+
+
 def of_prices(builder: StreamsBuilder) -> None:
     builder.table("prices", key=str, value=int, store="prices").to_stream().to("out")
 
@@ -87,7 +103,8 @@ def test_the_start_warns_of_a_source_that_is_a_poor_changelog(
     cluster.create_topic("prices", 1, {"cleanup.policy": policy})
     topology = builder.build(optimization="all")
     with caplog.at_level(logging.WARNING):
-        run_steps(prepare(cluster.admin(), topology, "app", replication_factor=1, overrides={}))
+        plan = run_steps(check_topics_of_others(cluster.admin(), topology, "app"))
+        run_steps(prepare(cluster.admin(), plan, replication_factor=1, overrides={}))
     if says is None:
         assert caplog.text == ""
     else:

@@ -114,10 +114,19 @@ def test_topics_whose_ids_are_not_known_are_not_judged() -> None:
 
 def test_a_topic_that_the_last_cut_did_not_name_is_new_and_has_no_state() -> None:
     cuts = [metadata("id-1"), OffsetMetadata()]
-    assert was_read("in", cuts)
-    assert not was_read("added", cuts)
+    assert was_read("in", NOTHING, cuts)
+    assert not was_read("added", NOTHING, cuts)
 
 
 def test_where_no_cut_tells_a_topic_counts_as_read() -> None:
-    assert was_read("in", [])
-    assert was_read("in", [OffsetMetadata(), OffsetMetadata(cut=Cut(7))])
+    assert was_read("in", NOTHING, [])
+    assert was_read("in", NOTHING, [OffsetMetadata(), OffsetMetadata(cut=Cut(7))])
+
+
+def test_a_topic_that_the_jvm_committed_nothing_for_beside_others_was_never_read() -> None:
+    assert not was_read("in", NOTHING, [OffsetMetadata(), OffsetMetadata(5)])
+
+
+def test_a_topic_with_an_offset_was_read_whoever_committed_it() -> None:
+    assert was_read("in", Committed(9, ""), [OffsetMetadata(5)])
+    assert was_read("added", Committed(9, ""), [metadata("id-1")])

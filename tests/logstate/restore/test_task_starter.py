@@ -13,9 +13,10 @@ from logstate.changelog.backend.backend import KeyRange
 from logstate.contracts.errors import BrokerError, RestoreError, RetriableError, StoreCorruptedError
 from logstate.contracts.records import ProducedRecord, Record, TaskId, TopicPartition
 from logstate.contracts.seams import Committed
+from logstate.contracts.stores import VersionedRecord
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
-from logstate.topology import Processor, StreamsBuilder
+from logstate.topology import Materialized, Processor, StreamsBuilder
 from tests.logstate.worker.worker_rig import Disk, KeptRows, WorkerRig, cluster_of, outputs, send
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -360,7 +361,32 @@ def test_a_contradiction_that_another_owner_caused_meanwhile_is_none(cluster: Fa
 
 
 def test_a_broker_that_refuses_stops_the_application(cluster: FakeCluster) -> None:
-    cluster.faults.add(Fault("start_offsets", BrokerError("not authorised")))
     rig = WorkerRig(cluster, counted).start()
+    cluster.faults.add(Fault("start_offsets", BrokerError("not authorised")))
     with pytest.raises(BrokerError, match="not authorised"):
         rig.turn(10)
+
+
+# --- data of long ago -----------------------------------------------------------------------------
+
+
+def versioned(builder: StreamsBuilder) -> None:
+    history = Materialized("prices", history=timedelta(seconds=1))
+    builder.table("in", key=str, value=str, store=history)
+
+
+def test_versions_of_long_ago_outlive_the_cleaner_as_long_as_their_history(
+    cluster: FakeCluster,
+) -> None:
+    cluster.clock.advance(10 * 366 * 86_400_000)
+    rig = WorkerRig(cluster, versioned).start()
+    rig.until_running()
+    for value, timestamp in ((b"old", 5), (b"new", 900)):
+        cluster.produce("in", b"a", value, timestamp=timestamp)
+    rig.commit()
+    rig.stop()
+    cluster.clean("app-prices-changelog")
+    rig = WorkerRig(cluster, versioned).start()
+    rig.until_running()
+    found = rig.tasks["0_0"].task.store("prices").get("a", 899)
+    assert found == VersionedRecord("old", 5)

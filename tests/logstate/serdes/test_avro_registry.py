@@ -12,10 +12,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from logstate.contracts.errors import ConfigError, RegistryError, SerdeError
+from logstate.registry.schema_ids import UnknownSchemaError
+from logstate.registry.schema_registry import RegisteredSchema
 from logstate.serdes import avro as avro_of
 from logstate.serdes.avro import AvroSerde
-from logstate.serdes.schema_ids import UnknownSchemaError
-from logstate.serdes.schema_registry import RegisteredSchema
 
 V1 = {
     "type": "record",

@@ -1,6 +1,7 @@
 import dataclasses
 import math
 import typing
+from datetime import date, datetime
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.serdes import json, json_of
+from logstate.serdes.compatibility import serde_changes
 
 
 class Click(msgspec.Struct, frozen=True):
@@ -205,3 +207,30 @@ def test_a_subclass_of_a_struct_of_scalars_is_written_with_its_own_fields() -> N
     assert b'"extra":0.5' in serialize(More("a", 1.0, 2.0))
     with pytest.raises(SerdeError, match="NaN or an infinity"):
         serialize(More("a", 1.0, 2.0, extra=math.nan))
+
+
+class Visit(msgspec.Struct):
+    at: datetime
+    until: datetime | None
+    earlier: "list[Visit]"
+    by_day: dict[str, tuple[datetime, ...]]
+    day: date
+
+
+def test_points_in_time_are_described_as_such_wherever_they_stand() -> None:
+    schema = json_of(Visit).describe()["schema"]
+    found = schema["$defs"]["Visit"]["properties"]
+
+    instant = {"type": "string", "format": "date-time"}
+    assert found["at"] == instant
+    assert found["until"]["anyOf"][0] == instant
+    assert found["by_day"]["additionalProperties"]["items"] == instant
+    assert found["day"] == {"type": "string", "format": "date"}
+
+
+def test_a_description_from_before_points_in_time_were_noted_is_no_other_type() -> None:
+    now = json_of(list[datetime]).describe()
+    before = {"format": "json", "schema": {"type": "array", "items": {"type": "string"}}}
+
+    assert serde_changes("store 's'", "key", before, now) == []
+    assert serde_changes("store 's'", "value", before, now) == []

@@ -18,11 +18,13 @@ from logstate.topology.plan.plan import Topology
 APPLICATION = "app"
 
 
-def topology_of(declare: Callable[[StreamsBuilder], object]) -> Topology:
+def topology_of(
+    declare: Callable[[StreamsBuilder], object], *, optimization: str = "none"
+) -> Topology:
     """The topology that ``declare`` writes into a builder."""
     builder = StreamsBuilder()
     declare(builder)
-    return builder.build()
+    return builder.build(optimization=optimization)
 
 
 class TaskBench:

@@ -11,8 +11,10 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.owned_task import SUCCESSORS, IllegalTransition, OwnedTask, Stage
 
 A, R, S, RUN, C = Stage.ASSIGNED, Stage.RESTORING, Stage.STARTING, Stage.RUNNING, Stage.CLOSED
+BY = Stage.STANDBY
 LEGAL = {(A, R), (R, S), (S, RUN), (R, A), (S, A), (RUN, A), (A, C), (R, C), (S, C), (RUN, C)}
-WAY_TO = {A: (), R: (R,), S: (R, S), RUN: (R, S, RUN), C: (C,)}
+LEGAL |= {(A, BY), (BY, A), (BY, C)}
+WAY_TO = {A: (), R: (R,), S: (R, S), RUN: (R, S, RUN), C: (C,), BY: (BY,)}
 
 
 def owned_at(stage: Stage) -> OwnedTask:

@@ -48,7 +48,7 @@ def test_a_wall_clock_schedule_is_due_one_interval_after_it_was_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("anchor", "due"), [(130, 130), (100, 110), (105, 115), (7, 107), (0, 110)]
+    ("anchor", "due"), [(130, 130), (100, 110), (105, 105), (7, 107), (0, 110)]
 )
 def test_an_anchored_wall_clock_schedule_is_due_at_the_next_point_of_its_grid(
     anchor: int, due: int
@@ -58,7 +58,19 @@ def test_an_anchored_wall_clock_schedule_is_due_at_the_next_point_of_its_grid(
     if anchor == 100:
         assert schedule.next_time == 110
     assert schedule.next_time == due
-    assert schedule.next_time > 105
+    assert schedule.next_time >= 105
+
+
+@pytest.mark.parametrize(
+    ("anchor", "due"), [(130, 130), (100, 110), (105, 105), (7, 107), (0, 110)]
+)
+def test_so_is_one_by_stream_time_that_is_made_when_there_is_a_stream_time(
+    anchor: int, due: int
+) -> None:
+    """It does not fire at once because its anchor is over."""
+    punctuations = Punctuations()
+    schedule = punctuations.add("stream_time", 10, lambda _: None, now=105, start_ms=anchor)
+    assert schedule.next_time == punctuations.next_stream_time == due
 
 
 def test_several_due_schedules_run_earliest_first_each_once() -> None:
@@ -109,19 +121,31 @@ def test_a_callback_may_cancel_a_schedule_that_is_due_after_it() -> None:
     assert calls == []
 
 
-def test_a_callback_may_make_a_schedule_which_runs_from_the_next_look_on() -> None:
-    punctuations, calls = Punctuations(), list[int]()
+def test_a_callback_may_make_a_schedule_which_belongs_to_the_same_look() -> None:
+    punctuations, calls = Punctuations(), list[tuple[str, int]]()
+    punctuations.add("stream_time", 10, lambda now: calls.append(("third", now)), now=-1)
     punctuations.add(
         "stream_time",
         1_000,
-        lambda now: punctuations.add("stream_time", 10, calls.append, now=0, start_ms=now),
-        now=0,
+        lambda now: [
+            punctuations.add(
+                "stream_time",
+                10,
+                lambda at, name=name: calls.append((name, at)),  # type: ignore[misc]
+                now=now,
+                start_ms=start,
+            )
+            for name, start in (("same", now), ("later", now + 1), ("over", 0))
+        ],
+        now=-1,
+        start_ms=0,
     )
-    punctuations.fire("stream_time", 5)
-    assert calls == []
-    assert punctuations.next_stream_time == 5
-    punctuations.fire("stream_time", 6)
-    assert calls == [6]
+    assert punctuations.fire("stream_time", 5) == 3
+    assert calls == [("third", 5), ("same", 5)]
+    assert punctuations.next_stream_time == 6
+    calls.clear()
+    punctuations.fire("stream_time", 15)
+    assert sorted(calls) == [("later", 15), ("over", 15), ("same", 15), ("third", 15)]
 
 
 def test_the_earliest_stream_time_is_known_without_looking() -> None:

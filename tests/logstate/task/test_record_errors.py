@@ -13,6 +13,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.task.record_errors import failed, undecodable, without_timestamp
 from logstate.testing.fake.fetched import StoredRecord
+from logstate.topology.graph.blame import Blame, blame
 
 RECORD = StoredRecord("orders", 3, 41, b"k", b"payload", -1)
 TASK = TaskId(1, 3)
@@ -44,7 +45,8 @@ def test_a_function_that_raised() -> None:
 
     with pytest.raises(KeyError) as caught:
         users_function()
-    error = failed(TopicPartition("orders", 3), 41, TASK, caught.value)
+    found = blame(caught.value)
+    error = failed(TopicPartition("orders", 3), 41, TASK, found, caught.value)
     assert isinstance(error, ProcessingError)
     assert "topic 'orders', partition 3, offset 41, task 1_3" in str(error)
     assert "KeyError: 'price'" in str(error)
@@ -58,7 +60,7 @@ def test_none_of_them_shows_the_value_of_the_record(message: str) -> None:
     errors: dict[str, LogstateError] = {
         "does not decode": undecodable(RECORD, "value", "s", TASK, ValueError("?")),
         "no timestamp": without_timestamp(RECORD, TASK),
-        "failed": failed(TopicPartition("orders", 3), 41, TASK, ValueError("?")),
+        "failed": failed(TopicPartition("orders", 3), 41, TASK, Blame("n", None), ValueError("?")),
     }
     assert message in str(errors[message])
     assert "payload" not in str(errors[message])

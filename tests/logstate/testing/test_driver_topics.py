@@ -144,3 +144,14 @@ def test_a_crash_leaves_what_was_committed_and_not_read() -> None:
         driver.crash()
         assert out.read_values() == [2, 3]
         assert [record.timestamp for record in driver.outputs] == [0, 1, 2]
+
+
+def test_a_null_group_key_is_counted_though_not_among_what_kafka_streams_counts() -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=str)
+    by_value = words.group_by(lambda value: value or None, key=str, name="by")
+    by_value.count(store="counts")
+    with TopologyTestDriver(builder.build(), application_id="app") as driver:
+        driver.pipe_all("in", [("k", "a", 1), ("k", "", 2), ("k", "", 3)])
+        assert dict(driver.task.dropped) == {"null_group_key": 2}
+        assert driver.dropped_total == 0

@@ -88,6 +88,15 @@ def test_a_member_keeps_its_id_only_with_the_newer_protocol() -> None:
         assert (member.member_id() == before) is is_kept, protocol
 
 
+def test_a_member_knows_its_id_before_it_joins_only_with_the_newer_protocol() -> None:
+    for protocol in ("consumer", "classic"):
+        member = a_cluster(protocol).group_consumer(group_id="g", instance_id=None)
+        before = member.member_id()
+        member.subscribe(["input"], lambda _: None)
+        changes(member)
+        assert (member.member_id() == before) is (protocol == "consumer")
+
+
 def test_a_static_member_that_comes_back_replaces_itself() -> None:
     cluster = a_cluster()
     for _ in range(2):

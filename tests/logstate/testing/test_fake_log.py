@@ -72,6 +72,32 @@ def test_compaction_stops_at_an_open_transaction() -> None:
     assert offsets(cluster) == [0]
 
 
+def test_compaction_leaves_alone_what_came_after_a_record_that_is_younger_than_the_lag() -> None:
+    cluster = a_cluster(cleanup_policy="compact", min_compaction_lag_ms="10")
+    now_ms = cluster.clock.wall_clock_ms()
+    for timestamp in (5, 5, now_ms - 9, 5, 5):
+        cluster.produce("log", b"k", b"v", timestamp=timestamp)
+    cluster.clean("log")
+    assert offsets(cluster) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("segment_ms", "kept"), [(604_800_000, [2]), (2**63 - 1, [0, 1, 2])])
+def test_the_time_of_a_marker_counts_for_old_records_in_its_segment(
+    segment_ms: int, kept: list[int]
+) -> None:
+    cluster = a_cluster(
+        cleanup_policy="compact", min_compaction_lag_ms="10", segment_ms=str(segment_ms)
+    )
+    write(cluster, (b"k", b"1"), (b"k", b"2"))
+    producer = cluster.transactional_producer("tx")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord("log", 0, b"k", b"3", 5)])
+    producer.commit()
+    cluster.clean("log")
+    assert offsets(cluster) == kept
+
+
 def test_retention_compares_event_time_with_the_brokers_clock() -> None:
     cluster = a_cluster(retention_ms=str(DAY_MS))
     for timestamp in (5, 9 * DAY_MS, 10 * DAY_MS):

@@ -13,8 +13,9 @@ from logstate.contracts.errors import TopicError
 from logstate.contracts.seams import NewTopic, TopicDescription, run_steps
 from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.testing import FakeCluster
+from logstate.topics.cleanup_policies import changelog_config, cleanup_of_changelogs
 from logstate.topics.internal_topics import (
-    changelog_config,
+    check_topics_of_others,
     mismatches,
     prepare,
     repartition_config,
@@ -64,7 +65,23 @@ def test_the_broker_never_deletes_from_windowed_changelogs_by_time_but_lets_us(
 def test_versions_are_not_compacted_away_before_their_history_ends() -> None:
     config = config_of("versioned", history_ms=60_000)
     assert config["min.compaction.lag.ms"] == str(60_000 + DAY_MS)
+    assert config["segment.ms"] == str(2**63 - 1)  # else old event times end it at each marker
     assert config["cleanup.policy"] == "compact"
+
+
+def test_versions_in_a_changelog_that_ends_segments_by_time_are_a_doubt() -> None:
+    def versioned(builder: StreamsBuilder) -> None:
+        history = Materialized("prices", history=timedelta(minutes=1))
+        builder.table("in", key=str, value=str, store=history)
+
+    def said(segment_ms: int) -> list[str]:
+        configs = {"app-prices-changelog": {"segment.ms": str(segment_ms)}}
+        return cleanup_of_changelogs(plan_of(versioned, **{"in": 3}), configs)[1]
+
+    assert said(2**63 - 1) == []
+    (doubt,) = said(604_800_000)
+    assert "'app-prices-changelog' has segment.ms=604800000" in doubt
+    assert "Set segment.ms=9223372036854775807" in doubt
 
 
 def test_the_configuration_of_a_store_wins() -> None:
@@ -144,10 +161,36 @@ def test_a_wrong_partition_count_is_a_problem_with_both_counts(policy: str) -> N
     assert "new application_id" in problem
 
 
-@pytest.mark.parametrize("wanted", ["compact", "compact,delete"])
-def test_a_changelog_that_is_not_compacted_would_lose_state(wanted: str) -> None:
-    (problem,) = problems(topic("app-x", 3, wanted), partitions=3, policy="delete")
+def test_a_changelog_that_is_not_compacted_would_lose_state() -> None:
+    (problem,) = problems(topic("app-x", 3, "compact"), partitions=3, policy="delete")
     assert "'app-x' has cleanup.policy='delete' and would lose state" in problem
+
+
+def test_a_windowed_changelog_need_not_be_compacted_as_those_of_jvm_joins() -> None:
+    assert problems(topic("app-x", 3, "compact,delete"), partitions=3, policy="delete") == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "retention_ms", "problems_", "doubts_"),
+    [
+        ("compact,delete", -1, 0, 0),
+        ("compact", 5, 0, 0),
+        ("delete", 3_600_000, 0, 1),
+        ("compact,delete", 90_000_000, 0, 1),
+        ("compact,delete", 999, 1, 0),
+    ],
+)
+def test_brokers_that_delete_windows_by_time_are_a_doubt_or_a_problem_where_it_is_too_soon(
+    policy: str, retention_ms: int, problems_: int, doubts_: int
+) -> None:
+    config = {"cleanup.policy": policy, "retention.ms": str(retention_ms)}
+    found = cleanup_of_changelogs(
+        plan_of(windowed, **{"in": 3}), {"app-per-second-changelog": config}
+    )
+    assert tuple(map(len, found)) == (problems_, doubts_)
+    for said in (*found[0], *found[1]):
+        assert f"'app-per-second-changelog' has retention.ms={retention_ms}" in said
+        assert "Set retention.ms=-1" in said
 
 
 def test_a_repartition_topic_may_have_any_policy() -> None:
@@ -162,16 +205,12 @@ def prepared(
     declare: Callable[[StreamsBuilder], object] = by_word,
     dead_letter_topic: str | None = None,
 ) -> Any:
-    return run_steps(
-        prepare(
-            cluster.admin(),
-            topology_of(declare),
-            "app",
-            replication_factor=-1,
-            overrides={},
-            dead_letter_topic=dead_letter_topic,
-        )
+    admin = cluster.admin()
+    topology = topology_of(declare)
+    plan = run_steps(
+        check_topics_of_others(admin, topology, "app", dead_letter_topic=dead_letter_topic)
     )
+    return run_steps(prepare(admin, plan, replication_factor=-1, overrides={}))
 
 
 def test_what_is_missing_is_created_and_all_topic_ids_are_known() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
+from logstate.changelog.store_fingerprint import fingerprint
 from logstate.topics.manifest import VERSION, manifest, manifest_record
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.logstate.plans import by_word, plan_of
@@ -27,17 +28,23 @@ def test_every_store_is_described_with_topic_partitions_and_formats() -> None:
     assert found["describe"] == plan.topology.describe()
     assert list(found["stores"]) == ["counts"]
     assert found["stores"]["counts"] == {
-        "kind": "timestamped_key_value",
+        **fingerprint(spec),
         "changelog_topic": "app-counts-changelog",
+        "changelog_topic_id": None,
+        "logged_as": "counts",
         "partitions": 3,
         "sub_topology": 1,
         "source_topics": ["app-by-word-repartition"],
-        "key": spec.key.describe(),
-        "value": spec.value.describe(),
-        "window_size_ms": None,
-        "retention_ms": None,
-        "history_ms": None,
+        "placed_by": "murmur2",
     }
+    assert found["topics"] == {
+        "app-by-word-repartition": {
+            "partitions": 3,
+            "key": spec.key.describe(),
+            "value": {"format": "string", "schema": None},
+        }
+    }
+    assert found["forgotten"] == {}
 
 
 def test_windows_are_described_with_their_times() -> None:
@@ -59,3 +66,20 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
     assert manifest_record(plan_of(by_word, **{"in": 3})) == manifest_record(
         plan_of(by_word, **{"in": 3})
     )
+
+
+class Backwards(msgspec.Struct):
+    b: int
+    a: str
+
+
+def test_fields_stand_in_the_order_of_their_declaration() -> None:
+    def backwards(builder: StreamsBuilder) -> None:
+        builder.table("in", key=str, value=Backwards, store="rows")
+
+    record = manifest_record(plan_of(backwards, **{"in": 1}))
+    assert record.value is not None
+
+    value = msgspec.json.decode(record.value)["stores"]["rows"]["value"]
+
+    assert list(value["schema"]["$defs"]["Backwards"]["properties"]) == ["b", "a"]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from logstate.contracts.errors import BrokerError, LostMemberError, RetriableError
+from logstate.contracts.errors import (
+    BrokerError,
+    ForeignGroupError,
+    LostMemberError,
+    RetriableError,
+)
 from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from tests.logstate.flows import counted
@@ -115,3 +120,51 @@ def test_brokers_that_are_away_for_long_are_waited_for(cluster: FakeCluster) -> 
     rig.commit()
     assert sorted(outputs(cluster)) == [("a", "1"), ("b", "1"), ("c", "1")]
     assert rig.total("transactions_aborted_total") == 1
+
+
+def foreign(cluster: FakeCluster) -> None:
+    cluster.faults.add(Fault("poll", ForeignGroupError("the group id does not exist")))
+
+
+def test_members_of_the_jvm_library_are_waited_for_and_told_of_once(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = WorkerRig(cluster, counted, rejoins_max=3).start()
+    for _ in range(10):
+        foreign(cluster)
+        rig.turn()
+        rig.clock.advance(2_000)
+    rig.until_running("0_0", "0_1")
+    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "group 'app' has members of another kind: the group id does not exist" in said
+    assert "session time-out" in said
+    assert rig.steps.count("wait_for_group") == 10
+
+
+def test_members_of_another_kind_that_do_not_go_end_the_worker_with_what_to_do(
+    cluster: FakeCluster,
+) -> None:
+    rig = WorkerRig(cluster, counted).start()
+
+    def again_and_again() -> None:
+        for _ in range(61):
+            foreign(cluster)
+            rig.turn()
+            rig.clock.advance(2_000)
+
+    with pytest.raises(BrokerError, match=r"for 120 s: .*stop every instance.*'classic'"):
+        again_and_again()
+    assert rig.is_finished
+
+
+def test_a_member_that_works_and_is_thrown_out_by_a_deleted_group_replays(
+    cluster: FakeCluster,
+) -> None:
+    rig = WorkerRig(cluster, counted).start().until_running("0_0", "0_1")
+    send(cluster, *"abc")
+    rig.turn()
+    foreign(cluster)
+    rig.until_running("0_0", "0_1")
+    rig.commit()
+    rig.commit()
+    assert sorted(outputs(cluster)) == [("a", "1"), ("b", "1"), ("c", "1")]

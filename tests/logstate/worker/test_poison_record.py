@@ -45,7 +45,7 @@ def copied(builder: StreamsBuilder) -> None:
 
 def running(cluster: FakeCluster, handler: Any, declare: Any = copied, **options: Any) -> WorkerRig:
     handlers = ErrorHandlers(production=handler, dead_letter_topic="dead", **options)
-    rig = WorkerRig(cluster, declare, error_handlers=handlers, passes_over_refused=True)
+    rig = WorkerRig(cluster, declare, error_handlers=handlers)
     return rig.start().until_running()
 
 
@@ -69,12 +69,27 @@ def put(cluster: FakeCluster, *sent: tuple[str, str]) -> None:
 # --- the answers ----------------------------------------------------------------------------------
 
 
-def test_without_a_handler_the_application_stops(cluster: FakeCluster) -> None:
-    rig = WorkerRig(cluster, copied).start().until_running()
-    put(cluster, ("a", "1"), ("b", BIG))
-    with pytest.raises(RefusedError, match=r"max\.message\.bytes"):
-        rig.commit()
-    assert outputs(cluster) == []
+def shouted(value: str) -> str:
+    return value.upper()
+
+
+def test_without_a_handler_the_application_stops_and_says_of_which_record_and_function(
+    cluster: FakeCluster,
+) -> None:
+    def shouting(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stream.map_values(shouted, value=str, name="shout").to("out")
+
+    rig = WorkerRig(cluster, shouting).start().until_running()
+    put(cluster, ("a", "1"), ("b", "2"), ("c", BIG), ("d", "4"))
+    with pytest.raises(RefusedError, match=r"max\.message\.bytes") as caught:
+        settle(rig)
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.node) == ("in", 0, 2, "shout")
+    assert "shouted at tests/logstate/worker/test_poison_record.py:" in str(error.function)
+    assert "301 bytes to 'out'" in str(error)
+    assert isinstance(error.__cause__, RefusedError)
+    assert outputs(cluster) == [("a", "1"), ("b", "2")]  # and nothing past it
 
 
 @pytest.mark.parametrize("buffers_sends", [False, True], ids=["at once", "at the flush"])
@@ -215,9 +230,7 @@ def test_other_tasks_lose_and_double_nothing() -> None:
 def test_refusals_are_no_faults_of_transactions() -> None:
     cluster = narrow()
     handlers = ErrorHandlers(production=skip)
-    rig = WorkerRig(
-        cluster, copied, error_handlers=handlers, passes_over_refused=True, aborts_max=1
-    )
+    rig = WorkerRig(cluster, copied, error_handlers=handlers, aborts_max=1)
     rig.start().until_running()
     put(cluster, *((f"k{i}", BIG if i % 2 else "v") for i in range(10)))
     settle(rig, 100)

@@ -34,7 +34,7 @@ def started(cluster: FakeCluster, **options: object) -> WorkerRig:
 
 def test_topics_manifest_and_membership_come_in_this_order(cluster: FakeCluster) -> None:
     rig = WorkerRig(cluster, counted).start()
-    order = ["create_topics", "init_transactions", "produce", "commit", "subscribe"]
+    order = ["init_transactions", "create_topics", "produce", "commit", "subscribe"]
     assert [name for name in rig.steps if name in order] == order
     assert rig.observer.is_started
     (record,) = cluster.records("app-cuts")

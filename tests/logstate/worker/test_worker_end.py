@@ -199,6 +199,7 @@ def test_a_start_that_fails_anywhere_closes_every_client_it_has_made(step: str) 
 CLIENTS = {
     "admin": "admin",
     "new_log_consumer": "log_consumer",
+    "new_manifest_reader": "manifest_reader",
     "new_producer": "producer",
     "plain_producer": "plain_producer",
     "group_consumer": "consumer",
@@ -218,4 +219,5 @@ def test_a_stop_during_the_start_is_heard_between_its_parts() -> None:
     rig.start()
     assert rig.is_finished
     assert "group_consumer" not in rig.steps
-    assert rig.steps[-2:] == ["close_log_consumer", "close_admin"]
+    closed = ["close_log_consumer", "close_admin", "close_producer"]
+    assert [name for name in rig.steps if name.startswith("close_")] == closed

@@ -112,6 +112,18 @@ def test_dropped_and_late_records_are_told_apart(watched: Watched) -> None:
     assert watched.total("late_records_total", task="0_0") == 3
 
 
+def test_records_that_may_have_missed_partners_of_a_join_are_counted_by_store(
+    watched: Watched,
+) -> None:
+    for store in ("clicks-store", "clicks-store", "views-store"):
+        watched.bench.task.join_late(store)
+    watched.refresh()
+    watched.refresh()
+    assert watched.total("late_join_records_total", task="0_0", store="clicks-store") == 2
+    assert watched.total("late_join_records_total") == 3
+    assert watched.total("dropped_records_total") == 0
+
+
 def test_skipped_records_and_dead_letters_are_counted(watched: Watched) -> None:
     watched.bench.task.skipped_total = 2
     watched.bench.task.dead_letters_total = 1

@@ -59,6 +59,7 @@ class WorkerRig:
         disk: Disk | None = None,
         listener: Callable[[Any], None] | None = None,
         error_handlers: ErrorHandlers | None = None,
+        optimization: str = "none",
         **config: Any,
     ) -> None:
         assert isinstance(cluster.clock, ManualClock)
@@ -70,7 +71,7 @@ class WorkerRig:
         self.observer = WorkerObserver(monotonic_ms=self.clock.monotonic_ms)
         self.config = WorkerConfig(APPLICATION, f"{APPLICATION}-{name}", **config)
         self.worker = Worker(
-            topology_of(declare),
+            topology_of(declare, optimization=optimization),
             self.config,
             self.process,
             self.clock,
@@ -91,13 +92,13 @@ class WorkerRig:
 
     def start(self) -> WorkerRig:
         """Up to the first poll."""
-        self._drive_to("poll")
+        self.drive_to("poll")
         return self
 
     def turn(self, count: int = 1) -> None:
         """Whole turns of the loop, from one poll to the next."""
         for _ in range(count):
-            self._drive_to("poll")
+            self.drive_to("poll")
 
     def until(self, is_true: Callable[[], object]) -> None:
         """Turns until something is true."""
@@ -132,7 +133,7 @@ class WorkerRig:
     def finish(self) -> None:
         """On to the end, which it must be heading for."""
         for _ in range(TURNS_MAX):
-            self._drive_to("poll")
+            self.drive_to("poll")
             if self.is_finished:
                 return
         raise AssertionError("the worker goes on")
@@ -142,7 +143,7 @@ class WorkerRig:
         self.process.kill()
         _killed.append(self._machine)
 
-    def _drive_to(self, name: str) -> None:
+    def drive_to(self, name: str) -> None:
         """Make the step that waits and all that follow, until one of this name waits."""
         is_first = True
         while not self.is_finished:
@@ -151,6 +152,12 @@ class WorkerRig:
                 return
             is_first = False
             self._make(step)
+
+    def step(self, count: int) -> None:
+        """So many steps, whatever they are."""
+        for _ in range(count):
+            if not self.is_finished:
+                self._make(self._next)
 
     def _make(self, step: Step | None) -> None:
         try:

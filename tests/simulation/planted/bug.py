@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.schedule import Schedule
-from tests.simulation.swarm import Swarm
 
 #: replaces an attribute of a class or module until the bug is taken out
 Patch = Callable[[Any, str, Any], None]
@@ -68,6 +68,11 @@ def scenario_bug(
 def faults(swarm: Swarm, kind: str, steps: Collection[str] = ()) -> int:
     """Faults of a kind, at these steps if any are named."""
     return sum(f.kind == kind and (not steps or f.step in steps) for f in swarm.faults)
+
+
+def of_variant(variant: str) -> Callable[[Swarm], int]:
+    """For a bug of operators or stores that only one variant of the flow has."""
+    return lambda swarm: swarm.variant == variant
 
 
 @contextmanager

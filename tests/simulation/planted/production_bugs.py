@@ -42,7 +42,7 @@ def two_records_are_as_good_as_one(patch: Patch) -> None:
             refused_part(self, part, cause)
             return
         self._searches[part.owned.task_id].limit = None
-        part.owned.task.guard.refusals.of_record(_culprit(part), cause)
+        part.owned.task.guard.refusals.of_record(_culprit(part), cause, part.sent)
 
     patch(PoisonRecordSearch, "_refused_part", wrong)
 

@@ -10,6 +10,7 @@ from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.restore.restore import Restorer
+from logstate.restore.task_rows import TaskRows
 from logstate.restore.task_starter import TaskStarter
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.testing.fake.admin import FakeAdmin
@@ -75,6 +76,32 @@ def a_restore_waits_for_the_last_record(patch: Patch) -> None:
 
 
 @bug
+def a_replay_takes_what_lies_beyond_its_target(patch: Patch) -> None:
+    """What was fetched is taken as a whole, though a source topic goes on behind the target."""
+    from logstate.restore import restore
+
+    def wrong(
+        records: Sequence[FetchedRecord], position: int, target: int
+    ) -> Sequence[FetchedRecord]:
+        return records if (records[-1].offset() or 0) >= position else ()
+
+    patch(restore, "within", wrong)
+
+
+@bug
+def clocks_stay_what_a_replay_made_of_them(patch: Patch) -> None:
+    """After a replay stores go on with what they learned of it, not with the cut's clocks."""
+    restored = TaskState.restored
+
+    def wrong(self: TaskState) -> None:
+        committed, self._committed_clocks = self._committed_clocks, {}
+        restored(self)
+        self._committed_clocks = committed
+
+    patch(TaskState, "restored", wrong)
+
+
+@bug
 def tasks_run_before_they_are_restored(patch: Patch) -> None:
     """A source is read on before its stores are at their targets."""
     prepare = TaskStarter.prepare
@@ -130,15 +157,15 @@ def a_load_leaves_no_mark(patch: Patch) -> None:
 @bug
 def a_replay_starts_one_too_late(patch: Patch) -> None:
     """The stored position is taken for the last record applied, not for the next one."""
-    import logstate.restore.task_starter
+    import logstate.restore.task_rows
 
-    first_offset = logstate.restore.task_starter.first_offset
+    first_offset = logstate.restore.task_rows.first_offset
 
     def wrong(store: str, changelog: Any, position: int | None, log: Any, **rest: Any) -> int:
         first = first_offset(store, changelog, position, log, **rest)
         return first if position is None else min(first + 1, log.end)
 
-    patch(logstate.restore.task_starter, "first_offset", wrong)
+    patch(logstate.restore.task_rows, "first_offset", wrong)
 
 
 @bug
@@ -177,4 +204,4 @@ def stores_share_one_position(patch: Patch) -> None:
 @scenario_bug(SlowReplay.of)
 def a_slow_replay_counts_like_a_quick_one(patch: Patch) -> None:
     """Tombstones may be gone before they were read, and nobody asks how long the replay took."""
-    patch(TaskStarter, "_check_replays", lambda self, owned: None)
+    patch(TaskRows, "check_replays", lambda self, owned: None)

@@ -9,8 +9,8 @@ from logstate.changelog.rows.rows import Layer, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.state import TaskState
 from logstate.task.owned_task import Stage
+from logstate.testing.simulation.disk import DiskBackend
 from logstate.worker.worker import Worker
-from tests.simulation.disk import DiskBackend
 from tests.simulation.planted.bug import Patch, bug, faults, rare_bug
 
 
@@ -44,12 +44,12 @@ def a_closed_task_applies_what_was_not_committed(patch: Patch) -> None:
     """Closing a task flushes everything it holds."""
     close_task = Worker._close_task
 
-    def wrong(self: Worker, task_id: Any, *, applies: bool) -> None:
+    def wrong(self: Worker, task_id: Any, **how: bool) -> None:
         owned = self._tasks.all().get(task_id)
         if owned is not None and owned.task_or_none is not None and owned.stage is Stage.RUNNING:
             state = owned.task_or_none.state
             state.committed(state.freeze(), {})
-        close_task(self, task_id, applies=applies)
+        close_task(self, task_id, **how)
 
     patch(Worker, "_close_task", wrong)
 
@@ -160,7 +160,7 @@ def the_first_write_of_a_row_is_logged(patch: Patch) -> None:
 @bug
 def a_cache_outlives_its_assignment(patch: Patch) -> None:
     """The directory of a slot hands out the rows its task had before it moved away."""
-    from tests.simulation.disk import Batch, Disk
+    from logstate.testing.simulation.disk import Batch, Disk
 
     open_directory = Disk.open
 

@@ -4,12 +4,20 @@ What found a bug last time is tried first (``finders.txt``), then all seeds from
 the faults that a rare bug needs (drawing a schedule costs nothing). So the table takes seconds, and
 a seed that does not find its bug any more, because the engine takes other steps by now, costs a
 search and no wrong answer. ``--remember`` writes down what was found.
+
+A schedule compares what crashes leave with what would have been without them. Bugs that are the
+same in both are found by tests: in ``finders.txt`` such a bug has the name of a test instead of a
+seed, which has to fail.
 """
 
 from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,19 +25,30 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.campaign import Outcome, run_seeds
 from tests.simulation.planted import (  # noqa: F401  each registers its bugs
+    buffer_bugs,
     clock_bugs,
     commit_bugs,
+    directory_bugs,
+    expiry_bugs,
+    handler_bugs,
+    held_output_bugs,
     membership_bugs,
     overlap_bugs,
     production_bugs,
     restore_bugs,
+    standby_bugs,
+    start_bugs,
     state_bugs,
+    table_bugs,
+    time_bugs,
+    version_bugs,
     waiting_bugs,
 )
 from tests.simulation.planted.bug import BUGS, Bug, planted
-from tests.simulation.swarm import Swarm, draw
+from tests.simulation.swarm import draw
 
 #: schedules after which a bug counts as not found
 SCHEDULES_MAX = 400
@@ -37,27 +56,35 @@ SCHEDULES_MAX = 400
 _POOL = 4_000
 
 _FINDERS = Path(__file__).with_name("finders.txt")
+_ROOT = Path(__file__).resolve().parents[3]
+_PLUGIN = "tests.simulation.planted.in_tests"
+#: of the environment: the bug that the plugin plants
+VARIABLE = "LOGSTATE_PLANTED_BUG"
 
 
 class Found(NamedTuple):
-    """How a bug was found; ``seed`` None where it was not."""
+    """How a bug was found; ``seed`` None where it was not by a schedule, nor by a test."""
 
     bug: str
-    seed: int | None
+    #: or the name of a test
+    seed: int | str | None
     failure: str
     schedules: int
     elapsed_s: float
 
 
-def finders() -> dict[str, int]:
-    """Bug -> the seed that found it last time."""
+def finders() -> dict[str, int | str]:
+    """Bug -> the seed that found it last time, or the test that finds it."""
     lines = _FINDERS.read_text(encoding="utf-8").splitlines()
-    return {name: int(seed) for name, seed in (line.split() for line in lines)}
+    pairs = [line.split(maxsplit=1) for line in lines]
+    return {bug: int(found) if found.isdecimal() else found for bug, found in pairs}
 
 
 def search(found: Bug, schedules_max: int = SCHEDULES_MAX) -> Found:
-    """Plant a bug and run schedules until one fails."""
+    """Plant a bug and run schedules until one fails, or the test that finds it."""
     known = finders().get(found.name)
+    if isinstance(known, str):
+        return _tested(found, known)
     seeds = [*([] if known is None else [known]), *_in_order(found, schedules_max)]
     started = time.process_time()
     with planted(found):
@@ -68,6 +95,25 @@ def search(found: Bug, schedules_max: int = SCHEDULES_MAX) -> Found:
                     return Found(found.name, None, f"DOES NOT FIT: {outcome.failure}", count, 0.0)
                 return Found(found.name, outcome.seed, outcome.failure, count, elapsed_s)
     return Found(found.name, None, "NOT FOUND", len(seeds), time.process_time() - started)
+
+
+def _tested(found: Bug, test: str) -> Found:
+    """Run the test, which was written for the code as it is, with the bug in it."""
+    started = time.monotonic()
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", _PLUGIN, test],
+        env={**os.environ, "PYTHONPATH": ".", VARIABLE: found.name},
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failed = re.search(r"^FAILED .*", told.stdout, re.MULTILINE)
+    elapsed_s = time.monotonic() - started
+    if told.returncode != 1 or failed is None:
+        why = (told.stdout + told.stderr).strip().splitlines()[-1]
+        return Found(found.name, None, f"NOT FOUND by {test}: {why}", 0, elapsed_s)
+    return Found(found.name, test, failed[0], 0, elapsed_s)
 
 
 def _is_stale(outcome: Outcome) -> bool:
@@ -97,18 +143,20 @@ def print_table(only: str | None, *, jobs: int = 1, remembers: bool = False) -> 
     names = [name for name in BUGS if only is None or name == only]
     print(f"{'planted bug':47} {'seed':>5} {'schedules':>9} {'s':>5}  first broken promise")
     known = finders()
-    missed = 0
+    missed: list[str] = []
     for found in _searched(names, jobs):
-        missed += found.seed is None
-        seed = "-" if found.seed is None else found.seed
+        seed = found.seed if isinstance(found.seed, int) else "-"
         line = found.failure.splitlines()[0][:80]
         print(
             f"{found.bug:47} {seed:>5} {found.schedules:9} {found.elapsed_s:5.1f}  {line}",
             flush=True,
         )
-        if found.seed is not None:
+        if found.seed is None:
+            missed.append(f"{found.bug}: {found.failure}")
+        else:
             known[found.bug] = found.seed
-    print(f"{len(names)} planted bugs, {len(names) - missed} found")
+    print(*missed, sep="\n")
+    print(f"{len(names)} planted bugs, {len(names) - len(missed)} found")
     if remembers:
         lines = [f"{name} {known[name]}\n" for name in BUGS if name in known]
         _FINDERS.write_text("".join(lines), encoding="utf-8")

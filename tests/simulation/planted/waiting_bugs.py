@@ -31,7 +31,7 @@ def an_unanswered_question_is_not_repeated(patch: Patch) -> None:
 def nobody_is_fenced(patch: Patch) -> None:
     """A dead worker's transaction is left to its time-out."""
 
-    def wrong(self: OpenTransactions, writer: Writer) -> Steps[None]:
+    def wrong(self: OpenTransactions, writer: Writer, why: str) -> Steps[None]:
         return
         yield
 

@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_type
 
+import attrs
+import faust
 import msgspec
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import BaseModel
 
+from logstate import serdes
 from logstate.contracts.records import Windowed
+from logstate.faust import codec, record_of
 from logstate.topology import (
     JoinWindows,
     KGroupedStream,
@@ -32,6 +39,46 @@ def sources(builder: StreamsBuilder) -> None:
     assert_type(builder.stream("clicks", value=Click), KStream[str, Click])
     assert_type(builder.stream("clicks", key=int, value=Click), KStream[int, Click])
     assert_type(builder.table("clicks", value=Click, store="s"), KTable[str, Click])
+
+
+@dataclass
+class Plain:
+    user: str
+
+
+@attrs.define
+class Defined:
+    user: str
+
+
+class Model(BaseModel):
+    user: str
+
+
+class Visit(faust.Record):
+    user: str
+
+
+def from_faust(builder: StreamsBuilder) -> None:
+    visits = builder.stream("visits", value=record_of(Visit))
+    assert_type(visits, KStream[str, Visit])
+    assert_type(visits.map_values(lambda visit: visit.user), KStream[str, str])
+    visits.filter(lambda visit: visit.user.nothing)  # type: ignore[attr-defined]
+    assert_type(builder.stream("counts", value=codec("json", int)), KStream[str, int])
+
+
+def every_format(builder: StreamsBuilder) -> None:
+    assert_type(builder.stream("a", value=Plain), KStream[str, Plain])
+    assert_type(builder.stream("b", value=Defined), KStream[str, Defined])
+    assert_type(builder.stream("c", value=Model), KStream[str, Model])
+    assert_type(builder.stream("d", value=Timestamp), KStream[str, Timestamp])
+    framed = serdes.protobuf(Timestamp, registry="mock://r", renamed={"a": "b"})
+    assert_type(builder.stream("e", value=framed), KStream[str, Timestamp])
+    documents = serdes.json_schema_of(Plain, registry="mock://r")
+    assert_type(builder.stream("f", value=documents), KStream[str, Plain])
+    models = builder.stream("g", value=Model)
+    assert_type(models.map_values(lambda model: Plain(model.user)), KStream[str, Plain])
+    models.filter(lambda model: model.nothing)  # type: ignore[attr-defined]
 
 
 def stateless(clicks: KStream[str, Click]) -> None:

@@ -96,7 +96,7 @@ def shop(edit_at: int | None = None, edit: Edit = lambda stream: stream) -> tupl
     )
     both.windowed_by(TumblingWindows(size=SECOND)).aggregate(int, value=int, store="balance")
     located = here(orders).join(cities, lambda a, city: a, key_mapper=lambda key, value: key)
-    here(located).join(rates, lambda a, b: a, grace=SECOND, value=int, name="rated").to(
+    here(located).join(rates, lambda a, b: a, grace=SECOND, left_value=int, name="rated").to(
         "rated", value=int
     )
     here(orders).repartition(name="spread", partitions=4).to("spread")

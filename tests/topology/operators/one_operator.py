@@ -33,6 +33,8 @@ class OneOperator:
         self.stream_time = -1
         self.clock = ManualClock(wall_clock_ms)
         self.dropped: Counter[str] = Counter()
+        self.late_joins: Counter[str] = Counter()
+        self.expired_results: Counter[str] = Counter()
         self.forwarded: list[tuple[Any, ...]] = []
         self.forwarded_from: list[tuple[str | None, int, int]] = []
         self.changelogs: dict[str, list[LoggedWrite]] = {}
@@ -121,6 +123,12 @@ class OneOperator:
 
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
+
+    def join_late(self, store: str) -> None:
+        self.late_joins[store] += 1
+
+    def results_expired(self, store: StoreSpec, count: int) -> None:
+        self.expired_results[store.name] += count
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return f"app-{name}" if is_internal else name

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.stream_join_model import Event, JoinModel, Result
+from tests.topology.operators.stream_join_model import LEFT, Event, JoinModel, Result
 from tests.topology.operators.stream_join_run import (
     Kind,
     SelfJoin,
@@ -173,6 +173,69 @@ def test_what_waits_is_logged_with_the_time_of_the_record_that_changed_it():
     ]
 
 
+# ---------------------------------------------------------------------- late records
+
+
+def test_a_record_that_comes_when_its_partners_have_expired_is_counted_and_goes_on():
+    run = joined("inner", 5, 5, grace=10)
+    run_all(run, [right("a", "r", 20), right("a", "ahead", 100)])
+
+    assert process(run, left("a", "l", 20)) == []
+    assert run.late_joins == {"right-store": 1}
+    assert run.dropped == {}
+    assert [value for _, value in run.store("left-store").fetch_range("a", 0, 99)] == ["l"]
+
+
+@pytest.mark.parametrize("kind", ["inner", "left", "outer"])
+def test_a_record_is_in_time_until_the_other_side_has_passed_its_window_and_the_grace(kind: Kind):
+    run = joined(kind, 3, 5, grace=10)
+    process(run, right("b", "ahead", 35))
+
+    process(run, left("a", "l", 20))  # may meet records up to 25, which wait until 35
+    assert run.late_joins == {}
+    process(run, left("a", "l", 19))
+    assert run.late_joins == {"right-store": 1}
+
+
+def test_whoever_runs_ahead_is_not_late():
+    run = joined("outer", 5, 5)
+
+    run_all(run, [left("a", "l", 1), right("a", "r", 1_000), right("a", "r", 2_000)])
+    assert run.late_joins == {}
+    process(run, left("a", "l", 2))
+    assert run.late_joins == {"right-store": 1}
+
+
+@given(
+    events=st.lists(
+        st.builds(Event, st.booleans(), st.sampled_from("ab"), st.just("x"), st.integers(0, 40)),
+        max_size=30,
+    ),
+    span=SPANS,
+)
+def test_no_pair_is_missing_but_of_records_that_are_counted_as_late(
+    events: list[Event], span: tuple[int, int, int]
+):
+    model, run = JoinModel("inner", *span), joined("inner", *span)
+    for event in numbered(events):
+        late = run.late_joins.total()
+        clock = model.clocks[not event.side]
+        kept = list(model.kept)
+        found = {result.pair for result in process(run, event)}
+        model.process(event)
+        if run.late_joins.total() > late:
+            continue
+        for row in kept:
+            distance = event.time - row.time if event.side is LEFT else row.time - event.time
+            is_partner = (row.side, row.key) == (not event.side, event.key)
+            if not is_partner or not -span[1] <= distance <= span[0]:
+                continue
+            # A store hides a row when it is exactly as old as the retention.
+            is_at_the_edge = row.time == clock - sum(span)
+            pair = model.pair(event.side, str(event.value), row.value)
+            assert pair in found or is_at_the_edge
+
+
 # ---------------------------------------------------------------------- against the model
 
 
@@ -305,3 +368,13 @@ def test_a_self_join_finds_the_pairs_that_the_rule_says(
         kept.append((key, value, time))
 
         assert sorted(pairs(run, key, value, time)) == sorted(expected)
+
+
+def test_a_record_that_comes_after_its_window_and_the_grace_is_counted():
+    run = self_joined(5, 3, 10)
+    pairs(run, "a", "ahead", 33)
+
+    pairs(run, "a", "in time", 20)
+    assert run.late_joins == {}
+    pairs(run, "a", "late", 19)
+    assert run.late_joins == {"own-store": 1}

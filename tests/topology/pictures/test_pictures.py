@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstate.topology import StreamsBuilder
 from logstate.topology.pictures.layered_layout import Box, Edge, Layout, layered
 from tests.topology.pictures.pictures import FOLDER, TOPOLOGIES
 
@@ -26,6 +27,14 @@ def test_a_flowchart_is_the_one_that_was_looked_at(name: str) -> None:
 def test_a_picture_is_the_one_that_was_looked_at(name: str) -> None:
     kept = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
     assert TOPOLOGIES[name]().to_svg() == kept, AGAIN
+
+
+def test_a_pattern_of_topics_is_written_in_a_picture_as_it_is() -> None:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("a(?<!x&)b"), key=str, value=str).to("out")
+    root = ElementTree.fromstring(builder.build().to_svg())
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "a(?<!x&)b" in texts
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from logstate.contracts.stores import StoreSpec
-from logstate.topics.internal_topics import changelog_config
+from logstate.topics.cleanup_policies import changelog_config
 from logstate.topology import (
     key_value_store,
     lru_store,

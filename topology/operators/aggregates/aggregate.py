@@ -6,13 +6,13 @@ keys and null values are dropped and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
-from logstate.topology.graph.nodes import Process
+from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
@@ -26,9 +26,7 @@ if key is None or value is None:
 class AggregateNode(FoldNode):
     """One row per key."""
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if self.emit == "commit":
             forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
         return make_fold(self, task, forward, head=_HEAD, kind="key")

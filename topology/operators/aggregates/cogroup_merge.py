@@ -9,11 +9,9 @@ window's final result is the only one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
 from logstate.topology.operators.tables.table_nodes import MaterializedNode
 
 
@@ -34,7 +32,5 @@ class CogroupMergeNode(MaterializedNode):
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return self.parents[0].value_getter(task)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> TableProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         return forward

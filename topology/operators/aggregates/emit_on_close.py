@@ -6,13 +6,24 @@ survive a crash, so no final result is lost or repeated.
 
 As in Kafka Streams, windows are looked for only when a record arrives, and at most once per
 ``emit_interval_ms`` of wall-clock time; a look counts even if nothing was due. Only an advance of
-the close time emits.
+the close time emits. What the store has expired by then is lost, as there; here it is counted and
+told, by one scan of the very rows that are lost.
 """
 
 from __future__ import annotations
 
-from logstate.contracts.processing import TaskContext, TimeCell
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
+from logstate.contracts.records import Headers
+from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
+
+#: rows(from_ms, to_ms): windowed key, aggregate and timestamp of a span, both ends included
+ClosedRows: TypeAlias = "Callable[[int, int], Iterator[tuple[Any, Any, int]]]"
+#: emits what closed before a time, with the headers of the record that closed it
+EmitClosed: TypeAlias = "Callable[[int, Headers], None]"
 
 
 def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit) -> TimeCell:
@@ -30,21 +41,46 @@ def stream_time_of(task: TaskContext, store: str, group_number: int, emit: Emit)
 
 
 class CloseClock:
-    """How far one operator has emitted final results."""
+    """How far one operator has emitted final results.
 
-    __slots__ = ("_emit_interval_ms", "_emitted", "_looked", "_wall_clock_ms")
+    Rows have the times of their beginning, and end ``size_ms`` later; ``is_end_exclusive`` where
+    one that ends at the close time is closed.
+    """
 
-    def __init__(self, task: TaskContext, store: str, emit_interval_ms: int) -> None:
+    __slots__ = (
+        "_emit_interval_ms",
+        "_emitted",
+        "_first_open",
+        "_looked",
+        "_size_ms",
+        "_wall_clock_ms",
+    )
+
+    def __init__(
+        self,
+        task: TaskContext,
+        store: str,
+        emit_interval_ms: int,
+        *,
+        size_ms: int = 0,
+        is_end_exclusive: bool = False,
+    ) -> None:
+        self._size_ms = size_ms
+        self._first_open = int(is_end_exclusive)
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
         self._emitted = task.time_cell(f"emitted:{store}")
         self._looked = task.time_cell(f"looked:{store}")
         self._emit_interval_ms = emit_interval_ms
         self._wall_clock_ms = task.wall_clock_ms
 
-    @property
-    def emitted_until(self) -> int:
-        """The close time of the last emission; -1 before the first."""
-        return self._emitted.time
+    def first_unsent(self) -> int:
+        """Rows of this time and later were not emitted, those before were."""
+        emitted = self._emitted.time
+        return 0 if emitted == -1 else max(0, emitted - self._size_ms) + self._first_open
+
+    def last_closed(self, close_time: int) -> int:
+        """Rows of later times are open."""
+        return close_time - self._size_ms - 1 + self._first_open
 
     def is_due(self, close_time: int) -> bool:
         """Whether to look for windows that closed before ``close_time``; counts as a look."""
@@ -61,3 +97,53 @@ class CloseClock:
     def advance(self, close_time: int) -> None:
         """Everything that closed before ``close_time`` was emitted."""
         self._emitted.time = close_time
+
+
+def emission_of(
+    task: TaskContext,
+    spec: StoreSpec,
+    clock: CloseClock,
+    rows: ClosedRows,
+    forward: TableProcess,
+    *,
+    grid_ms: int = 1,
+) -> EmitClosed:
+    """Forwards final results; from here on what expires in the store before that is counted.
+
+    Times of rows are multiples of ``grid_ms``. What expires is closed: no store gives up open
+    windows.
+    """
+
+    def before_expiry(from_ms: int, to_ms: int) -> None:
+        lower, upper = max(from_ms, clock.first_unsent()), to_ms - 1
+        if upper // grid_ms * grid_ms < lower:
+            return
+        count = sum(1 for _ in rows(lower, upper))
+        if count:
+            task.results_expired(spec, count)
+
+    def emit_closed(close_time: int, headers: Headers) -> None:
+        if not clock.is_due(close_time):
+            return
+        lower, upper = clock.first_unsent(), clock.last_closed(close_time)
+        if upper < 0 or upper // grid_ms * grid_ms < lower:
+            return  # no row has a time in between: nothing can have closed
+        for windowed, aggregate, timestamp in rows(lower, upper):
+            forward(windowed, aggregate, None, timestamp, headers, True)
+        clock.advance(close_time)
+
+    task.store(spec.name).before_expiry = before_expiry
+    return emit_closed
+
+
+def emitting_closed(
+    process: StreamProcess, observed: TimeCell, wait_ms: int, emit_closed: EmitClosed
+) -> StreamProcess:
+    """``process``, then the final results of what this record closed."""
+
+    def process_and_emit(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        process(key, value, timestamp, headers)
+        if key is not None:
+            emit_closed(observed.time - wait_ms, headers)
+
+    return process_and_emit

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
@@ -26,6 +27,8 @@ from logstate.topology.operators.tables.table_nodes import MaterializedNode
 from logstate.topology.operators.tables.to_stream import stream_below
 
 _LOGGER = logging.getLogger(__name__)
+#: the texts are few, and every start of a task asks for them
+_indented = lru_cache(maxsize=1_000)(indent)
 
 _ROW = """\
 row = {read}
@@ -154,8 +157,8 @@ def make_fold(
         if below is not None:
             change = "new, newest, headers"
         step += f"forward({result}, {change})\n"
-    body = head + (indent(step, "    ") if kind == "windows" else step)
-    source = _FUNCTION.format(names=", ".join(names), body=indent(body, " " * 8))
+    body = head + (_indented(step, "    ") if kind == "windows" else step)
+    source = _FUNCTION.format(names=", ".join(names), body=_indented(body, " " * 8))
     bind = make_function("bind", source, f"aggregate per {kind}")
     process: StreamProcess = bind(**names)
     return process

@@ -21,12 +21,13 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
-  was final can still be joined by a record that is just in time itself: then both are emitted.
+  was final can still be joined by a record that is just in time itself: then both are emitted. What
+  the store gives up before it was emitted is lost, counted (``expired_results_total``) and told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -34,8 +35,14 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
 from logstate.topology.declaring.windows import SessionWindows
-from logstate.topology.graph.nodes import Process, ValueGetter
-from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
+from logstate.topology.graph.nodes import Children, Forward, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_close import (
+    CloseClock,
+    EmitClosed,
+    emission_of,
+    emitting_closed,
+    stream_time_of,
+)
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 
@@ -64,12 +71,12 @@ class SessionAggregateNode(FoldNode):
 
         return ValueGetter(latest)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> StreamProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         if self.emit == "close":
             update = self._compile_update(task, None)
-            return self._emitting_closed(task, update, forward)
+            observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
+            wait = self.windows.gap_ms + self.windows.grace_ms
+            return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
         if self.emit == "commit":
             forward = hold_windows_until_commit(task, forward, self.store)
         sends_old = self.sends_old_values
@@ -134,27 +141,11 @@ class SessionAggregateNode(FoldNode):
         fetch_session = task.store(self.store.name).fetch_session
         return lambda session, row: fetch_session(session.key, session.start_ms, session.end_ms)
 
-    def _emitting_closed(
-        self, task: TaskContext, update: StreamProcess, forward: TableProcess
-    ) -> StreamProcess:
-        """``update``, then the final sessions that this record closed."""
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
         find_ended = task.store(self.store.name).find_ended
-        observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         clock = CloseClock(task, self.store.name, self.emit_interval_ms)
-        wait = self.windows.gap_ms + self.windows.grace_ms
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            update(key, value, timestamp, headers)
-            if key is None:
-                return
-            close_time = observed.time - wait
-            if not clock.is_due(close_time):
-                return
-            lower, upper = max(0, clock.emitted_until), close_time - 1
-            if upper < lower:
-                return
-            for session, aggregate in find_ended(lower, upper):
-                forward(session, aggregate, None, session.end_ms, headers, True)
-            clock.advance(close_time)
+        def rows(lower: int, upper: int) -> Iterator[tuple[Windowed[Any], Any, int]]:
+            return ((found, value, found.end_ms) for found, value in find_ended(lower, upper))
 
-        return process
+        return emission_of(task, self.store, clock, rows, forward)

@@ -29,18 +29,23 @@ Cost: one range read per record and up to three writes plus one per window that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
 from logstate.topology.declaring.windows import SlidingWindows
-from logstate.topology.graph.nodes import Process, ValueGetter
-from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
+from logstate.topology.graph.nodes import Children, Forward, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_close import (
+    CloseClock,
+    EmitClosed,
+    emission_of,
+    stream_time_of,
+)
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.window_aggregate import (
+    closed_windows,
     windowed_row_getter,
 )
 
@@ -54,9 +59,7 @@ class SlidingAggregateNode(FoldNode):
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> StreamProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         emit_closed = None
         publish: TableProcess | None = forward
         if self.emit == "close":
@@ -88,24 +91,10 @@ class SlidingAggregateNode(FoldNode):
 
         return process
 
-    def _compile_emission(
-        self, task: TaskContext, forward: TableProcess
-    ) -> Callable[[int, Headers], None]:
-        fetch_all = task.store(self.store.name).fetch_all
-        clock = CloseClock(task, self.store.name, self.emit_interval_ms)
-        difference = self.windows.difference_ms
-
-        def emit_closed(close_time: int, headers: Headers) -> None:
-            upper = close_time - difference - 1
-            if not clock.is_due(close_time) or upper < 0:
-                return
-            emitted = clock.emitted_until
-            lower = 0 if emitted == -1 else max(0, emitted - difference)
-            for windowed, row in fetch_all(lower, upper):
-                forward(windowed, row.value, None, row.timestamp, headers, True)
-            clock.advance(close_time)
-
-        return emit_closed
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
+        size, name = self.windows.difference_ms, self.store.name
+        clock = CloseClock(task, name, self.emit_interval_ms, size_ms=size)
+        return emission_of(task, self.store, clock, closed_windows(task, self.store), forward)
 
 
 class _Record(NamedTuple):

@@ -8,14 +8,14 @@ deletes the row; a count goes down to 0 and stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Process
+from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.aggregate import key_identity
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
 from logstate.topology.operators.tables.change import Change
@@ -31,9 +31,7 @@ class TableAggregateNode(MaterializedNode):
     subtractor: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if self.emit == "commit":
             forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
         read, write = bind_rows(task, self.store)

@@ -16,8 +16,8 @@ Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
 - old values: the initializer's value is the old value of a row's first update, and a downstream
   `group_by` subtracts it.
 - ``emit="close"`` looks for windows only when a record arrives. A window that the store no longer
-  shows (its retention ran out because event time jumped) is never emitted: give the store a longer
-  retention if jumps are possible.
+  shows (its retention ran out because event time jumped) is never emitted, but counted
+  (``expired_results_total``) and told: give the store a longer retention if jumps are possible.
 
 Repartitions nothing itself; the store is a timestamped window store with key, 8-byte start and a
 zero sequence number in its changelog.
@@ -25,15 +25,21 @@ zero sequence number in its changelog.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
-from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows, Windows
-from logstate.topology.graph.nodes import Process, ValueGetter
-from logstate.topology.operators.aggregates.emit_on_close import CloseClock, stream_time_of
+from logstate.topology.graph.nodes import Children, Forward, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_close import (
+    CloseClock,
+    ClosedRows,
+    EmitClosed,
+    emission_of,
+    emitting_closed,
+    stream_time_of,
+)
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
@@ -75,13 +81,12 @@ class WindowAggregateNode(FoldNode):
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> StreamProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         if self.emit == "close":
             process = self._compile_fold(task, observed, None)
-            return self._emitting_closed(task, observed, process, forward)
+            emit_closed = self._compile_emission(task, forward)
+            return emitting_closed(process, observed, self.windows.grace_ms, emit_closed)
         if self.emit == "commit":
             forward = hold_windows_until_commit(task, forward, self.store)
         return self._compile_fold(task, observed, forward)
@@ -97,32 +102,19 @@ class WindowAggregateNode(FoldNode):
         times["windows_for"] = windows.windows_for
         return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **times)
 
-    def _emitting_closed(
-        self, task: TaskContext, observed: TimeCell, process: StreamProcess, forward: TableProcess
-    ) -> StreamProcess:
-        """``process``, then the final results of the windows that this record closed."""
-        fetch_all = task.store(self.store.name).fetch_all
-        clock = CloseClock(task, self.store.name, self.emit_interval_ms)
-        size, grace = self.windows.size_ms, self.windows.grace_ms
-        advance = _advance_ms(self.windows)
+    def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
+        size, name = self.windows.size_ms, self.store.name
+        clock = CloseClock(task, name, self.emit_interval_ms, size_ms=size, is_end_exclusive=True)
+        rows, grid = closed_windows(task, self.store), _advance_ms(self.windows)
+        return emission_of(task, self.store, clock, rows, forward, grid_ms=grid)
 
-        def process_and_emit(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            process(key, value, timestamp, headers)
-            if key is None:
-                return
-            close_time = observed.time - grace
-            if not clock.is_due(close_time):
-                return
-            upper = close_time - size
-            emitted = clock.emitted_until
-            lower = 0 if emitted == -1 else max(0, emitted - size) + 1
-            if upper < 0 or upper // advance * advance < lower:
-                return  # no window starts in between: nothing can have closed
-            for windowed, row in fetch_all(lower, upper):
-                forward(windowed, row.value, None, row.timestamp, headers, True)
-            clock.advance(close_time)
 
-        return process_and_emit
+def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
+    """The rows of a window store that start in a span."""
+    fetch_all = task.store(spec.name).fetch_all
+    return lambda lower, upper: (
+        (windowed, row.value, row.timestamp) for windowed, row in fetch_all(lower, upper)
+    )
 
 
 def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:

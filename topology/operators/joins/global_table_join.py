@@ -7,12 +7,12 @@ a left join joins it with null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class GlobalTableJoinNode(ProcessorNode):
@@ -26,9 +26,7 @@ class GlobalTableJoinNode(ProcessorNode):
     def global_store_names(self) -> tuple[str, ...]:
         return (self.store_name,)
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         get = task.store(self.store_name).get
         key_mapper, joiner, is_left = self.key_mapper, self.joiner, self.is_left
         drop = task.drop

@@ -6,19 +6,21 @@ left side; then those in which it is the right side, with the pair of itself bef
 partner that is newer. The order, and where rows are about to expire the number of results, may
 differ from the join over two stores.
 
-A record that is already out of the store's retention does not meet itself. Null keys and null
+A record that is already out of the store's retention does not meet itself; one that comes after its
+window and the grace is counted as in `stream_join`. Null keys and null
 values are dropped and counted. Left and outer self-joins are this too: no record is unmatched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.joins.stream_join import partners_in
 
 
 class SelfJoinNode(ProcessorNode):
@@ -28,14 +30,13 @@ class SelfJoinNode(ProcessorNode):
     windows: JoinWindows
     joiner: Callable[[Any, Any, Any], Any]
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
-        fetch = task.store(self.store).fetch_range
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         observed = task.time_cell(self.name)
         joiner = self.joiner
         before, after = self.windows.before_ms, self.windows.after_ms
         retention = self.windows.size_ms + self.windows.grace_ms
+        partners = partners_in(task, self.store, back_ms=max(before, after))
+        fetch, own, reach, note_late = partners
         drop = task.drop
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -44,6 +45,8 @@ class SelfJoinNode(ProcessorNode):
                 return
             if timestamp > observed.time:
                 observed.time = timestamp
+            if timestamp + reach < own.time:
+                note_late()
             meets_itself = timestamp > observed.time - retention + 1
             for partner_time, partner in fetch(key, max(0, timestamp - before), timestamp + after):
                 joined = joiner(key, value, partner)

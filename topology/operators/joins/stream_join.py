@@ -12,6 +12,9 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
   triggered it; partners in order of their timestamps, then of their arrival.
 - late: there is no test. A record joins whatever the other store still shows: rows with timestamps
   above its clock - (before + after + grace). With all three 0 it shows none, so nothing ever joins.
+- so a record of a side that lags behind may miss partners. Whose window and grace the other store's
+  clock has passed is counted (``late_join_records_total``; Kafka Streams has no figure for it) and
+  goes on as if nothing was missed.
 - unmatched rows wait in the shared store until stream time, that of both sides together, has PASSED
   their window and the grace; they leave by timestamp, right before left, then key, with their own
   timestamp. They leave only when a record arrives that is as new as stream time: an idle topic
@@ -30,14 +33,15 @@ Invariants: the clocks are cells of the task, shared by both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
-from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
 EmitExpired: TypeAlias = Callable[[int, Headers], None]
@@ -77,9 +81,7 @@ class StreamJoinNode(ProcessorNode):
         # The window store first: where hashes collide, descriptions show the order of connecting.
         return (self.other_window_store, *super().store_names())
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if self.outer_store is None:
             return self._compile_inner(task, forward)
         return self._compile_outer(task, forward, self.outer_store)
@@ -90,7 +92,8 @@ class StreamJoinNode(ProcessorNode):
         return joiner if self.is_left_side else lambda key, this, other: joiner(key, other, this)
 
     def _compile_inner(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
-        fetch = task.store(self.other_window_store).fetch_range
+        partners = partners_in(task, self.other_window_store, back_ms=self.before_ms)
+        fetch, others, reach, note_late = partners
         join = self._join()
         before, after = self.before_ms, self.after_ms
         drop = task.drop
@@ -99,6 +102,8 @@ class StreamJoinNode(ProcessorNode):
             if key is None or value is None:
                 drop("null_key_or_value")
                 return
+            if timestamp + reach < others.time:
+                note_late()
             for partner_time, partner in fetch(key, max(0, timestamp - before), timestamp + after):
                 joined = join(key, value, partner)
                 forward(key, joined, max(timestamp, partner_time), headers)
@@ -108,7 +113,8 @@ class StreamJoinNode(ProcessorNode):
     def _compile_outer(
         self, task: TaskContext, forward: StreamProcess, outer_store: StoreSpec
     ) -> StreamProcess:
-        fetch = task.store(self.other_window_store).fetch_range
+        partners = partners_in(task, self.other_window_store, back_ms=self.before_ms)
+        fetch, others, reach, note_late = partners
         waiting = task.store(outer_store.name)
         wait, take_out = waiting.add, waiting.take_out
         observed = task.time_cell(self.clock)
@@ -131,6 +137,8 @@ class StreamJoinNode(ProcessorNode):
                 return
             if timestamp == observed.time:
                 emit_expired(timestamp, headers)
+            if timestamp + reach < others.time:
+                note_late()
             last = timestamp + after
             is_unmatched = True
             for partner_time, partner in fetch(key, max(0, timestamp - before), last):
@@ -195,3 +203,24 @@ class StreamJoinNode(ProcessorNode):
                 waiting.remove(row_time, is_left, key)
 
         return emit_expired
+
+
+class Partners(NamedTuple):
+    """The store that partners are looked for in, as operators use it."""
+
+    fetch: Callable[[Any, int, int], Iterator[tuple[int, Any]]]
+    #: how far it has come
+    clock: TimeCell
+    #: A record misses what has expired where the clock is farther ahead of it: beyond the window's
+    #: end and the grace. The one partner at the very edge, which the store hides a millisecond
+    #: early, makes nothing late.
+    reach_ms: int
+    note_late: Callable[[], None]
+
+
+def partners_in(task: TaskContext, store: str, *, back_ms: int) -> Partners:
+    """For records that look back ``back_ms``."""
+    opened = task.store(store)
+    segments = opened.segments
+    reach_ms = segments.retention_ms - back_ms
+    return Partners(opened.fetch_range, segments.cell, reach_ms, partial(task.join_late, store))

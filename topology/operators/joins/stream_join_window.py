@@ -9,13 +9,12 @@ and use up a sequence number, but no row comes of them, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class StreamJoinWindowNode(ProcessorNode):
@@ -23,9 +22,7 @@ class StreamJoinWindowNode(ProcessorNode):
 
     store: StoreSpec
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         put = task.store(self.store.name).put
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -19,13 +19,13 @@ Semantics, exactly Kafka Streams' (`KStreamKTableJoinProcessor`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 
 
 class StreamTableGraceJoinNode(ProcessorNode):
@@ -40,9 +40,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
     def store_names(self) -> tuple[str, ...]:
         return (self.store.name, *self.table.getter_store_names())
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         buffer = task.store(self.store.name)
         put, expired, remove = buffer.put, buffer.expired, buffer.remove
         join = self._compile_join(task, forward)

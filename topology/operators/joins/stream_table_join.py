@@ -7,12 +7,12 @@ dropped and counted; null keys too, except in a left join, where they meet no ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 
 
 class StreamTableJoinNode(ProcessorNode):
@@ -25,9 +25,7 @@ class StreamTableJoinNode(ProcessorNode):
     def store_names(self) -> tuple[str, ...]:
         return self.table.getter_store_names()
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         latest, as_of = self.table.value_getter(task)
         joiner = self.joiner
         by_value: Callable[[Any, Any], Any] | None = getattr(joiner, "by_value", None)

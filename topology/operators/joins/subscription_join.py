@@ -6,13 +6,12 @@ says where there is no row, is the subscription's instruction (see `subscription
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.serdes.foreign_key_serdes import Instruction, Subscription, SubscriptionResponse
-from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 
 
 class SubscriptionJoinNode(ProcessorNode):
@@ -23,9 +22,7 @@ class SubscriptionJoinNode(ProcessorNode):
     def store_names(self) -> tuple[str, ...]:
         return self.right.getter_store_names()
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         latest = self.right.value_getter(task).latest
 
         def process(

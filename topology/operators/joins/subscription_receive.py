@@ -6,13 +6,12 @@ without foreign key is dropped and counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.serdes.foreign_key_serdes import Instruction, Subscription
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class SubscriptionReceiveNode(ProcessorNode):
@@ -20,9 +19,7 @@ class SubscriptionReceiveNode(ProcessorNode):
 
     store: str
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         store = task.store(self.store)
         put, delete = store.put, store.delete
         drop = task.drop

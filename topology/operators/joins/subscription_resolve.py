@@ -7,14 +7,14 @@ though its two sides run in different tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 from logstate.serdes.foreign_key_serdes import SubscriptionResponse
-from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 from logstate.topology.operators.joins.murmur3 import hash_128
 
 
@@ -30,9 +30,7 @@ class SubscriptionResolveNode(ProcessorNode):
     def store_names(self) -> tuple[str, ...]:
         return self.left.getter_store_names()
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         latest = self.left.value_getter(task).latest
         topic = task.topic_name(self.registration_topic, is_internal=True)
         serialize = self.value.serializer(f"{topic}-vh", False)

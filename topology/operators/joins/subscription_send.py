@@ -22,7 +22,7 @@ Out-of-order updates of a versioned table are dropped and counted (KIP-914).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -30,7 +30,7 @@ from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 from logstate.serdes.foreign_key_serdes import Instruction, Subscription
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 from logstate.topology.operators.joins.murmur3 import hash_128
 
 #: tells the right side: (foreign key, instruction, left key, hash, timestamp, headers)
@@ -49,9 +49,7 @@ class SubscriptionSendNode(ProcessorNode):
     is_left: bool
     use_versioned_semantics: bool = field(default=False, init=False)
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         foreign_key = self.foreign_key
         topic = task.topic_name(self.registration_topic, is_internal=True)
         serialize_value = self.value.serializer(f"{topic}-vh", False)

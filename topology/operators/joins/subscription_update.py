@@ -8,14 +8,13 @@ the same. Null keys are dropped and counted; so are out-of-order updates of a ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.serdes.foreign_key_serdes import SubscriptionResponse
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class SubscriptionUpdateNode(ProcessorNode):
@@ -24,9 +23,7 @@ class SubscriptionUpdateNode(ProcessorNode):
     store: str
     use_versioned_semantics: bool = field(default=False, init=False)
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         subscribers = task.store(self.store).subscribers
         skips_older = self.use_versioned_semantics
         drop = task.drop

@@ -24,14 +24,21 @@ The tables must be co-partitioned; nothing is repartitioned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import Process, ProcessorNode, TableNode, ValueGetter
+from logstate.topology.graph.nodes import (
+    Children,
+    Forward,
+    Process,
+    ProcessorNode,
+    TableNode,
+    ValueGetter,
+)
 from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
 JoinKind: TypeAlias = Literal["inner", "left", "outer"]
@@ -73,9 +80,7 @@ class TableJoinNode(ProcessorNode):
         self.other.enable_sending_old_values(force=True)
         self.sends_old_values = True
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         latest = self.other.value_getter(task).latest
         join = self._join()
         needs_this, needs_other = self.needs_this, self.needs_other
@@ -161,9 +166,7 @@ class TableJoinMergeNode(TableNode):
 
         return ValueGetter(latest)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> TableProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         if self.store is None:
             return self._compile_pass(forward)
         _, write = bind_rows(task, self.store)

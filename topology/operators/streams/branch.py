@@ -9,7 +9,7 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.plain_functions import is_true
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class BranchNode(ProcessorNode):
@@ -19,10 +19,8 @@ class BranchNode(ProcessorNode):
     branches: list[tuple[Callable[[Any, Any], Any], str]] = field(default_factory=list, init=False)
     default: str | None = field(default=None, init=False)
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
-        below: Mapping[str, Callable[..., None]] = children
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        below: Mapping[str, Forward] = children
         branches = [(predicate, below[child]) for predicate, child in self.branches]
         default = None if self.default is None else below[self.default]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.plain_functions import is_true
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class FilterNode(ProcessorNode):
@@ -17,9 +17,7 @@ class FilterNode(ProcessorNode):
     predicate: Callable[[Any, Any], Any]
     keeps: bool = True
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         predicate = self.predicate
         by_value: Callable[[Any], Any] | None = getattr(predicate, "by_value", None)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class MapNode(ProcessorNode):
@@ -15,9 +15,7 @@ class MapNode(ProcessorNode):
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         mapper = self.mapper
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

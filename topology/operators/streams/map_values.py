@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class MapValuesNode(ProcessorNode):
@@ -15,9 +15,7 @@ class MapValuesNode(ProcessorNode):
 
     mapper: Callable[[Any, Any], Any]
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         mapper = self.mapper
         by_value: Callable[[Any], Any] | None = getattr(mapper, "by_value", None)
 

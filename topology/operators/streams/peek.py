@@ -6,13 +6,13 @@ crash is peeked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.plain_functions import refuse_unfinished
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class PeekNode(ProcessorNode):
@@ -20,9 +20,7 @@ class PeekNode(ProcessorNode):
 
     action: Callable[[Any, Any], Any]
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         action = self.action
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class PrintNode(ProcessorNode):
@@ -18,9 +18,7 @@ class PrintNode(ProcessorNode):
     file: TextIO | None = None
     mapper: Callable[[Any, Any], Any] | None = None
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         label, mapper = self.label, self.mapper
         file = self.file
 

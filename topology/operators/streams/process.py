@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from logstate.contracts.errors import StoreError, TopologyError
+from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import Cancellable, TaskContext
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
     check_methods,
     check_plain,
@@ -23,7 +23,7 @@ from logstate.topology.declaring.plain_functions import (
 )
 from logstate.topology.declaring.windows import to_ms
 from logstate.topology.graph.blame import labelled
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
@@ -37,10 +37,9 @@ class Connections:
         given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
         for store in given:
             if not isinstance(store, str | StoreSpec):
-                raise TopologyError(
+                raise misdeclared(
                     f"stores= takes names of stores, or declarations such as key_value_store(...),"
-                    f" found {store!r}. Give what the processor asks its context for.",
-                    declared_at=declaration_site(),
+                    f" found {store!r}. Give what the processor asks its context for."
                 )
         self.owned = tuple(store for store in given if isinstance(store, StoreSpec))
         self.names = tuple(store.name if isinstance(store, StoreSpec) else store for store in given)
@@ -63,9 +62,7 @@ class ProcessNode(ProcessorNode):
     def store_names(self) -> tuple[str, ...]:
         return self.connections.names
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         processor = self.supplier()
         check_methods(processor, type(processor).__qualname__)
         context = ForwardingContext(
@@ -204,7 +201,7 @@ class ForwardingContext(OperatorContext):
         name: str,
         connections: Connections,
         declared_at: str | None,
-        forward: Callable[..., None],
+        forward: Forward,
         children: Mapping[str, Process],
     ) -> None:
         super().__init__(task, name, connections, declared_at)

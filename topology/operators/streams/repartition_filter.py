@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.processing import NULL_GROUP_KEY, TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class RepartitionFilterNode(ProcessorNode):
-    """Passes everything, or everything with a key. Not counted as dropped, as in Kafka Streams."""
+    """Passes everything, or everything with a key. What has none is counted; not by the JVM."""
 
     drops_null_keys: bool
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if not self.drops_null_keys:
             return forward
 
+        drop = task.drop
+
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is not None:
-                forward(key, value, timestamp, headers)
+            if key is None:
+                drop(NULL_GROUP_KEY)
+                return
+            forward(key, value, timestamp, headers)
 
         return process

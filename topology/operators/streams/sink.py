@@ -16,7 +16,7 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers, RecordMetadata
 from logstate.contracts.serde import Serde
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
-from logstate.serdes.built_in import SessionWindowedSerde, WindowedSerde
+from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
 
 #: partitions of a record: None = by the key; a tuple may have any number, none included

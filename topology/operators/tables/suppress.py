@@ -25,14 +25,14 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
 
 
 class SuppressNode(TableNode):
@@ -70,9 +70,7 @@ class SuppressNode(TableNode):
 
         return ValueGetter(latest)
 
-    def compile(
-        self, task: TaskContext, forward: TableProcess, children: Mapping[str, Process]
-    ) -> TableProcess:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         buffer = task.store(self.store.name)
         put = buffer.put
         observed = task.time_cell(self.name)

@@ -7,20 +7,19 @@ rule; materialise the table to save the tombstones).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.records import Headers
 from logstate.topology.declaring.plain_functions import is_true
-from logstate.topology.graph.nodes import Process
-from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 
 
 class TableFilterNode(DerivedNode):
     """The predicate never sees null values: they are tombstones and stay that."""
+
+    derived_value = "{value} if {value} is not None and derive(key, {value}) else None"
 
     predicate: Callable[[Any, Any], Any]
     keeps: bool = True
@@ -30,11 +29,7 @@ class TableFilterNode(DerivedNode):
         # Old values that cost nothing save tombstones; none are enforced for that.
         self.sends_old_values = self.parent.enable_sending_old_values(force=False)
 
-    def derived_row(self, task: TaskContext) -> DerivedRow:
-        matches = self._matcher()
-        return lambda key, row: row if row is not None and matches(key, row[0]) else None
-
-    def _matcher(self) -> Callable[[Any, Any], Any]:
+    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
         predicate, keeps = self.predicate, self.keeps
 
         def matches(key: Any, value: Any) -> bool:
@@ -45,39 +40,10 @@ class TableFilterNode(DerivedNode):
 
         return matches
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
-        matches = self._matcher()
-        with_old = self.sends_old_values
-        skips_unmatched = with_old and not self.use_versioned_semantics
+    def derived_row(self, task: TaskContext) -> DerivedRow:
+        matches = self.derivation(task)
+        return lambda key, row: row if row is not None and matches(key, row[0]) else None
 
-        def derived(
-            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
-        ) -> None:
-            if new is not None and not matches(key, new):
-                new = None
-            if not with_old or (old is not None and not matches(key, old)):
-                old = None
-            if skips_unmatched and new is None and old is None:
-                return
-            forward(key, new, old, timestamp, headers, is_latest)
-
-        if self.store is None:
-            return derived
-        read, write = bind_rows(task, self.store)
-
-        def stored(
-            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
-        ) -> None:
-            if new is not None and not matches(key, new):
-                new = None
-            row = read(key) if with_old else None
-            old = None if row is None else row[0]
-            if skips_unmatched and new is None and old is None:
-                return
-            written = write(key, new, timestamp, timestamp, headers)
-            if written is not None:
-                forward(key, new, old, timestamp, headers, written)
-
-        return stored
+    def lines_before_keeping(self) -> str:
+        knows_unmatched = self.sends_old_values and not self.use_versioned_semantics
+        return "if new is None and old is None:\n    return\n" if knows_unmatched else ""

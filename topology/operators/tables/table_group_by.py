@@ -7,14 +7,14 @@ never shows the state between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class TableGroupByNode(ProcessorNode):
@@ -25,9 +25,7 @@ class TableGroupByNode(ProcessorNode):
     mapper: Callable[[Any, Any], tuple[Any, Any]]
     use_versioned_semantics: bool = field(default=False, init=False)
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         mapper = self.mapper
         latest_only = self.use_versioned_semantics
         name = self.name

@@ -1,22 +1,42 @@
 """Tables with a store of their own, and tables whose rows follow from their parent's.
 
 What every operator that makes a table says about itself: where its rows are read from, whether they
-are versioned, and who can send old values.
+are versioned, and who can send old values. The closure of a table whose rows follow from others is
+made of one text for all of them, so that an update passes no test of what its node is.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from textwrap import indent
+from typing import Any, ClassVar, TypeAlias
 
-from logstate.contracts.processing import TaskContext
+from logstate.contracts.generated_code import make_function
+from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.graph.nodes import TableNode, ValueGetter
-from logstate.topology.operators.tables.rows import row_getter
+from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
+from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
 #: derived(key, row of the parent) -> row
 DerivedRow: TypeAlias = "Callable[[Any, StoredRow | None], StoredRow | None]"
+
+_OLD_ROW = """\
+row = read(key)
+old = None if row is None else row[0]
+"""
+_KEEP = """\
+is_latest = write(key, new, timestamp, timestamp, headers)
+if is_latest is None:
+    return
+"""
+_FUNCTION = """\
+def bind({names}):
+    def process(key, new, old, timestamp, headers, is_latest):
+{body}
+        forward(key, new, old, timestamp, headers, is_latest)
+    return process
+"""
 
 
 class MaterializedNode(TableNode):
@@ -36,6 +56,11 @@ class MaterializedNode(TableNode):
 
 class DerivedNode(TableNode):
     """Kept only if its store is named; else rows are computed from the parent's when read."""
+
+    #: text of a value, made of the parent's ``{value}`` by the function ``derive``
+    derived_value: ClassVar[str]
+    #: lines before the first of them
+    first_lines: ClassVar[str] = ""
 
     parent: TableNode
     store: StoreSpec | None = None
@@ -67,6 +92,28 @@ class DerivedNode(TableNode):
             lambda key: derived(key, latest(key)),
             lambda key, timestamp: derived(key, at(key, timestamp)),
         )
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
+        names: dict[str, Any] = {"derive": self.derivation(task), "forward": forward, "task": task}
+        keep, old = "", f"old = {self.derived_value.format(value='old')}\n"
+        if self.store is not None:
+            names["read"], names["write"] = bind_rows(task, self.store)
+            keep, old = _KEEP, _OLD_ROW
+        body = f"{self.first_lines}new = {self.derived_value.format(value='new')}\n"
+        body += old if self.sends_old_values else "old = None\n"
+        body += self.lines_before_keeping() + keep
+        source = _FUNCTION.format(names=", ".join(names), body=indent(body, " " * 8).rstrip())
+        bind = make_function("bind", source, "table derived from another")
+        process: TableProcess = bind(**names)
+        return process
+
+    def lines_before_keeping(self) -> str:
+        """Where an update may end, once ``new`` and ``old`` are known."""
+        return ""
+
+    @abstractmethod
+    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+        """The function ``derive(key, value)`` of ``derived_value``."""
 
     @abstractmethod
     def derived_row(self, task: TaskContext) -> DerivedRow:

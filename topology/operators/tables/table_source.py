@@ -6,14 +6,13 @@ one the node only relabels records as changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Process, TableNode, ValueGetter
+from logstate.topology.graph.nodes import Children, Forward, Process, TableNode, ValueGetter
 from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
 
@@ -52,9 +51,7 @@ class TableSourceNode(TableNode):
     def is_versioned(self) -> bool:
         return self.store is not None and self.store.traits.is_versioned
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         drop = task.drop
 
         def relabel(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -6,22 +6,22 @@ value) and again whenever a join reads a row: it must be a function of the row a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import check_methods
-from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import Connections, OperatorContext
-from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
 
 
 class TableTransformValuesNode(DerivedNode):
     """Schedules of a transformer are committed under ``schedule_name``."""
+
+    derived_value = "derive(key, {value})"
+    first_lines = "task.timestamp, task.headers = timestamp, headers\n"
 
     supplier: Callable[[], ValueTransformer[Any, Any, Any]]
     connections: Connections
@@ -36,6 +36,9 @@ class TableTransformValuesNode(DerivedNode):
     def getter_store_names(self) -> tuple[str, ...]:
         names = super().getter_store_names()
         return names if self.store is not None else (*names, *self.connections.names)
+
+    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+        return self._transform(task, self.schedule_name)
 
     def derived_row(self, task: TaskContext) -> DerivedRow:
         transform = self._transform(task, f"{self.schedule_name}-reader")
@@ -56,36 +59,3 @@ class TableTransformValuesNode(DerivedNode):
         transformer.init(context)
         task.on_close(transformer.close)
         return transformer.transform
-
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
-        transform = self._transform(task, self.schedule_name)
-        with_old = self.sends_old_values
-
-        def derived(
-            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
-        ) -> None:
-            task.timestamp = timestamp
-            task.headers = headers
-            new = transform(key, new)
-            old = transform(key, old) if with_old else None
-            forward(key, new, old, timestamp, headers, is_latest)
-
-        if self.store is None:
-            return derived
-        read, write = bind_rows(task, self.store)
-
-        def stored(
-            key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
-        ) -> None:
-            task.timestamp = timestamp
-            task.headers = headers
-            new = transform(key, new)
-            row = read(key) if with_old else None
-            written = write(key, new, timestamp, timestamp, headers)
-            if written is not None:
-                old = None if row is None else row[0]
-                forward(key, new, old, timestamp, headers, written)
-
-        return stored

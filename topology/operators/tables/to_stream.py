@@ -6,20 +6,18 @@ and call that: one frame less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
-from logstate.topology.graph.nodes import Process, ProcessorNode
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
 class ToStreamNode(ProcessorNode):
     """Forwards the new value of every change."""
 
-    def compile(
-        self, task: TaskContext, forward: Callable[..., None], children: Mapping[str, Process]
-    ) -> Process:
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
         ) -> None:

@@ -1,0 +1,56 @@
+"""What the newest commit of a task says to whoever looks at its state from outside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from logstate.changelog.cut import Cut, decode_cut, decode_cut_record
+
+
+class CommitOfTask(NamedTuple):
+    """What the newest commit of a task says."""
+
+    positions: Mapping[str, int]
+    """Changelog topic to next offset, of the task's partition."""
+    clocks: Mapping[str, int]
+    inputs: Mapping[str, int]
+    """Input topic to next offset."""
+    topic_ids: Mapping[str, str] = {}
+    """Input topic to the id that it had."""
+
+
+def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> CommitOfTask:
+    """What the committed offsets of a task's inputs say, and its record of the cuts topic.
+
+    Where one of them was committed without a cut, somebody else has committed since, and what the
+    others carry is the cut of an older state: then no position counts.
+    """
+    positions: dict[str, int] = {}
+    clocks: dict[str, int] = {}
+    topic_ids: dict[str, str] = {}
+    offsets = {name: int(one.offset) for name, one in inputs.items()}
+    for name, one in inputs.items():
+        cut = decode_cut(one.metadata, committed_offset=one.offset).cut
+        if cut is not None and cut.is_in_cuts_topic:
+            cut = _from_record(cut_record, name, cut.offset)
+        if cut is None:
+            return CommitOfTask(offsets, {}, offsets)
+        # A task commits all its inputs at once, so they agree; all of it only ever grows.
+        for known, told in ((positions, cut.positions), (clocks, cut.clocks)):
+            known.update({key: max(at, known.get(key, at)) for key, at in told.items()})
+        topic_ids.update(cut.topic_ids)
+    # Where an input itself is the store's log, its offset is the position.
+    return CommitOfTask({**positions, **offsets}, clocks, offsets, topic_ids)
+
+
+def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut | None:
+    if value is None:
+        return None
+    return decode_cut_record(value, topic=topic, committed_offset=committed_offset)
+
+
+def clock_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
+    """A store's stream time among the clocks of its task; None if the cut does not know it."""
+    names = (entry.get("name"), entry.get("logged_as"))
+    return next((clocks[f"store:{name}"] for name in names if f"store:{name}" in clocks), None)

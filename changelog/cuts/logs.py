@@ -1,0 +1,132 @@
+"""The logs of an application: its manifest, and which topic each of its stores is in.
+
+Invariants: a topic is known by its id. What was noted about one (a cut, a checkpoint) is never
+used on another that was created under its name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from logstate.changelog.cut import MANIFEST_KEY
+from logstate.changelog.cuts.cut_value import CutValue
+from logstate.contracts.errors import ConfigError, RestoreError, TopicError
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.topic_names import cuts_topic
+
+
+@dataclass(frozen=True)
+class ChangelogSource:
+    """A store's changelog, as the manifest describes it. Plain data, so it can travel."""
+
+    topic: str
+    topic_id: str
+    """Of the topic when it was looked up: one that is made anew is another log."""
+    partitions: int
+    entry: Mapping[str, Any]
+    fixed_cut: CutValue | None = None
+    """Of a copy that a named cut keeps: all there is in it."""
+
+    @property
+    def name(self) -> str:
+        return str(self.entry.get("name", self.topic))
+
+    @property
+    def logs(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, n) for n in range(self.partitions)]
+
+    def task(self, partition: int) -> TaskId:
+        """Whose state the partition is."""
+        return TaskId(int(self.entry.get("sub_topology", 0)), partition)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Input topics of its tasks; none of a global store, which commits nothing."""
+        return list(self.entry.get("source_topics") or ())
+
+
+def log_reader() -> ModuleType:
+    """The module that reads logs, or one sentence on what is missing for it."""
+    try:
+        import logstate.kafka.log_reader as module
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "confluent_kafka":
+            raise
+        raise ConfigError(
+            "reading a changelog needs the package confluent-kafka on the driver and on every "
+            f"executor, and the Python here, {sys.executable}, does not have it: install it there"
+        ) from None
+    return module
+
+
+def read_manifest(
+    config: Mapping[str, Any], application: str
+) -> tuple[dict[str, Any], dict[bytes, bytes]]:
+    """The manifest of an application and all records of its cuts topic.
+
+    Raises TopicError if the application has never run on this cluster.
+    """
+    partition = TopicPartition(cuts_topic(application), 0)
+    try:
+        records = log_reader().latest_values(config, partition)
+        if MANIFEST_KEY not in records:
+            records = log_reader().latest_values(config, partition, waits=True)
+    except TopicError as error:
+        brokers = config.get("bootstrap.servers")
+        raise TopicError(
+            f"application {application!r} has no topic {partition.topic!r} on {brokers}; it is "
+            "made when the application first runs; is the application id right?"
+        ) from error
+    if MANIFEST_KEY not in records:
+        raise TopicError(
+            f"topic {partition.topic!r} has no manifest; application {application!r} writes it "
+            "before its first commit: has it started?"
+        )
+    return json.loads(records[MANIFEST_KEY]), records
+
+
+def changelog_source(topic: str, found: Any, entry: Mapping[str, Any]) -> ChangelogSource:
+    """The changelog of a store. Raises TopicError if the topic is not what the manifest says."""
+    expected = entry.get("partitions", found.partitions)
+    if found.partitions != expected:
+        raise TopicError(
+            f"{topic!r} has {found.partitions} partitions, and the store {entry.get('name')!r} was "
+            f"declared with {expected}; the count is part of a store's identity, because it "
+            "decides where a key lives; reset the application"
+        )
+    check_topic_id(topic, entry.get("changelog_topic_id"), found.topic_id, "the application's")
+    return ChangelogSource(topic, found.topic_id, found.partitions, entry)
+
+
+def check_topic_id(topic: str, known: str | None, found: str, whose: str) -> None:
+    """Raises RestoreError if the topic was deleted and created again since its id was noted."""
+    if known and known != found:
+        raise RestoreError(
+            f"{topic!r} was deleted and created again: {whose} topic had the id {known}, and the "
+            f"one that is there has {found}; offsets of the old one mean nothing in it, so nothing "
+            "is read; start anew: load the table again once the application has run, give a "
+            "stream a new checkpoint and target"
+        )
+
+
+def sources_of(
+    config: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> dict[str, ChangelogSource]:
+    """Every changelog of an application by its topic, each once though stores may share one.
+
+    Raises TopicError where one is gone.
+    """
+    entries = {
+        entry["changelog_topic"]: {**entry, "name": name}
+        for name, entry in reversed(manifest["stores"].items())
+        if entry.get("changelog_topic") is not None
+    }
+    topics = log_reader().log_topics(config, entries) if entries else {}
+    return {
+        topic: changelog_source(topic, topics[topic], entry) for topic, entry in entries.items()
+    }

@@ -1,0 +1,310 @@
+"""Named cuts: making, finding, listing and deleting them.
+
+A named cut is a copy. Each store that it covers gets a topic of its own, with as many partitions,
+into which the records go that the store's changelog had at the cut (``cut_copies``). Nothing
+compacts, trims or expires these topics: they are deleted by a command, or with the next cut once
+the time is over that they were to be kept. So the horizon of a named cut is the one that it was
+given, and a read is refused from then on.
+
+Cost: as much reading, writing and disk as the changelogs have bytes. The application is not asked
+and does not wait.
+
+Invariants: the record that names a cut is written when its copies are complete and counted, and
+goes before they do. A crash between leaves topics without a record, which ``delete_cut`` removes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from logstate.changelog.cuts.cut_copies import CutCopies
+from logstate.changelog.cuts.cut_value import CutValue
+from logstate.changelog.cuts.latest_cut import cut_at_notes, newest_cut
+from logstate.changelog.cuts.logs import (
+    ChangelogSource,
+    check_topic_id,
+    log_reader,
+    read_manifest,
+    sources_of,
+)
+from logstate.changelog.cuts.named_cut import (
+    NamedCut,
+    StoreCopy,
+    check_cut_name,
+    parse_named_cut,
+)
+from logstate.changelog.cuts.snapshots import ground_of, snapshot
+from logstate.contracts.errors import ConfigError, RestoreError, TopicError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
+from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
+
+#: what is in a copy stays, however old its event times are and however late
+_KEPT = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+_NAMES = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+
+
+def create_cut(
+    bootstrap: str,
+    application: str,
+    name: str,
+    *,
+    stores: Collection[str] | None = None,
+    keep: timedelta | None = None,
+    kafka: Mapping[str, str] | None = None,
+    across_repartitions: timedelta | None = None,
+) -> NamedCut:
+    """Keep the newest cut of an application under a name.
+
+    ``stores``: these only; all that have a changelog if it is left out. ``keep``: for how long it
+    can be read; until ``delete_cut`` if it is left out. Cuts whose time is over are deleted first.
+    The application may be running. ``kafka`` is client configuration (librdkafka names).
+    ``across_repartitions``: have all tasks cut together instead, so that nothing is in flight in
+    repartition topics, and try it for so long.
+
+    Raises ConfigError if there is a cut of this name or no such store, or repartition topics lead
+    in a circle; SnapshotError if the tasks did not cut together in time; TopicError if the
+    application has never run, RestoreError and BrokerError as ``latest_cut`` does::
+
+        create_cut("localhost:9092", "shop", "before-v2", keep=timedelta(days=30))
+        spark.read.format("logstate").option("cut", "before-v2")
+    """
+    check_cut_name(name)
+    config = {**(kafka or {}), "bootstrap.servers": bootstrap}
+    manifest, _ = read_manifest(config, application)
+    wanted = _wanted(application, manifest, stores)
+
+    def newest() -> CutValue:
+        return newest_cut(config, application)
+
+    with _shelf(config, application) as shelf:
+        shelf.give_up_expired()
+        shelf.check_free(name)
+        sources = [one for one in sources_of(config, manifest).values() if one.topic in wanted]
+        with shelf.nothing_left_half_made(name):
+            if across_repartitions is None or not manifest.get("topics"):
+                return shelf.add(name, sources, wanted, keep, newest)
+            with ground_of(config, application, shelf.cluster) as ground:
+                seconds = across_repartitions.total_seconds()
+                return shelf.add(
+                    name,
+                    sources,
+                    wanted,
+                    keep,
+                    lambda: cut_at_notes(config, application, lambda: snapshot(ground, seconds)),
+                    ahead=newest,
+                )
+
+
+def list_cuts(
+    bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None
+) -> list[NamedCut]:
+    """The named cuts of an application, oldest first; those whose time is over too.
+
+    Raises BrokerError if nobody answers.
+    """
+    config = {**(kafka or {}), "bootstrap.servers": bootstrap}
+    return sorted(_stored(config, application).values(), key=lambda one: one.created_at_ms)
+
+
+def find_cut(config: Mapping[str, Any], application: str, name: str) -> NamedCut:
+    """The cut of this name. Raises ConfigError, with those that there are, if there is none."""
+    found = _stored(config, application)
+    if name not in found:
+        raise ConfigError(
+            f"application {application!r} has no cut {name!r}; it has {sorted(found)}; "
+            "`logstate cut create` makes one of what is the newest then"
+        )
+    return found[name]
+
+
+def check_copy(config: Mapping[str, Any], named: NamedCut, store: str) -> StoreCopy:
+    """Where a cut keeps a store.
+
+    Raises RestoreError if its time is over or not all is there any more, ConfigError if the store
+    is not in it.
+    """
+    kept = named.copy_of(store, _now_ms())
+    try:
+        found = log_reader().log_topics(config, [kept.topic])[kept.topic]
+    except TopicError as error:
+        raise RestoreError(
+            f"the cut {named.name!r} kept {store!r} in {kept.topic!r}, which is gone: it was "
+            "deleted, and what the cut covered with it; read a newer cut"
+        ) from error
+    check_topic_id(kept.topic, kept.topic_id, found.topic_id, "the cut's")
+    logs = [TopicPartition(kept.topic, n) for n in kept.ends]
+    for log, bounds in log_reader().log_bounds(config, logs).items():
+        if bounds.start > 0 or bounds.end < kept.ends[log.partition]:
+            raise RestoreError(
+                f"{log} has the offsets {bounds.start} to {bounds.end}, and the cut {named.name!r} "
+                f"was kept in 0 to {kept.ends[log.partition]}: records were deleted there, so the "
+                "cut cannot be read any more; read a newer one"
+            )
+    return kept
+
+
+def delete_cut(
+    bootstrap: str, application: str, name: str, *, kafka: Mapping[str, str] | None = None
+) -> None:
+    """Give up a named cut, or what is left of one that was never completed.
+
+    Raises ConfigError if there is nothing of this name, BrokerError if nobody answers.
+    """
+    check_cut_name(name)
+    with _shelf({**(kafka or {}), "bootstrap.servers": bootstrap}, application) as shelf:
+        shelf.give_up(name)
+
+
+def half_made_cuts(
+    bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None
+) -> list[str]:
+    """Names of cuts that are being made, or were never completed."""
+    with _shelf({**(kafka or {}), "bootstrap.servers": bootstrap}, application) as shelf:
+        return sorted(shelf.half_made(shelf.cuts()))
+
+
+@dataclass
+class _Shelf:
+    """Where the named cuts of an application are, with the clients to change it."""
+
+    config: Mapping[str, Any]
+    application: str
+    admin: Admin
+    producer: PlainProducer
+    cluster: Cluster
+
+    def cuts(self) -> dict[str, NamedCut]:
+        return _stored(self.config, self.application)
+
+    def half_made(self, cuts: Mapping[str, NamedCut]) -> dict[str, list[str]]:
+        """Name to topics that belong to no cut: it is being made, or whoever made it died."""
+        beginning = cut_copies(self.application)
+        found: dict[str, list[str]] = {}
+        for topic in self.admin.topic_names():
+            name = topic.removeprefix(beginning).partition(".")[0]
+            if topic.startswith(beginning) and name not in cuts:
+                found.setdefault(name, []).append(topic)
+        return found
+
+    def check_free(self, name: str) -> None:
+        cuts, application = self.cuts(), self.application
+        if name in cuts:
+            raise ConfigError(f"{application!r} has a cut {name!r} already: delete it first")
+        if name in self.half_made(cuts):
+            raise ConfigError(
+                f"the cut {name!r} of {application!r} is being made, or whoever made it died; in "
+                f"that case `logstate cut delete {application} {name}` removes what is left"
+            )
+
+    def add(
+        self,
+        name: str,
+        sources: Collection[ChangelogSource],
+        wanted: Mapping[str, Mapping[str, Mapping[str, Any]]],
+        keep: timedelta | None,
+        newest: Callable[[], CutValue],
+        ahead: Callable[[], CutValue] | None = None,
+    ) -> NamedCut:
+        topics = {one.topic: cut_copy_topic(self.application, name, one.name) for one in sources}
+        new = [NewTopic(topics[one.topic], one.partitions, -1, _KEPT) for one in sources]
+        self.admin.create_topics(new)
+        copies = CutCopies(self.config, self.producer, sources, topics)
+        cut = copies.follow(newest, ahead)
+        ids = log_reader().log_topics(self.config, topics.values())
+        stores = {}
+        for one in sources:
+            topic, ends = topics[one.topic], copies.ends(one)
+            for store, entry in wanted[one.topic].items():
+                stores[store] = StoreCopy(entry, topic, ids[topic].topic_id, ends)
+        now_ms = _now_ms()
+        until_ms = None if keep is None else now_ms + int(keep.total_seconds() * 1000)
+        made = NamedCut(name, now_ms, until_ms, cut, dict(sorted(stores.items())))
+        self._write(name, made.to_json().encode())
+        return made
+
+    @contextmanager
+    def nothing_left_half_made(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.admin.delete_topics(self.half_made(self.cuts()).get(name, []))
+            raise
+
+    def give_up_expired(self) -> None:
+        for one in self.cuts().values():
+            if one.is_expired(_now_ms()):
+                self.give_up(one.name)
+
+    def give_up(self, name: str) -> None:
+        cuts = self.cuts()
+        topics = self.half_made(cuts).get(name, [])
+        if name in cuts:
+            # The name first: a cut that is there is whole.
+            self._write(name, None)
+            topics = sorted({kept.topic for kept in cuts[name].stores.values()})
+        elif not topics:
+            raise ConfigError(f"{self.application!r} has no cut {name!r}; it has {sorted(cuts)}")
+        self.admin.delete_topics(topics)
+
+    def _write(self, name: str, value: bytes | None) -> None:
+        topic = named_cuts_topic(self.application)
+        self.admin.create_topics([NewTopic(topic, 1, -1, _NAMES)])
+        self.producer.produce([ProducedRecord(topic, 0, name.encode(), value, _now_ms())])
+        self.producer.flush()
+
+
+def _wanted(
+    application: str, manifest: Mapping[str, Any], stores: Collection[str] | None
+) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Changelog to the stores that are in it."""
+    logged = {name: e for name, e in manifest["stores"].items() if e.get("changelog_topic")}
+    missing = sorted(set(stores or ()) - logged.keys())
+    if missing or not logged:
+        raise ConfigError(
+            f"{application!r} has no stores {missing} with a changelog; it has {sorted(logged)}"
+        )
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, entry in logged.items():
+        if stores is None or name in stores:
+            found.setdefault(entry["changelog_topic"], {})[name] = {**entry, "name": name}
+    return found
+
+
+def _stored(config: Mapping[str, Any], application: str) -> dict[str, NamedCut]:
+    names = TopicPartition(named_cuts_topic(application), 0)
+    try:
+        values = log_reader().latest_values(config, names)
+    except TopicError:  # never made any
+        return {}
+    return {name.decode(): parse_named_cut(value) for name, value in values.items()}
+
+
+@contextmanager
+def _shelf(config: Mapping[str, Any], application: str) -> Iterator[_Shelf]:
+    log_reader()  # says what is missing, if the client library is
+    from logstate.kafka.cluster import KafkaCluster
+
+    given = dict(config)
+    cluster = KafkaCluster(str(given.pop("bootstrap.servers")), given, client_id="logstate-cuts")
+    admin, producer = cluster.admin(), cluster.plain_producer()
+    try:
+        yield _Shelf(config, application, admin, producer, cluster)
+    finally:
+        producer.close()
+        admin.close()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

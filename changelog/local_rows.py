@@ -1,0 +1,66 @@
+"""Local rows that were laid out for another declaration of their store.
+
+The directory carries the fingerprint of each store, as the manifest does. Where the two differ in a
+way that local rows do not survive, the rows are dropped and come back from the changelog; rows that
+have no changelog are never dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.store_fingerprint import (
+    fingerprint,
+    fingerprint_before_any,
+    keeps_local_rows,
+    store_changes,
+)
+from logstate.changelog.stored_meta import StoredMeta, prefix_of
+from logstate.contracts.errors import UpgradeError
+from logstate.contracts.stores import StoreSpec
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def discard_unfit_rows(meta: StoredMeta, backend: StoreBackend, specs: Sequence[StoreSpec]) -> None:
+    """Note the fingerprints of the stores, and empty those whose rows do not fit theirs.
+
+    Raises UpgradeError for such rows that exist nowhere else; nothing was dropped then.
+    """
+    unfit: list[KeyRange] = []
+    for spec in specs:
+        declared = msgspec.json.encode(fingerprint(spec), order="deterministic")
+        stored = meta.fingerprints.get(spec.name)
+        if stored is None and spec.name in meta.numbers:
+            stored = msgspec.json.encode(fingerprint_before_any(spec), order="deterministic")
+        if stored is not None and stored != declared and not _fits(spec, stored, declared):
+            prefix = prefix_of(meta.number_of(spec.name))
+            unfit.append((prefix, end_of_prefix(prefix)))
+            for known in (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets):
+                known.pop(spec.name, None)
+        meta.fingerprints[spec.name] = declared
+    if unfit:
+        backend.write(meta.row(), unfit)
+
+
+def _fits(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
+    before = msgspec.json.decode(stored)
+    if before["in_memory"] and spec.in_memory:
+        return True  # none were kept
+    changes = store_changes(spec.name, before, msgspec.json.decode(declared))
+    if keeps_local_rows(changes):
+        return True
+    what = "; ".join(map(str, changes))
+    if not spec.is_logged:
+        raise UpgradeError(
+            f"the local rows of store {spec.name!r} do not fit its declaration, and without a"
+            f" changelog they are the only ones: {what}. Undo the change, give the store another"
+            " name, or delete the state directory to start from nothing",
+            changes,
+        )
+    _LOGGER.warning("local rows are dropped and come back from the changelog: %s", what)
+    return False

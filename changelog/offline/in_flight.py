@@ -1,0 +1,101 @@
+"""What must not be between two tasks while state is moved: records that are written and not read.
+
+A record that was written for the old partitions would reach a task that has no rows of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from logstate.contracts.errors import UpgradeError
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.seams import Committed
+from logstate.kafka.log_reader import log_bounds, read_partition
+from logstate.kafka.producer import murmur2_partition
+
+#: of an input that was never read nothing was counted yet: a look at its beginning shows enough
+_LOOK = 10_000
+
+Settings = Mapping[str, Any]
+Offsets = Mapping[TopicPartition, Committed]
+
+
+def check_is_drained(
+    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
+) -> None:
+    """Raises UpgradeError where a repartition topic holds a record that was not read."""
+    for tp, record in _first_unread(settings, partitions, committed):
+        raise UpgradeError(
+            f"{tp} holds records that were not processed, from offset {record.offset()} on: they"
+            " lie where the old tasks read. Start the application with the topology and the inputs"
+            " that it had, stop it when `logstate lag` shows nothing behind, and try again. (Let"
+            " it read what is there before its inputs are extended: it does not start on others.)"
+            " Nothing was changed"
+        )
+
+
+def check_was_read(
+    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
+) -> None:
+    """Raises UpgradeError where an input that is not read any more was not read to its end."""
+    for tp, record in _first_unread(settings, partitions, committed):
+        raise UpgradeError(
+            f"{tp} holds records that were not processed, from offset {record.offset()} on, and"
+            " the topology does not read this topic any more: they would be lost. Stop who writes"
+            " to it, let the application read it to its end, and try again. Nothing was changed"
+        )
+
+
+def check_inputs(
+    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets, count: int
+) -> None:
+    """Raises UpgradeError where an input that is read on holds a record of another partition."""
+    for tp in partitions:
+        for record in _misplaced(settings, tp, _position(committed, tp), count):
+            key, place = record.key(), murmur2_partition(record.key(), count)
+            raise UpgradeError(
+                f"{tp}, offset {record.offset()}: the record of key {key!r} was not processed yet,"
+                f" and belongs to partition {place} of {count}: it was written"
+                " before the topic was extended, or by a producer that does not place keys by"
+                " murmur2. Its rows would be in another task. Stop the producers, let the"
+                " application read the topic to its end, stop it, and extend the topic only then;"
+                " or write what was not read to a topic with the new count, by key, and read that"
+                " one instead. Nothing was changed"
+            )
+
+
+def _misplaced(
+    settings: Settings, partition: TopicPartition, position: int | None, count: int
+) -> Iterator[FetchedRecord]:
+    for at, record in enumerate(_unread(settings, partition, position)):
+        if position is None and at >= _LOOK:
+            return
+        key = record.key()
+        if key is not None and murmur2_partition(key, count) != partition.partition:
+            yield record
+
+
+def _first_unread(
+    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
+) -> Iterator[tuple[TopicPartition, FetchedRecord]]:
+    for tp in partitions:
+        for record in _unread(settings, tp, _position(committed, tp)):
+            yield tp, record
+            break
+
+
+def _position(committed: Offsets, partition: TopicPartition) -> int | None:
+    found = committed.get(partition)
+    return None if found is None else found.offset
+
+
+def _unread(
+    settings: Settings, partition: TopicPartition, position: int | None
+) -> Iterator[FetchedRecord]:
+    bounds = log_bounds(settings, [partition])[partition]
+    start = bounds.start if position is None else max(position, bounds.start)
+    for batch in read_partition(
+        settings, partition, start=start, end=bounds.stable_end, may_skip=True
+    ):
+        yield from batch

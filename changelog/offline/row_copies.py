@@ -1,0 +1,113 @@
+"""Copies the rows of a changelog into another one with other partitions.
+
+Every committed record is copied, in the order of its partition, with its timestamp and headers:
+versions, deletions and rows that expire later are as they were. A key lies in one partition before
+and in one afterwards, so the order between partitions means nothing.
+
+Invariant: a row that does not lie where murmur2 of its key puts it stops everything. Whoever wrote
+it placed keys otherwise, and the records of its key will not come where the row would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from logstate.changelog.cut import UNKNOWN_TIME_MS
+from logstate.contracts.changelog_keys import layout_of
+from logstate.contracts.errors import UpgradeError
+from logstate.contracts.records import FetchedRecord, ProducedFields, TopicPartition
+from logstate.contracts.windowed_keys import session_times, start_of_window
+from logstate.kafka.log_reader import log_bounds, read_partition
+from logstate.kafka.producer import murmur2_partition
+from logstate.topics.merged_clocks import emitted_clock
+from logstate.topics.row_places import format_of, key_part, with_place_of_left
+from logstate.topics.store_moves import StoreMove
+
+#: internal topics carry event time 0 as "no timestamp": the client takes 0 for now
+NO_TIMESTAMP: Final = -1
+
+Clocks = Mapping[str, int]
+
+
+class RowCopies:
+    """The rows of one store on their way; ``clocks`` are those of its old tasks, by partition."""
+
+    def __init__(self, move: StoreMove, clocks: Mapping[int, Clocks], merged: Clocks) -> None:
+        self._move = move
+        self.source = move.source
+        kind, key_format = move.entry["kind"], format_of(move.entry)
+        self._key_part = key_part(kind, key_format)
+        left = (move.entry.get("key") or {}).get("primary_key") or {}
+        self._left_part = key_part("key_value", str(left.get("format", "")))
+        self._time_of = session_times if kind == "session" else start_of_window
+        self._clocks = clocks
+        self._merged = merged
+        #: rows that were final results, sent already, and are not carried over
+        self.left_behind = 0
+        self.layout = layout_of(kind, key_format)
+
+    def of_partition(
+        self, settings: Mapping[str, Any], partition: int
+    ) -> Iterator[list[ProducedFields]]:
+        """The records of an old partition, as they are to be written, batch by batch."""
+        source = TopicPartition(self._move.source, partition)
+        bounds = log_bounds(settings, [source])[source]
+        was_sent = self._sent_early(partition)
+        for batch in read_partition(
+            settings, source, start=bounds.start, end=bounds.end, may_skip=True
+        ):
+            copies = []
+            for record in batch:
+                if was_sent is not None and was_sent(record.key()):
+                    self.left_behind += record.value() is not None
+                    continue
+                copies.append(self._copy(source, record))
+            yield copies
+
+    def _copy(self, source: TopicPartition, record: FetchedRecord) -> ProducedFields:
+        move = self._move
+        key, value = record.key(), record.value()
+        part = self._key_part(key)
+        if murmur2_partition(part, move.before) != source.partition:
+            raise _misplaced(source, record, part, move.before)
+        if move.left_partitions is not None:
+            value = with_place_of_left(key, value, self._left_part, move.left_partitions)
+        time_ms = record.timestamp()[1]
+        return (
+            move.target,
+            murmur2_partition(part, move.after),
+            key,
+            value,
+            time_ms if time_ms > 0 else NO_TIMESTAMP,
+            record.headers(),
+        )
+
+    def _sent_early(self, partition: int) -> Callable[[bytes], bool] | None:
+        """Whether a row was sent by its old task, and would be sent again."""
+        final, name = self._move.final_results, emitted_clock(self._move.spec.name)
+        emitted = self._clocks.get(partition, {}).get(name, UNKNOWN_TIME_MS)
+        by_all = self._merged.get(name, UNKNOWN_TIME_MS)
+        if final is None or emitted == by_all:
+            return None
+        time_of = self._time_of
+
+        def was_sent(key: bytes) -> bool:
+            found = time_of(key)
+            time_ms = found[0] if isinstance(found, tuple) else found
+            return final.was_sent_early(time_ms, emitted, by_all)
+
+        return was_sent
+
+
+def _misplaced(
+    source: TopicPartition, record: FetchedRecord, part: bytes, partitions: int
+) -> UpgradeError:
+    place = murmur2_partition(part, partitions)
+    return UpgradeError(
+        f"{source}, offset {record.offset()}: the row of key {part!r} belongs to partition"
+        f" {place} of {partitions} by murmur2 of its key. The inputs are"
+        " written by a producer with another partitioner (librdkafka's default is CRC32; set"
+        " partitioner=murmur2_random), or the store's keys are not those that its input is"
+        " partitioned by: such rows cannot be moved. Nothing was changed"
+    )

@@ -1,0 +1,154 @@
+"""Records of one changelog partition as columns: what is kept of them, and what tables are made of.
+
+Client messages weigh 700 bytes each; of a record that made it into a table, only its bytes stay.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from operator import methodcaller
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstate.contracts.records import FetchedRecord, TopicPartition
+
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+key_of = methodcaller("key")
+offset_of = methodcaller("offset")
+_value_of = methodcaller("value")
+timestamp_of = methodcaller("timestamp")
+_headers_of = methodcaller("headers")
+
+
+class Block(NamedTuple):
+    """Records of one partition in columns of the same length."""
+
+    log: TopicPartition
+    keys: pa.Array
+    """As in the changelog, windows and all."""
+    values: pa.Array
+    """Null: a tombstone."""
+    offsets: pa.Array
+    times: pa.Array
+    """Of the records, in ms."""
+    headers: pa.Array | None = None
+    """Only where they are asked for."""
+    valid_to: pa.Array | None = None
+    """Versioned stores: when the next version begins; null for the newest."""
+
+    @property
+    def rows(self) -> int:
+        """How many records it has."""
+        return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return sum(column.nbytes for column in self[1:] if column is not None)
+
+    def slice(self, start: int, rows: int) -> Block:
+        """Some of it, without a copy."""
+        return Block(self.log, *(c if c is None else c.slice(start, rows) for c in self[1:]))
+
+    def filter(self, mask: pa.Array) -> Block:
+        """The records for which the mask is true."""
+        return Block(self.log, *(c if c is None else c.filter(mask) for c in self[1:]))
+
+    def take(self, indices: pa.Array) -> Block:
+        """The records at these places, in this order."""
+        return Block(self.log, *(c if c is None else c.take(indices) for c in self[1:]))
+
+
+class FrameHeaders(NamedTuple):
+    """The headers that may have what else is in front of keys and values: ids of their schemas."""
+
+    key: str | None = None
+    value: str | None = None
+
+
+UNFRAMED = FrameHeaders()
+
+
+def block_of(
+    log: TopicPartition,
+    records: Sequence[FetchedRecord],
+    *,
+    with_headers: bool = False,
+    frames: FrameHeaders = UNFRAMED,
+) -> Block:
+    """The records of a partition as columns. What is in ``frames`` is put where it belongs."""
+    times = pa.array([time for _, time in map(timestamp_of, records)], pa.int64())
+    headers = None
+    if with_headers:
+        headers = pa.array([_pairs(one) for one in map(_headers_of, records)], HEADERS)
+    return Block(
+        log,
+        pa.array(_framed(records, key_of, frames.key), pa.binary(), size=len(records)),
+        pa.array(_framed(records, _value_of, frames.value), pa.binary(), size=len(records)),
+        pa.array(map(offset_of, records), pa.int64(), size=len(records)),
+        # A log keeps time 0 as -1: the client library takes a 0 to mean "now" when it writes.
+        pc.max_element_wise(times, 0),
+        headers,
+    )
+
+
+def _framed(
+    records: Sequence[FetchedRecord], part_of: Callable[[Any], Any], header: str | None
+) -> Iterator[bytes | None]:
+    parts = map(part_of, records)
+    if header is None:
+        return parts
+    found = (dict(each or ()).get(header) for each in map(_headers_of, records))
+    return (
+        part if part is None or not frame else frame + part
+        for frame, part in zip(found, parts, strict=True)
+    )
+
+
+def _pairs(headers: Any) -> Any:
+    return headers and [{"key": name, "value": value} for name, value in headers]
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """Several blocks of a partition as one, which is a copy of them."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = zip(*(block[1:] for block in blocks), strict=True)
+    return Block(
+        blocks[0].log, *(None if each[0] is None else pa.concat_arrays(each) for each in columns)
+    )
+
+
+def sliced(block: Block, rows: int) -> Iterator[Block]:
+    """The block in parts of at most so many rows."""
+    for start in range(0, block.rows, rows):
+        yield block.slice(start, rows)
+
+
+def numbers(data: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Big-endian numbers, as Java writes them: ``int64``, ``int32`` or ``float64``.
+
+    Raises ValueError if one has not the length of such a number.
+
+    >>> numbers(pa.array([bytes(8), None], pa.binary()), pa.int64()).to_pylist()
+    [0, None]
+    """
+    found = array({pa.int64(): "q", pa.int32(): "i", pa.float64(): "d"}[arrow])
+    size = found.itemsize
+    shortest_and_longest = pc.min_max(pc.binary_length(data)).as_py().values()
+    if any(length not in {size, None} for length in shortest_and_longest):
+        raise ValueError(f"a number of {size} bytes was expected; found {shortest_and_longest}")
+    whole = pc.fill_null(data, bytes(size)) if data.null_count else data
+    if len(whole):
+        starts = memoryview(whole.buffers()[1]).cast("i")
+        first = starts[whole.offset]
+        found.frombytes(memoryview(whole.buffers()[2])[first : first + size * len(whole)])
+    if sys.byteorder == "little":
+        found.byteswap()
+    made = pa.Array.from_buffers(arrow, len(whole), [None, pa.py_buffer(found)])
+    return pc.if_else(data.is_valid(), made, pa.scalar(None, arrow)) if data.null_count else made

@@ -1,0 +1,126 @@
+"""Values of JSON documents as those of columns: exactly what was written, or refused.
+
+Arrow on its own cuts 1.5 to 1 where a whole number is wanted and makes 1.0 of true. What does not
+lose anything is taken: 2.0 is a whole number, and numbers are decimals to their last digit.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+
+from logstate.changelog.reading.column_parts import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Part,
+    as_written,
+)
+
+_LOWEST, _BEYOND = -(2**63), 2**63
+#: whole numbers below have a float of their own; of larger ones several share one
+_EXACT: Final = 2**53
+
+
+def _of(kind: str, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``take`` where there is a value. It answers None for what is none of the kind."""
+
+    def shape(value: Any) -> Any:
+        if value is None:
+            return None
+        found = take(value)
+        if found is None:
+            raise ValueError(f"{as_written(value)} is no {kind}")
+        return found
+
+    return shape
+
+
+def _whole_number(value: Any) -> int | None:
+    if type(value) is int:
+        return value if _LOWEST <= value < _BEYOND else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _EXACT else None
+    if isinstance(value, Decimal):
+        # In this order: what is far away has digits without end as a whole number.
+        is_whole = _LOWEST <= value < _BEYOND and value == value.to_integral_value()
+        return int(value) if is_whole else None
+    return None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return float(value)
+    return None
+
+
+def _decimal(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        return None
+    try:
+        found = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _instant(value: Any) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    found = msgspec.convert(value, datetime)
+    # One without a time zone is taken for UTC, as Spark's session here has it.
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _day(value: Any) -> date | None:
+    return date.fromisoformat(value) if isinstance(value, str) else None
+
+
+def _bytes(value: Any) -> bytes | None:
+    return b64decode(value, validate=True) if isinstance(value, str) else None
+
+
+#: by the names that JSON schemas have for them
+SCALARS: Final = {
+    "integer": Part(LONG, _of("whole number of 64 bits", _whole_number), native=int),
+    "number": Part(DOUBLE, _of("number", _number), native=float),
+    "string": Part(STRING, _of("text", lambda v: v if isinstance(v, str) else None), native=str),
+    "boolean": Part(
+        BOOLEAN, _of("boolean", lambda v: v if isinstance(v, bool) else None), native=bool
+    ),
+}
+
+#: texts that stand for something else, by their format. Spark has no type for a UUID, nor for a
+#: time of day or a duration that could hold all of Python's, so these stay text
+TEXTS: Final = {
+    "date-time": Part(TIMESTAMP, _of("point in time", _instant), native=datetime),
+    "date": Part(DATE, _of("date", _day)),
+    "decimal": Part(DECIMAL, _of("decimal number", _decimal), native=Decimal),
+    "base64": Part(BINARY, _of("text in base64", _bytes)),
+}
+
+
+def json_decoder(part: Part, wanted: Any = Any) -> msgspec.json.Decoder[Any]:
+    """What decodes documents of a part into plain data, or into the class ``wanted``.
+
+    >>> json_decoder(SCALARS["integer"]).decode(b"1.5")
+    1.5
+    >>> json_decoder(TEXTS["decimal"]).decode(b"1.50")
+    Decimal('1.50')
+    """
+    return msgspec.json.Decoder(wanted, float_hook=Decimal if _has_decimals(part) else None)
+
+
+def _has_decimals(part: Part) -> bool:
+    inner = [*(part.fields or {}).values(), *([part.item] if part.item is not None else [])]
+    return part.arrow == DECIMAL or any(map(_has_decimals, inner))

@@ -1,0 +1,256 @@
+"""The newest record of each row of a changelog, and whether compaction took any away. Pure.
+
+Compaction keeps the newest record of a key, wherever a cut is: a newer record behind the cut can
+have erased the one that we want before it. What tells is a key that appears only behind the cut, in
+a log with holes before it.
+
+A hole need not be compaction: markers of transactions and aborted records are holes too. So only
+holes of more than one offset count, and before they do, the log is read with the aborted records,
+and markers are looked for (`marker_search`).
+
+Where each record has a key of its own, as in the stores of stream joins, nothing is ever erased.
+
+A key that still appears twice before the cut clears the holes behind its first appearance: the
+cleaner goes through a log from its beginning, and each pass that made such a hole has spared that
+first record, so it did not know the second one, and less what lies behind the cut. About holes
+before it this says nothing while a pass is under way, whose beginning is clean and whose rest
+is not.
+
+How it works: records wait as the client gave them until there are some thousands. Of these only
+the newest of each row are kept, as bytes in columns (`blocks`), where rows die when later ones
+come; the dead are swept out when they are more than half. Beyond a limit the columns lie in a file.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import compress
+from operator import is_, sub
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstate.changelog.reading.blocks import (
+    Block,
+    block_of,
+    joined,
+    key_of,
+    offset_of,
+    timestamp_of,
+)
+from logstate.changelog.reading.moved_blocks import MovedBlocks
+from logstate.changelog.reading.tables import StoreTable
+from logstate.contracts.records import FetchedRecord, TopicPartition
+
+_NEVER = 1 << 63
+#: records that wait before the newest of them are kept
+_WAITING = 65_536
+#: a sweep leaves few blocks smaller than this
+_BLOCK_ROWS = 10_000
+#: bytes of columns that stay in memory
+_IN_MEMORY = 128 << 20
+
+
+class LatestRecords:
+    """The newest record of each row seen so far, and what the offsets tell about compaction."""
+
+    def __init__(
+        self,
+        table: StoreTable,
+        keys: frozenset[bytes] | None,
+        log_start: int,
+        *,
+        log: TopicPartition,
+        with_headers: bool = False,
+    ) -> None:
+        self._table = table
+        self._keys = keys
+        self._log = log
+        self._with_headers = with_headers
+        self._waiting: list[FetchedRecord] = []
+        #: each row to the offset of its newest record, which is in one of the blocks
+        self._newest: dict[Hashable, int] = {}
+        self._blocks: list[Block] = []
+        self._files: list[MovedBlocks] = []
+        self._rows = self._bytes_in_memory = self._moved = 0
+        # Versioned stores, where a row is not a key: the newest offset of each key.
+        self._offsets: dict[bytes, int] = {}
+        self._holes = WideHoles(log_start)
+        self._first_repeated = _NEVER
+        self._stream_time = -1
+
+    @property
+    def first_hole(self) -> int | None:
+        """Where the first hole begins that may be compaction's; None if there is none."""
+        return self._holes.first
+
+    def add(self, records: list[FetchedRecord]) -> None:
+        """Take records in offset order."""
+        self._holes.add(records)
+        records = self._wanted(records)
+        if self._table.is_versioned:
+            records = [record for record in records if self._is_kept_version(record)]
+        self._waiting += records
+        if len(self._waiting) >= _WAITING:
+            self._settle()
+
+    def reach(self, offset: int) -> None:
+        """Note that the position is ``offset`` now."""
+        self._holes.reach(offset)
+
+    def clears(self, hole: int) -> bool:
+        """Whether records before the cut show that nothing behind it made this hole, nor later."""
+        self._settle()
+        self._sweep()
+        return self._first_repeated < hole
+
+    def lacks(self, ahead: Iterable[FetchedRecord]) -> bool:
+        """Whether one of ``ahead``, behind the cut, is of a key that was not seen before it."""
+        self._settle()
+        seen = self._offsets if self._table.is_versioned else self._newest
+        return any(record.key() not in seen for record in self._wanted(list(ahead)))
+
+    def blocks(self) -> Iterator[Block]:
+        """The newest record of each row in offset order, tombstones included. Ends the search."""
+        self._settle()
+        self._sweep()
+        self._newest.clear()
+        while self._blocks:
+            yield self._blocks.pop(0)
+            self._release()
+
+    def _wanted(self, records: list[FetchedRecord]) -> list[FetchedRecord]:
+        wanted = self._keys
+        if wanted is None:
+            return records
+        keys: Iterable[bytes] = map(key_of, records)
+        if self._table.has_windows:
+            keys = map(self._table.inner_key, keys)
+        return list(compress(records, map(wanted.__contains__, keys)))
+
+    def _is_kept_version(self, record: FetchedRecord) -> bool:
+        key: bytes = record.key()
+        self._first_repeated = min(self._first_repeated, self._offsets.get(key, _NEVER))
+        self._offsets[key] = record.offset()  # type: ignore[assignment]
+        # A version that came too late was refused by the store, and is in its log all the same.
+        if self._table.history_ms is None:
+            return True
+        valid_from = record.timestamp()[1]
+        if valid_from < self._stream_time - self._table.history_ms:
+            return False
+        self._stream_time = max(self._stream_time, valid_from)
+        return True
+
+    def _settle(self) -> None:
+        """Keep the newest of each row among the records that wait."""
+        records, self._waiting = self._waiting, []
+        if not records:
+            return
+        identities = list(self._identities(records))
+        window = dict(zip(identities, records, strict=True))
+        if len(window) < len(records):
+            alive = list(map(is_, map(window.__getitem__, identities), records))
+            self._note_dead(records[alive.index(False)].offset())  # type: ignore[arg-type]
+            records = list(compress(records, alive))
+            identities = list(compress(identities, alive))
+        self._newest.update(zip(identities, map(offset_of, records), strict=True))
+        frames = self._table.frames
+        block = block_of(self._log, records, with_headers=self._with_headers, frames=frames)
+        self._keep([block])
+        if self._rows > 2 * len(self._newest) + _WAITING:
+            self._sweep()
+
+    def _identities(self, records: list[FetchedRecord]) -> Iterable[Hashable]:
+        """What tells rows apart."""
+        keys = map(key_of, records)
+        if not self._table.is_versioned:
+            return keys
+        return zip(keys, (time for _, time in map(timestamp_of, records)), strict=True)
+
+    def _note_dead(self, offset: int) -> None:
+        self._first_repeated = min(self._first_repeated, offset)
+
+    def _keep(self, blocks: Sequence[Block]) -> None:
+        if not blocks:
+            return
+        block = joined(blocks)
+        self._blocks.append(block)
+        self._rows += block.rows
+        self._bytes_in_memory += block.nbytes
+        if self._bytes_in_memory > _IN_MEMORY:
+            moved = MovedBlocks(self._blocks[self._moved :])
+            self._files.append(moved)
+            self._blocks[self._moved :] = moved.blocks
+            self._moved, self._bytes_in_memory = len(self._blocks), 0
+            self._release()
+
+    def _release(self) -> None:
+        for file in self._files:
+            file.release()
+
+    def _sweep(self) -> None:
+        """Take out of the blocks what is not the newest any more."""
+        if self._rows == len(self._newest):
+            return
+        newest = array("q", sorted(self._newest.values()))
+        blocks, self._blocks, self._files = self._blocks[::-1], [], []
+        self._rows = self._bytes_in_memory = self._moved = 0
+        alive: list[Block] = []
+        while blocks:
+            alive.append(self._alive(blocks.pop(), newest))
+            if sum(each.rows for each in alive) >= _BLOCK_ROWS:
+                self._keep(alive)
+                alive = []
+        self._keep(alive)
+
+    def _alive(self, block: Block, newest: array[int]) -> Block:
+        if not block.rows:
+            return block
+        first = bisect_left(newest, block.offsets[0].as_py())
+        last = bisect_left(newest, block.offsets[-1].as_py() + 1)
+        if last - first == block.rows:
+            return block
+        mask = pc.is_in(block.offsets, pa.array(newest[first:last], pa.int64()))
+        dead = block.offsets[pc.index(mask, False).as_py()].as_py()
+        self._note_dead(dead)
+        return block.filter(mask)
+
+
+class WideHoles:
+    """Finds where more than one offset is missing in a row, which one marker does not explain.
+
+    ``explains(start, end)`` is asked whether anything else does.
+    """
+
+    def __init__(
+        self, start: int, explains: Callable[[int, int], bool] = lambda _start, _end: False
+    ) -> None:
+        self._next_offset = start
+        self._explains = explains
+        self.first: int | None = None
+
+    def add(self, records: list[FetchedRecord]) -> None:
+        """Take records in offset order."""
+        expected = self._next_offset
+        if not records or self.first is not None:
+            return
+        last: int = records[-1].offset()  # type: ignore[assignment]
+        if last == expected + len(records) - 1:  # nothing is missing
+            self._next_offset = last + 1
+            return
+        offsets = list(map(offset_of, records))
+        if offsets[0] <= expected + 1 and max(map(sub, offsets[1:], offsets), default=0) <= 2:
+            self._next_offset = last + 1  # nothing but markers
+            return
+        for offset in offsets:
+            self.reach(offset)
+            self._next_offset = offset + 1
+
+    def reach(self, offset: int) -> None:
+        """Note that the position is ``offset`` now: all that is there before it was taken."""
+        start = self._next_offset
+        if self.first is None and offset > start + 1 and not self._explains(start, offset):
+            self.first = start
+        self._next_offset = max(offset, self._next_offset)

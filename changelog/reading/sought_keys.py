@@ -1,0 +1,34 @@
+"""Keys that are looked for, as the bytes that a changelog has for them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from logstate.changelog.reading.tables import StoreTable
+from logstate.contracts.errors import ConfigError
+
+#: formats in which a value has one encoding only; of JSON and floating point it may have several
+ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "string": str.encode,
+    "int64": struct.Struct(">q").pack,
+    "int32": struct.Struct(">i").pack,
+    "bytes": bytes,
+}
+
+
+def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:
+    """The bytes of these keys. Raises ConfigError if the store's format has no one encoding."""
+    encode = ENCODERS.get(table.key_format)
+    if encode is None:
+        raise ConfigError(
+            f"keys are of the format {table.key_format!r}, in which one key can be written in "
+            "several ways; read all of them and filter the table"
+        )
+    try:
+        return frozenset(map(encode, keys))
+    except (TypeError, struct.error, AttributeError) as error:
+        raise ConfigError(
+            f"keys= has one that is no {table.key_format}, which the store's are: {error}"
+        ) from error

@@ -1,0 +1,89 @@
+"""A store at one cut as a stream of Arrow batches, read anew each time somebody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from logstate.changelog.cuts.cut_value import CutValue
+from logstate.changelog.reading.changelog_source import ChangelogSource, find_source
+from logstate.changelog.reading.cut import Ends, ends_of_read
+from logstate.changelog.reading.options import SourceOptions
+from logstate.changelog.reading.sought_keys import encoded_keys
+from logstate.changelog.reading.table_scan import TableScan
+from logstate.changelog.reading.tables import arrow_schema, table_of
+
+
+class StoredTable:
+    """What ``logstate.read`` gives. Whoever takes an Arrow stream takes it as it is.
+
+    That is the `Arrow PyCapsule interface`: ``pandas.DataFrame.from_arrow(table)``,
+    ``polars.DataFrame(table)``, ``duckdb.sql("from table")``, ``pyarrow.table(table)``.
+    """
+
+    def __init__(self, options: SourceOptions, source: ChangelogSource, ends: Ends) -> None:
+        self._options = options
+        self._source = source
+        self._ends = ends
+        self._keys: frozenset[bytes] | None = None
+        table = table_of(options, source.entry)
+        columns = table.batch_columns(
+            with_tombstones=options.include_tombstones, with_meta=options.include_meta
+        )
+        self.schema = arrow_schema(columns)
+        """Names and types of the columns."""
+
+    @classmethod
+    def of(cls, options: SourceOptions, keys: Iterable[Any] | None) -> StoredTable:
+        """The table that the options name, at the cut that they name, fixed now."""
+        source = find_source(options)
+        table = cls(options, source, ends_of_read(options, source))
+        if keys is not None:
+            table._keys = encoded_keys(keys, table_of(options, source.entry))
+        return table
+
+    @property
+    def cut(self) -> str:
+        """The cut that this is, of this store alone: give it to ``read`` to read the same again."""
+        source, ends = self._source, self._ends
+        name = f"store:{source.entry.get('name')}"
+        sub_topology = int(source.entry.get("sub_topology", 0))
+        clocks = {f"{sub_topology}_{n}": {name: clock} for n, clock in ends.clocks.items()}
+        topic = source.topic
+        return str(
+            CutValue(
+                {topic: ends.positions},
+                {topic: source.topic_id},
+                clocks=clocks,
+                taken_at_ms=ends.taken_at_ms,
+                starts={topic: ends.starts} if ends.starts else {},
+            )
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, partition by partition, as they are read. Raises as ``logstate.read``."""
+        for batches in self.partitions().values():
+            yield from batches
+
+    def partitions(self) -> dict[int, Iterator[pa.RecordBatch]]:
+        """The rows of each changelog partition, which is read when its rows are asked for."""
+        scan = TableScan(self._options, self._source, self._ends)
+        scan.keys = self._keys
+        return {each.partition: scan.read(each) for each in scan.plan()}
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a ``pyarrow.Table``."""
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"<StoredTable {self._options.application}.{self._source.name} ({columns})>"

@@ -1,0 +1,346 @@
+"""A store as a table: which columns it has and how changelog records fill them.
+
+==================  ==========================================  ===============================
+store kind          changelog key                               columns
+==================  ==========================================  ===============================
+key-value           key                                         key, value
+window              key | 8B start | 4B sequence number         key, window_start, window_end,
+                                                                value; _sequence where a key may
+                                                                have several rows in a window
+session             key | 8B end | 8B start                     the same
+versioned           key; the record's time is valid-from        key, value, valid_from, valid_to
+of a Faust table    [key, [start, end]] as JSON                 as of a window
+suppress buffer     as of the table before it                   key, window, value that waits,
+                                                                buffer_time
+outer join          8B time | 1B side | key                     key, record_time, left, right:
+                                                                lists, one of them null
+others              as the store lays it out                    key, value: both binary
+==================  ==========================================  ===============================
+
+A key-value store whose keys are themselves windowed (a windowed table read from a topic) has the
+window columns too, from ``key | 8B start`` or ``key | 8B end | 8B start``.
+
+Invariants: a table is described by plain data (a manifest entry), so it travels to executors; the
+Arrow columns it builds are exactly those of ``arrow_schema``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from logstate.changelog.reading.blocks import HEADERS, Block, FrameHeaders, numbers
+from logstate.changelog.reading.buffer_rows import (
+    SIDED_HEAD_BYTES,
+    buffer_times,
+    record_times,
+    side_values,
+    waiting_values,
+)
+from logstate.changelog.reading.column_parts import BOOLEAN, INTEGER, LONG, STRING, TIMESTAMP
+from logstate.changelog.reading.faust_keys import WINDOWED, window_bounds_ms
+from logstate.changelog.reading.options import SourceOptions
+from logstate.changelog.reading.types import ColumnType, column_type
+from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, layout_of, oldest_shown
+from logstate.contracts.errors import DeserializationError
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    START_BYTES,
+    WINDOW_TAIL_BYTES,
+)
+
+# Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
+_MIN_TIME_MS = -62_135_596_800_000
+_MAX_TIME_MS = 253_402_300_799_999
+_SUPPRESS = "suppress_buffer"
+
+
+Fill = Callable[[Block], pa.Array]
+Times = Callable[[pa.Array], pa.Array]
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    arrow: pa.DataType
+    fill: Fill
+
+
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
+    """Names and types of the columns; all are nullable."""
+    return pa.schema([(c.name, c.arrow) for c in columns])
+
+
+def record_batch(columns: Sequence[Column], block: Block) -> pa.RecordBatch:
+    """The records as rows of one batch. Raises DeserializationError naming the record at fault."""
+    arrays = [column.fill(block) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+class StoreTable:
+    """Columns of one store, from its entry in the manifest."""
+
+    def __init__(
+        self,
+        entry: Mapping[str, Any],
+        *,
+        are_times_integers: bool = False,
+        registry: Mapping[str, str] | None = None,
+        value_serde: str | None = None,
+    ) -> None:
+        self.kind = str(entry["kind"])
+        self.is_versioned = self.kind.startswith("versioned")
+        history_ms = entry.get("history_ms")
+        self.history_ms: int | None = (
+            history_ms if history_ms is not None else entry.get("retention_ms")
+        )
+        """Versioned stores: how far back of stream time a version may begin when it is written."""
+        self._are_times_integers = are_times_integers
+        key, value = entry.get("key"), entry.get("value")
+        self._size_ms = entry.get("window_size_ms")
+        self.frames = FrameHeaders(
+            *(side and side.get("frame_header") for side in (entry.get("key"), value))
+        )
+        self._layout = _layout(self.kind, key)
+        if key is not None and key["format"] in ("windowed", "session_windowed"):
+            self._size_ms = key.get("window_size_ms") or self._size_ms
+            key = key["inner"]
+        if self._layout == "opaque":
+            key = value = None
+        self._sides = [
+            (name, side, column_type(value.get(name), registry))
+            for name, side in (("left", 1), ("right", 0))
+            if self._layout == "sided" and value is not None
+        ]
+        self.name = str(entry.get("name", self.kind))
+        self.key_format = str(key["format"]) if key is not None else "bytes"
+        self.key_type: ColumnType = column_type(key, registry)
+        self.value_type: ColumnType = column_type(value, registry, value_serde)
+        self._has_duplicates = self._layout == "window" and bool(entry.get("retain_duplicates"))
+        self._oldest = oldest_shown(entry, self._layout)
+        self.has_windows = self._layout in {*TAIL_BYTES, "sided"}
+        """Whether changelog keys are more than the key."""
+
+    def batch_columns(self, *, with_tombstones: bool, with_meta: bool) -> list[Column]:
+        """Columns of the table at a cut."""
+        columns = [*self._key_columns(), *self._value_columns()]
+        if self.is_versioned:
+            columns += [
+                self._time_column("valid_from", lambda block: block.times),
+                self._time_column("valid_to", _valid_to),
+            ]
+        if with_meta:
+            columns += [*self._coordinates(), _headers_column()]
+        if with_meta or with_tombstones:
+            columns.append(Column("_is_tombstone", BOOLEAN, lambda block: block.values.is_null()))
+        return columns
+
+    def change_columns(self, *, with_meta: bool) -> list[Column]:
+        """Columns of the change feed."""
+        columns = [
+            Column("change_type", STRING, _change_type),
+            *self._key_columns(),
+            *self._value_columns(),
+        ]
+        if self.is_versioned:
+            columns.append(self._time_column("valid_from", lambda block: block.times))
+        columns += self._coordinates()
+        return [*columns, _headers_column()] if with_meta else columns
+
+    def shown(self, block: Block, clock_ms: int) -> Block:
+        """Without the windows that the store hides at a stream time; its log may have them yet."""
+        if self._oldest is None:
+            return block
+        times = (_session_ends if self._layout == "session" else _store_starts)(block.keys)
+        return block.filter(pc.greater_equal(times, clock_ms + self._oldest))
+
+    @property
+    def expires(self) -> bool:
+        """Whether the store hides rows by its clock, and its owner deletes their records."""
+        return self._oldest is not None
+
+    @property
+    def writes_keys_once(self) -> bool:
+        """Whether nothing ever replaces a record: each has a sequence number in its key."""
+        return self._has_duplicates
+
+    def oldest_shown(self, clock_ms: int) -> int:
+        """The oldest time of a row that is shown at a stream time, where rows expire."""
+        return clock_ms + (self._oldest or 0)
+
+    def inner_key(self, key: bytes) -> bytes:
+        """The key without its window."""
+        return key[SIDED_HEAD_BYTES:] if self._sides else inner_key(self._layout, key)
+
+    def _key_columns(self) -> list[Column]:
+        columns = [_decoded(self.name, "key", self.key_type, self._inner_keys)]
+        if self._layout == "sided":
+            return [*columns, self._time_column("record_time", lambda b: record_times(b.keys))]
+        found = self._window_times()
+        if found is None:
+            return columns
+        starts, ends = found
+        columns += [
+            self._time_column("window_start", lambda block: starts(block.keys)),
+            self._time_column("window_end", lambda block: ends(block.keys)),
+        ]
+        if self._has_duplicates:
+            columns.append(Column("_sequence", INTEGER, lambda block: _sequences(block.keys)))
+        return columns
+
+    def _window_times(self) -> tuple[Times, Times] | None:
+        if self._layout == "session":
+            return _session_starts, _session_ends
+        if self._layout == "faust":
+            return _faust_times(0), _faust_times(1)
+        if self._layout not in {"window", "windowed"}:
+            return None
+        starts = _store_starts if self._layout == "window" else _topic_starts
+        return starts, self._ends_after(starts)
+
+    def _ends_after(self, starts: Times) -> Times:
+        size_ms = self._size_ms
+        if size_ms is None:
+            return lambda keys: pa.nulls(len(keys), LONG)
+        latest = pa.scalar(MAX_TIME_MS - size_ms, LONG)  # ends beyond are cut there, as in Java
+        return lambda keys: pc.add(pc.min_element_wise(starts(keys), latest), size_ms)
+
+    def _inner_keys(self, block: Block) -> pa.Array:
+        if self._layout == "sided":
+            return pa.array(map(self.inner_key, block.keys.to_pylist()), pa.binary())
+        tail = TAIL_BYTES.get(self._layout)
+        return block.keys if tail is None else pc.binary_slice(block.keys, 0, -tail)
+
+    def _value_columns(self) -> list[Column]:
+        if self._layout == "sided":
+            return [self._side_column(*each) for each in self._sides]
+        if self.kind != _SUPPRESS:
+            return [_decoded(self.name, "value", self.value_type, lambda block: block.values)]
+        return [
+            _decoded(
+                self.name, "value", self.value_type, lambda block: waiting_values(block.values)
+            ),
+            self._time_column("buffer_time", lambda block: buffer_times(block.values)),
+        ]
+
+    def _side_column(self, name: str, side: int, kind: ColumnType) -> Column:
+        def fill(block: Block) -> pa.Array:
+            return side_values(block.keys, block.values, side, kind.fill, self.name)
+
+        return Column(name, pa.list_(pa.field("element", kind.arrow)), fill)
+
+    def _coordinates(self) -> list[Column]:
+        return [
+            Column("_partition", INTEGER, _partitions),
+            Column("_offset", LONG, lambda block: block.offsets),
+            self._time_column("_timestamp", lambda block: block.times),
+        ]
+
+    def _time_column(self, name: str, read: Fill) -> Column:
+        if self._are_times_integers:
+            return Column(name, LONG, read)
+
+        def fill(block: Block) -> pa.Array:
+            times = pc.max_element_wise(read(block), _MIN_TIME_MS, skip_nulls=False)
+            dated = pc.min_element_wise(times, _MAX_TIME_MS, skip_nulls=False)
+            return dated.cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+
+        return Column(name, TIMESTAMP, fill)
+
+
+def table_of(options: SourceOptions, entry: Mapping[str, Any]) -> StoreTable:
+    """The table of a manifest entry, as these options want it."""
+    return StoreTable(
+        entry,
+        are_times_integers=options.are_times_integers,
+        registry=options.registry,
+        value_serde=options.value_serde,
+    )
+
+
+def _layout(kind: str, key: Mapping[str, Any] | None) -> str:
+    if kind == "outer_join":
+        return "sided"
+    # Keys of a suppress buffer are those of the table before it, as a topic has them.
+    layout = layout_of("key_value" if kind == _SUPPRESS else kind, (key or {}).get("format", ""))
+    return "faust" if layout == "plain" and (key or {}).get("format") == WINDOWED else layout
+
+
+def _session_ends(keys: pa.Array) -> pa.Array:
+    return numbers(pc.binary_slice(keys, -SESSION_TAIL_BYTES, -START_BYTES), LONG)
+
+
+def _session_starts(keys: pa.Array) -> pa.Array:
+    return numbers(pc.binary_slice(keys, -START_BYTES, None), LONG)
+
+
+_topic_starts = _session_starts
+
+
+def _store_starts(keys: pa.Array) -> pa.Array:
+    tail = START_BYTES - WINDOW_TAIL_BYTES
+    return numbers(pc.binary_slice(keys, -WINDOW_TAIL_BYTES, tail), LONG)
+
+
+def _sequences(keys: pa.Array) -> pa.Array:
+    return numbers(pc.binary_slice(keys, START_BYTES - WINDOW_TAIL_BYTES, None), INTEGER)
+
+
+def _faust_times(place: int) -> Times:
+    return lambda keys: pa.array((window_bounds_ms(key)[place] for key in keys.to_pylist()), LONG)
+
+
+def _valid_to(block: Block) -> pa.Array:
+    return pa.nulls(block.rows, LONG) if block.valid_to is None else block.valid_to
+
+
+def _change_type(block: Block) -> pa.Array:
+    return pc.if_else(block.values.is_null(), "delete", "update")
+
+
+def _partitions(block: Block) -> pa.Array:
+    return pa.repeat(pa.scalar(block.log.partition, INTEGER), block.rows)
+
+
+def _headers_column() -> Column:
+    def read(block: Block) -> pa.Array:
+        return pa.nulls(block.rows, HEADERS) if block.headers is None else block.headers
+
+    return Column("_headers", HEADERS, read)
+
+
+def _decoded(store: str, name: str, kind: ColumnType, read: Fill) -> Column:
+    def fill(block: Block) -> pa.Array:
+        data = read(block)
+        try:
+            return kind.fill(data)
+        except Exception:
+            _raise_for_culprit(store, name, block, data, kind)
+            raise
+
+    return Column(name, kind.arrow, fill)
+
+
+def _raise_for_culprit(
+    store: str, name: str, block: Block, data: pa.Array, kind: ColumnType
+) -> None:
+    (topic, partition), offsets = block.log, block.offsets
+    for place in range(len(data)):
+        try:
+            kind.fill(data.slice(place, 1))
+        except Exception as error:
+            offset = offsets[place].as_py()
+            raise DeserializationError(
+                f"{topic}-{partition}, offset {offset}, store {store!r}: the {name} does not "
+                f"decode as its format says: {error}; was the store's format changed, or the "
+                "record written by something else? Read the topic with keyFormat and valueFormat "
+                "bytes to look",
+                topic=topic,
+                partition=partition,
+                offset=offset,
+            ) from error

@@ -1,0 +1,61 @@
+"""How many commits one micro-batch takes, by records and bytes. Pure.
+
+Commits are taken whole, one of each partition in turn, until the next would be too much. The first
+is always taken, however large, or the query would stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+
+class CommitSize(NamedTuple):
+    """A commit in one changelog partition."""
+
+    end: int
+    """Offset behind its last record."""
+    records: int
+    bytes: int
+
+
+def admitted(
+    ends: Mapping[int, int],
+    commits: Mapping[int, Iterator[CommitSize]],
+    *,
+    records_max: int | None,
+    bytes_max: int | None,
+    turn: int,
+) -> dict[int, int]:
+    """Where a batch ends in those partitions of which it takes something.
+
+    ``ends`` is where the log ends now, which is where a partition ends that is taken whole: marks
+    of transactions are behind its last commit. ``turn`` decides which partition begins.
+
+    >>> three = [CommitSize(2, 2, 20), CommitSize(5, 2, 20), CommitSize(8, 2, 20)]
+    >>> admitted({0: 9}, {0: iter(three)}, records_max=5, bytes_max=None, turn=0)
+    {0: 5}
+    """
+    waiting = sorted(commits)
+    begin = turn % len(waiting) if waiting else 0
+    waiting = waiting[begin:] + waiting[:begin]
+    taken: dict[int, int] = {}
+    records = size = 0
+    while waiting:
+        for n in list(waiting):
+            commit = next(commits[n], None)
+            if commit is None:
+                taken[n] = ends[n]
+                waiting.remove(n)
+                continue
+            more, larger = records + commit.records, size + commit.bytes
+            if records and (_is_over(more, records_max) or _is_over(larger, bytes_max)):
+                waiting.remove(n)
+                continue
+            records, size = more, larger
+            taken[n] = commit.end
+    return taken
+
+
+def _is_over(found: int, most: int | None) -> bool:
+    return most is not None and found > most

@@ -1,0 +1,259 @@
+"""A view in buckets: an up-to-date copy of a store as parquet, of which a batch rewrites a part.
+
+How it works: rows lie in buckets by a hash of what identifies them, a file each. A batch of changes
+is written as one small file beside them, and only a twentieth of the buckets is rewritten with what
+waits for them, those first that were rewritten longest ago; so each comes round. One small file is
+renamed into place that names what counts::
+
+    path/CURRENT                    {"version": 7, "batch_id": 7, "positions": {...},
+                                     "bases": [5, 0, 7, ...], "changes": [6, 7], "schema": ...}
+    path/base-00000005/_bucket=0/   the rows of bucket 0 as of version 5
+    path/changes-00000007/          the newest change of each row that version 7 brought
+
+A reader takes the rows of every bucket from its base, without those that a later version changed,
+and the newest changes themselves. ``read`` does that; ``compact`` rewrites every bucket that has
+changes waiting, after which the bases alone are the view.
+
+Invariants:
+
+- A reader sees a whole version or the next one: ``CURRENT`` is replaced by an atomic rename, after
+  the files it names are complete. Files are never changed; what is not named any more is removed.
+- A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
+  after a crash, or a whole query started anew from the beginning, changes nothing.
+- A change of version v counts for a bucket whose base is older than v, and for no other.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from logstate.changelog.spark.current_file import CurrentFile
+from logstate.changelog.spark.views import beyond, latest_changes, positions_of, row_identity
+from logstate.contracts.errors import ConfigError
+
+_BUCKET = "_bucket"
+_EMPTY = -1
+#: of all buckets, how many are rewritten with a batch
+_REWRITTEN = 20
+#: versions for which files stay after they were replaced
+_KEPT_FOR_READERS = 3
+
+
+@dataclass(frozen=True)
+class BucketedState:
+    """What ``CURRENT`` says."""
+
+    version: int
+    batch_id: int
+    positions: dict[int, int]
+    """Changelog partition to the next offset that has not been taken into the view."""
+    bases: tuple[int, ...]
+    """Of each bucket the version that wrote its file; -1: it has none yet."""
+    changes: tuple[int, ...]
+    """Versions whose changes some bucket has still to take in."""
+    schema: str
+    """Of the changes, as JSON."""
+
+    @property
+    def dirty(self) -> list[int]:
+        """Buckets for which a change may wait, longest first."""
+        newest = max(self.changes, default=_EMPTY)
+        waiting = [n for n, base in enumerate(self.bases) if base < newest]
+        return sorted(waiting, key=lambda n: self.bases[n])
+
+
+class BucketedView:
+    """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
+
+    def __init__(self, path: str | Path, *, buckets: int = 64) -> None:
+        """``buckets`` is fixed with the first batch; a file of some 50 MB each is a good size."""
+        if buckets < 1:
+            raise ConfigError(f"buckets is {buckets}; a view has at least one")
+        self.path = Path(path)
+        self._current = CurrentFile(self.path)
+        self.buckets = buckets
+
+    def __call__(self, changes: DataFrame, batch_id: int) -> None:
+        """Take in one micro-batch. Doing it twice is the same as doing it once."""
+        state = self.state() or self._nothing()
+        changes = changes.persist()
+        try:
+            reached = positions_of(changes)
+            known = state.positions
+            if all(end <= known.get(partition, 0) for partition, end in reached.items()):
+                return
+            version = state.version + 1
+            fresh = latest_changes(self._with_bucket(beyond(changes, known)))
+            self.written(fresh.coalesce(1), self._changes(version))
+            positions = {n: max(known.get(n, 0), reached.get(n, 0)) for n in {*known, *reached}}
+            state = BucketedState(
+                version,
+                batch_id,
+                positions,
+                state.bases,
+                (*state.changes, version),
+                fresh.schema.json(),
+            )
+            self._publish(self._rewritten(changes.sparkSession, state, self._turn(state)))
+        finally:
+            changes.unpersist()
+        self._remove_unnamed()
+
+    def compact(self, spark: SparkSession) -> None:
+        """Rewrite every bucket that has changes waiting: then ``path/base-*`` are the view."""
+        state = self.state()
+        if state is None or not state.changes:
+            return
+        state = replace(state, version=state.version + 1)
+        self._publish(self._rewritten(spark, state, state.dirty))
+        self._remove_unnamed()
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The newest version. Raises FileNotFoundError before the first batch.
+
+        Columns are those of the change feed without ``change_type``.
+        """
+        state = self.state()
+        if state is None:
+            raise self._current.missing()
+        return self._merged(spark, state, range(self.buckets)).drop(_BUCKET)
+
+    def state(self) -> BucketedState | None:
+        """The newest version and how far it got, or None before the first batch."""
+        found = self._current.read()
+        if found is None:
+            return None
+        count = len(found.get("bases", ()))
+        if count != self.buckets:
+            raise ConfigError(
+                f"{self.path} holds a view in {count} buckets, and {self.buckets} are asked for:"
+                " the number is fixed with the first batch. Give that one, or another path"
+            )
+        found |= {name: tuple(found[name]) for name in ("bases", "changes")}
+        return BucketedState(**found)
+
+    def written(self, frame: DataFrame, directory: Path, *, by_bucket: bool = False) -> None:
+        """Write files that nobody reads yet; what a crash left there is replaced."""
+        writer = frame.write.mode("overwrite")
+        (writer.partitionBy(_BUCKET) if by_bucket else writer).parquet(str(directory))
+
+    def _nothing(self) -> BucketedState:
+        return BucketedState(_EMPTY, _EMPTY, {}, (_EMPTY,) * self.buckets, (), "")
+
+    def _turn(self, state: BucketedState) -> list[int]:
+        """The buckets that are rewritten with this batch; at the beginning all are."""
+        if all(base == _EMPTY for base in state.bases):
+            return list(range(self.buckets))
+        return state.dirty[: max(1, self.buckets // _REWRITTEN)]
+
+    def _rewritten(
+        self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
+    ) -> BucketedState:
+        """The state in which some buckets have taken in all that waits for them."""
+        rows = self._merged(spark, state, buckets).repartition(len(buckets), _BUCKET)
+        self.written(rows, self._base(state.version), by_bucket=True)
+        rewritten = set(buckets)
+        bases = tuple(state.version if n in rewritten else b for n, b in enumerate(state.bases))
+        oldest = min(bases)
+        return replace(state, bases=bases, changes=tuple(v for v in state.changes if v > oldest))
+
+    def _merged(
+        self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
+    ) -> DataFrame:
+        """The rows of some buckets: of their bases what did not change since, and what did."""
+        changes = self._waiting(spark, state, buckets)
+        columns = [name for name in changes.columns if name != "change_type"]
+        newest = latest_changes(changes)
+        rows = newest.where("change_type = 'update'").select(columns)
+        base = self._bases(spark, state, buckets, changes.select(columns).schema)
+        if base is None:
+            return rows
+        changed = f.broadcast(newest.select(row_identity(newest)).withColumn("_changed", f.lit(1)))
+        same = [base[name].eqNullSafe(changed[name]) for name in row_identity(newest)]
+        return base.join(changed, same, "left_anti").select(columns).unionByName(rows)
+
+    def _waiting(
+        self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
+    ) -> DataFrame:
+        """The changes that the bases of some buckets do not hold."""
+        wanted = set(buckets)
+        found = spark.createDataFrame([], StructType.fromJson(json.loads(state.schema)))
+        for version in state.changes:
+            own = [n for n, base in enumerate(state.bases) if n in wanted and base < version]
+            changes = spark.read.schema(found.schema).parquet(str(self._changes(version)))
+            found = found.unionByName(changes.where(f.col(_BUCKET).isin(own)))
+        return found
+
+    def _bases(
+        self,
+        spark: SparkSession,
+        state: BucketedState,
+        buckets: Sequence[int],
+        schema: StructType,
+    ) -> DataFrame | None:
+        """The rows of some buckets as their files have them; None where there are no files."""
+        found = None
+        for version in sorted({state.bases[n] for n in buckets}):
+            folder = self._base(version)
+            files = [folder / f"{_BUCKET}={n}" for n in buckets if state.bases[n] == version]
+            there = [str(path) for path in files if path.is_dir()]
+            if there:
+                reader = spark.read.option("basePath", str(folder)).schema(schema)
+                rows = reader.parquet(*there)
+                found = rows if found is None else found.unionByName(rows)
+        return found
+
+    def _with_bucket(self, changes: DataFrame) -> DataFrame:
+        number = f.pmod(f.xxhash64(*row_identity(changes)), f.lit(self.buckets))
+        return changes.withColumn(_BUCKET, number.cast("int"))
+
+    def _publish(self, state: BucketedState) -> None:
+        self._current.publish(asdict(state))
+
+    def _remove_unnamed(self) -> None:
+        """What neither this version nor the one before it names; a reader may be in that one."""
+        state = self.state()
+        if state is None:
+            return
+        kept = {self._changes(version) for version in state.changes}
+        kept |= {self._base(version) for version in state.bases}
+        newest = (self._changes(state.version), self._base(state.version))
+        for directory in (*self.path.glob("base-*"), *self.path.glob("changes-*")):
+            is_replaced = directory not in kept and directory not in newest
+            if is_replaced and _version_of(directory) < state.version - _KEPT_FOR_READERS:
+                shutil.rmtree(directory, ignore_errors=True)
+        for version in set(state.bases):
+            self._remove_replaced_buckets(version, state)
+
+    def _remove_replaced_buckets(self, version: int, state: BucketedState) -> None:
+        for directory in self._base(version).glob(f"{_BUCKET}=*"):
+            base = state.bases[int(directory.name.partition("=")[2])]
+            if base > version and base < state.version - _KEPT_FOR_READERS:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def _base(self, version: int) -> Path:
+        return self.path / f"base-{version:08d}"
+
+    def _changes(self, version: int) -> Path:
+        return self.path / f"changes-{version:08d}"
+
+
+def _version_of(directory: Path) -> int:
+    return int(directory.name.rpartition("-")[2])
+
+
+def bucketed_view(path: str | Path, *, buckets: int = 64) -> BucketedView:
+    """A view for ``changes.writeStream.foreachBatch(bucketed_view("/data/spend"))``.
+
+    >>> bucketed_view("/data/spend").state() is None
+    True
+    """
+    return BucketedView(path, buckets=buckets)

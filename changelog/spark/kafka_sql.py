@@ -1,0 +1,232 @@
+"""A store as a table through Spark's own Kafka source: SQL expressions, no Python on executors.
+
+For clusters that have the connector anyway. The driver asks for manifest and cut as every read
+does; what executors do is Spark's: records are read committed, up to the cut, rows are decoded by
+SQL expressions, and the newest of each row is found by a shuffle. The columns are those of
+``format("logstate")``.
+
+    spark = session(conf={"spark.jars.packages": kafka_packages()})
+    spend = kafka_table(spark, bootstrap="localhost:9092", application="shop", store="spend")
+
+What only Python can decode (Avro, Protobuf, upgradable types) stays binary here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from logstate.changelog.cuts.logs import ChangelogSource, log_reader
+from logstate.changelog.reading.changelog_source import find_source
+from logstate.changelog.reading.cut import Ends, ends_of_read
+from logstate.changelog.reading.options import SourceOptions, parse_options
+from logstate.changelog.reading.types import json_type
+from logstate.changelog.spark.schema import spark_type
+from logstate.contracts.changelog_keys import layout_of, oldest_shown
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.records import TopicPartition
+
+#: that Spark is built for
+SCALA = "2.13"
+_FLOAT_BIAS, _FRACTION_BITS = 1023, 52
+#: a document that does not fit is an error; Spark would make null of it
+_OR_FAIL = "map('mode', 'FAILFAST')"
+#: bytes behind a key
+_TAILS = {"window": 12, "windowed": 8, "session": 16}
+
+
+def kafka_packages(version: str = pyspark.__version__) -> str:
+    """The coordinate of the Kafka connector for a PySpark, for ``spark.jars.packages``.
+
+    >>> kafka_packages("4.2.0")
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    """
+    return f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{version}"
+
+
+def kafka_table(
+    spark: SparkSession,
+    *,
+    bootstrap: str,
+    application: str,
+    store: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The table of a key-value, window, session or versioned store at its newest commit.
+
+    ``options``: those of ``format("logstate")`` that say what is read (``cut``, ``includeExpired``,
+    ``kafka.*`` in the JVM client's names).
+
+    Raises ConfigError where the session has no Kafka connector, or for a store that no expression
+    decodes; TopicError and RestoreError as a read does.
+    """
+    given = {"bootstrap": bootstrap, "application": application, "store": store}
+    kafka = {n: v for n, v in (options or {}).items() if n.startswith("kafka.")}
+    own = {n: v for n, v in (options or {}).items() if not n.startswith("kafka.")}
+    parsed = parse_options({**own, **given})
+    source = find_source(parsed)
+    ends = ends_of_read(parsed, source)
+    expressions = row_expressions(source.entry)
+    records = _records(spark, {**kafka, "kafka.bootstrap.servers": bootstrap}, parsed, source, ends)
+    hidden = None if parsed.include_expired else hidden_rows(source.entry, ends.clocks)
+    return newest_rows(records, expressions, source.entry, hidden)
+
+
+def _records(
+    spark: SparkSession,
+    kafka: Mapping[str, str],
+    options: SourceOptions,
+    source: ChangelogSource,
+    ends: Ends,
+) -> DataFrame:
+    """Committed records up to the cut. Raises ConfigError without the connector."""
+    logs = [TopicPartition(source.topic, n) for n in ends.positions]
+    bounds = log_reader().log_bounds(options.client_config, logs)
+    starts = {tp.partition: min(bounds[tp].start, ends.positions[tp.partition]) for tp in logs}
+    where = {
+        "kafka.isolation.level": "read_committed",
+        "assign": json.dumps({source.topic: sorted(starts)}),
+        "startingOffsets": _offsets(source.topic, starts),
+        "endingOffsets": _offsets(source.topic, ends.positions),
+    }
+    try:
+        records = spark.read.format("kafka").options(**kafka, **where).load()
+        _ = records.schema  # Spark Connect looks for the format when something is asked of it
+    except PySparkException as error:
+        raise ConfigError(
+            f"this session cannot read Kafka ({str(error).splitlines()[0]}). Start it with the"
+            f" connector: spark.jars.packages={kafka_packages()}, or read with"
+            ' format("logstate"), which needs no jar'
+        ) from error
+    return records
+
+
+def row_expressions(entry: Mapping[str, Any]) -> list[str]:
+    """What makes the columns of a store's table of ``key``, ``value``, ``timestamp``: SQL.
+
+    Raises ConfigError for a store whose rows only the library decodes.
+    """
+    layout = layout_of(str(entry["kind"]), str((entry.get("key") or {}).get("format", "")))
+    if layout == "opaque" or entry.get("retain_duplicates"):
+        raise ConfigError(
+            f"store {entry.get('name')!r} is a {entry['kind']} store, whose rows no SQL expression"
+            ' decodes; read it with format("logstate")'
+        )
+    key = entry.get("key") or {"format": "bytes"}
+    tail = _TAILS.get(layout, 0)
+    raw = f"substring(key, 1, length(key) - {tail})" if tail else "key"
+    size_ms = key.get("window_size_ms") or entry.get("window_size_ms")
+    return [
+        f"{decoded(key.get('inner', key), raw)} as key",
+        *_window_expressions(layout, size_ms),
+        f"{decoded(entry.get('value'), 'value')} as value",
+    ]
+
+
+def _window_expressions(layout: str, size_ms: int | None) -> list[str]:
+    if layout not in _TAILS:
+        return []
+    start_at = 7 if layout == "session" else _TAILS[layout] - 1
+    start_ms = _int64(f"substring(key, length(key) - {start_at}, 8)")
+    if layout == "session":
+        end = f"timestamp_millis({_int64('substring(key, length(key) - 15, 8)')})"
+    else:
+        end = "null" if size_ms is None else f"timestamp_millis({start_ms} + {size_ms})"
+    return [
+        f"timestamp_millis({start_ms}) as window_start",
+        f"cast({end} as timestamp) as window_end",
+    ]
+
+
+def decoded(description: Mapping[str, Any] | None, column: str) -> str:
+    """The SQL expression for what a serde wrote into a binary column.
+
+    >>> decoded({"format": "string"}, "key")
+    'cast(key as string)'
+    """
+    described = description or {"format": "bytes"}
+    schema = described.get("schema")
+    match described["format"]:
+        case "string":
+            return f"cast({column} as string)"
+        case "int64":
+            return _int64(column)
+        case "int32":
+            return f"cast({_signed(f'conv(hex({column}), 16, 10)', 32)} as int)"
+        case "float64":
+            return _float64(_int64(column))
+        case "boolean":
+            return f"({column} = X'01')"
+        case "json" if schema:
+            part = spark_type(json_type(schema).arrow).simpleString()
+            text = f"cast({column} as string)"
+            return text if part == "string" else f"from_json({text}, '{part}', {_OR_FAIL})"
+        case "json":
+            return f"cast({column} as string)"
+    return column
+
+
+def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | None:
+    """The condition for rows that the store hides already; None where it hides none."""
+    layout = layout_of(str(entry["kind"]), str((entry.get("key") or {}).get("format", "")))
+    oldest = oldest_shown(entry, layout)
+    if oldest is None or not clocks:
+        return None
+    time = "window_end" if layout == "session" else "window_start"
+    cases = " ".join(f"when {n} then {clock + oldest}L" for n, clock in sorted(clocks.items()))
+    return f"unix_millis({time}) < case _partition {cases} end"
+
+
+def newest_rows(
+    records: DataFrame, expressions: list[str], entry: Mapping[str, Any], hidden: str | None
+) -> DataFrame:
+    """The table of raw records: of each row the newest, without deleted and hidden ones."""
+    columns = ["key", "value", "partition", "offset", "timestamp"]
+    if str(entry["kind"]).startswith("versioned"):
+        return _versions(records.select(*columns), expressions)
+    newest = (
+        records.select(*columns)
+        .groupBy("key", "partition")
+        .agg({"offset": "max"})
+        .withColumnRenamed("max(offset)", "offset")
+    )
+    rows = records.select(*columns).join(newest, ["key", "partition", "offset"], "left_semi")
+    found = rows.where("value is not null").selectExpr(*expressions, "partition as _partition")
+    shown = found if hidden is None else found.where(f"not coalesce({hidden}, false)")
+    return shown.drop("_partition")
+
+
+def _versions(records: DataFrame, expressions: list[str]) -> DataFrame:
+    """Of each key and time the newest record; a version ends where the next one begins."""
+    newest = "row_number() over (partition by key, partition, timestamp order by offset desc)"
+    following = "lead(timestamp) over (partition by key, partition order by timestamp)"
+    rows = records.selectExpr("*", f"{newest} as _number").where("_number = 1")
+    rows = rows.selectExpr("*", "timestamp as valid_from", f"{following} as valid_to")
+    return rows.where("value is not null").selectExpr(*expressions, "valid_from", "valid_to")
+
+
+def _int64(column: str) -> str:
+    return f"cast(conv(hex({column}), 16, -10) as bigint)"
+
+
+def _signed(digits: str, bits: int) -> str:
+    number = f"cast({digits} as bigint)"
+    return f"({number} - if({number} >= {1 << (bits - 1)}, {1 << bits}, 0))"
+
+
+def _float64(bits: str) -> str:
+    """A number of the eight bytes of IEEE 754, by its parts."""
+    exponent = f"(shiftrightunsigned({bits}, {_FRACTION_BITS}) & 2047)"
+    fraction = f"({bits} & {(1 << _FRACTION_BITS) - 1}) / pow(2D, {_FRACTION_BITS})"
+    size = f"(1 + {fraction}) * pow(2D, {exponent} - {_FLOAT_BIAS})"
+    small = f"{fraction} * pow(2D, {1 - _FLOAT_BIAS})"
+    return f"(if({bits} < 0, -1D, 1D) * if({exponent} = 0, {small}, {size}))"
+
+
+def _offsets(topic: str, positions: Mapping[int, int]) -> str:
+    return json.dumps({topic: {str(n): at for n, at in sorted(positions.items())}})

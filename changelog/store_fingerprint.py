@@ -1,0 +1,141 @@
+"""What a store's bytes depend on, as plain data: its fingerprint, and what a change of it means.
+
+The fingerprint stands in the manifest, for the changelog, and in the state directory, for the local
+rows. Both are compared with what is declared before a single row is read. Pure.
+
+The local rows have a second reading: a change that leaves the changelog readable may lay rows out
+differently (:func:`keeps_local_rows`). They are rebuilt from the changelog then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from logstate.changelog.rows.segments import segment_interval_ms
+from logstate.changelog.stores.versioned_reads import versioned_segment_interval_ms
+from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.contracts.stores import StoreSpec
+from logstate.serdes.compatibility import serde_changes
+
+#: of the rows in the changelog and on the disk; a higher one means that they are written otherwise
+ROW_FORMAT: Final = 1
+
+Fingerprint = Mapping[str, Any]
+
+_OTHER_ROWS = (
+    "Rows that are there would be read as something else. Keep it, or use a store of another name"
+    " and forget this one"
+)
+_HAND_OVER = (
+    "What is not in the changelog now would be missing after a move or a rebuild. Keep it, or use a"
+    " store of another name and forget this one"
+)
+_LONGER = "Rows are kept longer from now on; what has expired does not come back"
+_SHORTER = "Rows older than that expire at the next record, and later ones come too late"
+_LAYOUT = "The local rows are laid out anew, from the changelog"
+_ONLY_LOCAL = (
+    "Without a changelog its rows are where they were kept, and nowhere else. Keep it, or use a"
+    " store of another name and forget this one"
+)
+_STEPS = (
+    "Windows with the new starts count from now on: those that are open lack what came before."
+    " Those that no longer start stay as they are until they expire"
+)
+_GAP = "It counts from now on: a session that is there changes when the next record comes near it"
+_LIMIT = "It counts from now on; rows that are there stay as they are"
+
+#: of the parts that are no serdes: the verdict about any change, and what it means
+_RULES: Final[Mapping[str, tuple[Verdict, str]]] = {
+    "kind": (Verdict.REFUSED, _OTHER_ROWS),
+    "row_format": (Verdict.REFUSED, _OTHER_ROWS),
+    "window_size_ms": (Verdict.REFUSED, _OTHER_ROWS),
+    "retain_duplicates": (Verdict.REFUSED, _OTHER_ROWS),
+    "with_headers": (Verdict.REFUSED, _OTHER_ROWS),
+    "logs_headers": (Verdict.REFUSED, _OTHER_ROWS),
+    "is_logged": (Verdict.REFUSED, _HAND_OVER),
+    "retention_ms": (Verdict.COMPATIBLE, _LONGER),
+    "history_ms": (Verdict.COMPATIBLE, _LONGER),
+    "segment_interval_ms": (Verdict.COMPATIBLE, _LAYOUT),
+    "keep_at_retention": (Verdict.COMPATIBLE, _LAYOUT),
+    "layout": (Verdict.COMPATIBLE, _LAYOUT),
+    "in_memory": (Verdict.COMPATIBLE, _LAYOUT),
+    "advance_ms": (Verdict.COMPATIBLE, _STEPS),
+    "gap_ms": (Verdict.COMPATIBLE, _GAP),
+    "grace_ms": (Verdict.COMPATIBLE, _LIMIT),
+    "capacity": (Verdict.COMPATIBLE, _LIMIT),
+}
+#: None stands for windows of the user's own, and for processors: nothing is known of these
+_OFTEN_UNKNOWN: Final = ("advance_ms", "gap_ms")
+_TIMES: Final = ("retention_ms", "history_ms")
+_LAYOUTS: Final = ("segment_interval_ms", "keep_at_retention", "layout")
+#: of the local rows, where they are not as at first: sessions by time (KIND, keep_at_retention)
+_LATER_LAYOUTS: Final = {("session", True): 2}
+_FIRST_LAYOUT: Final = 1
+
+
+def fingerprint(spec: StoreSpec) -> dict[str, Any]:
+    """What the bytes of a store depend on."""
+    interval_ms: int | None = None
+    if spec.traits.is_segmented:
+        interval_ms = segment_interval_ms(spec)
+    elif spec.traits.is_versioned:
+        interval_ms = versioned_segment_interval_ms(spec)
+    return {
+        "kind": spec.kind,
+        "row_format": ROW_FORMAT,
+        "key": spec.key.describe(),
+        "value": spec.value.describe(),
+        "window_size_ms": spec.window_size_ms,
+        "advance_ms": spec.advance_ms,
+        "gap_ms": spec.gap_ms,
+        "retention_ms": spec.retention_ms,
+        "history_ms": spec.history_ms,
+        "segment_interval_ms": interval_ms,
+        "grace_ms": spec.grace_ms,
+        "capacity": spec.capacity,
+        "retain_duplicates": spec.retain_duplicates,
+        "with_headers": spec.with_headers,
+        "logs_headers": spec.logs_headers,
+        "keep_at_retention": spec.keep_at_retention,
+        "layout": _LATER_LAYOUTS.get((spec.kind, spec.keep_at_retention), _FIRST_LAYOUT),
+        "in_memory": spec.in_memory,
+        "is_logged": spec.is_logged,
+    }
+
+
+def fingerprint_before_any(spec: StoreSpec) -> dict[str, Any]:
+    """What stands for rows of a directory that did not note fingerprints yet."""
+    return fingerprint(spec) | {"layout": _FIRST_LAYOUT}
+
+
+def store_changes(name: str, stored: Fingerprint, declared: Fingerprint) -> list[Change]:
+    """What changed about a store. Parts that an earlier version did not note are not compared."""
+    return list(_changes(f"store {name!r}", stored, declared))
+
+
+def _changes(subject: str, stored: Fingerprint, declared: Fingerprint) -> Iterator[Change]:
+    stored = {"layout": _FIRST_LAYOUT, **stored}
+    for part, (verdict, meaning) in _RULES.items():
+        if part not in stored or stored[part] == declared[part]:
+            continue
+        sides = (stored[part], declared[part])
+        if part in _OFTEN_UNKNOWN and None in sides:
+            continue
+        if part == "advance_ms" and 0 in sides:  # sliding windows: they begin at records
+            yield Change(Verdict.REFUSED, subject, part, *sides, _OTHER_ROWS)
+            continue
+        if part == "in_memory" and not declared["is_logged"]:
+            yield Change(Verdict.REFUSED, subject, part, *sides, _ONLY_LOCAL)
+            continue
+        is_shorter = part in _TIMES and all(sides) and sides[1] < sides[0]
+        yield Change(verdict, subject, part, *sides, _SHORTER if is_shorter else meaning)
+    if stored["kind"] == declared["kind"]:  # otherwise their serdes say nothing new
+        for part in ("key", "value"):
+            yield from serde_changes(subject, part, stored.get(part), declared[part])
+
+
+def keeps_local_rows(changes: Iterable[Change]) -> bool:
+    """Whether rows on the disk can be used as they lie there."""
+    found = list(changes)
+    return worst(found) <= Verdict.COMPATIBLE and not any(c.part in _LAYOUTS for c in found)

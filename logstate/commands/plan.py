@@ -1,0 +1,51 @@
+"""``logstate plan``: what a start would find, before it is tried."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from logstate.commands.changes import STATUS, for_programs, print_changes
+from logstate.commands.options import Bootstrap, CommandConfig, Json, Target
+from logstate.commands.printing import print_json
+from logstate.commands.stored_state import pair, with_manifest
+from logstate.contracts.compatibility import Decisions
+from logstate.contracts.seams import Admin, run_steps
+from logstate.topics import preview as previews
+from logstate.topics.manifest_changes import Manifest
+from logstate.topology.dsl.topology_target import load_topology
+
+
+def plan(
+    wanted: Target,
+    application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
+    bootstrap: Bootstrap,
+    renamed: Annotated[
+        list[str] | None, typer.Option(help="stored=declared, as renamed= of Application.")
+    ] = None,
+    forget: Annotated[
+        list[str] | None, typer.Option(help="A stored name, as in forget= of Application.")
+    ] = None,
+    command_config: CommandConfig = None,
+    as_json: Json = False,
+) -> None:
+    """Compare a topology with what its application has stored, before it is deployed.
+
+    Ends with status 0 where all is the same or compatible, 3 where a decision is needed, 4 where a
+    start would be refused. Nothing is changed.
+    """
+    decisions = Decisions(dict(map(pair, renamed or ())), frozenset(forget or ()))
+    topology = load_topology(wanted)
+
+    def compare(admin: Admin, stored: Manifest | None) -> previews.Preview:
+        return run_steps(previews.preview(admin, topology, application_id, stored, decisions))
+
+    found = with_manifest(application_id, bootstrap, command_config, compare)
+    if as_json:
+        print_json({"application_id": application_id, **for_programs(found.changes)})
+    elif found.is_new:
+        print(f"Nothing is stored yet for application {application_id!r}.")
+    else:
+        print_changes(found.changes)
+    raise typer.Exit(STATUS[found.verdict])

@@ -1,0 +1,75 @@
+"""``logstate reset``: giving up what an application has stored."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from logstate.commands.options import Bootstrap, CommandConfig, Json, Stopped
+from logstate.commands.printing import print_json
+from logstate.commands.stored_state import (
+    cluster_of,
+    delete_local_state,
+    target,
+    task_directories,
+    with_manifest,
+)
+from logstate.contracts.seams import Admin, run_steps
+from logstate.topics import reset as resets
+from logstate.topics.manifest_changes import Manifest
+
+
+def reset(
+    application_id: Stopped,
+    bootstrap: Bootstrap,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="earliest|latest|TIME|OFFSET",
+            help="Where its inputs begin; a time as 2026-01-31T12:00, local if it names no zone.",
+        ),
+    ] = "earliest",
+    state_dir: Annotated[
+        Path | None, typer.Option(help="Its local state; that of other machines is found stale.")
+    ] = None,
+    command_config: CommandConfig = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Give up what an application has stored: offsets, its topics, local state.
+
+    Refused while an instance lives. After a crash in its middle the application does not start
+    until it is run again.
+    """
+    begin = target(to)
+
+    def carry_out(admin: Admin, stored: Manifest | None) -> None:
+        found = run_steps(resets.planned_reset(admin, application_id, stored, begin))
+        local = task_directories(state_dir, application_id)
+        if as_json:
+            print_json({**resets.as_plain_data(found), "directories": local})
+        else:
+            print("\n".join([str(found), *(f"delete directory {path}" for path in local)]))
+        if dry_run:
+            return
+        if not yes:
+            typer.confirm("Give all of this up?", abort=True, err=True)
+        cluster = cluster_of(bootstrap, command_config)
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        run_steps(
+            resets.carried_out(
+                found,
+                admin,
+                cluster.plain_producer,
+                lambda: delete_local_state(state_dir, application_id),
+                now=now,
+            )
+        )
+        print(f"application {application_id} is reset", file=sys.stderr)
+
+    with_manifest(application_id, bootstrap, command_config, carry_out)

@@ -1,0 +1,186 @@
+"""What an application has stored, as commands read it: manifest, cuts, and logs up to them.
+
+All is read from outside: committed records only, no group is joined, nothing is written.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
+from logstate.changelog.cut import MANIFEST_KEY, cut_key
+from logstate.contracts.changelog_keys import inner_key, is_expired, layout_of, oldest_shown
+from logstate.contracts.errors import ConfigError, RestoreError, TopicError
+from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
+from logstate.contracts.topic_names import cuts_topic
+from logstate.kafka.group_offsets import committed_offsets
+from logstate.kafka.log_reader import LogBounds, latest_values, log_bounds, log_topics
+from logstate.kafka.log_reader import read_partition as read_log
+from logstate.serdes.described import Description
+from logstate.topics.manifest_changes import Entry, Manifest
+from logstate.topics.manifest_log import decoded
+
+Settings = Mapping[str, str]
+
+
+class Stored(NamedTuple):
+    """The manifest of an application, and its other records in the cuts topic."""
+
+    application_id: str
+    manifest: Manifest
+    cuts: Mapping[bytes, bytes]
+
+
+class StoredLog(NamedTuple):
+    """The changelog of a store."""
+
+    name: str
+    entry: Entry
+    topic: str
+    partitions: int
+    layout: str
+    key: Description | None
+    value: Description | None
+    window_size_ms: int | None
+
+
+class LogAtCut(NamedTuple):
+    """One partition of it, up to what the newest commit of its task names."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+    #: the store's stream time there; None where the cut does not know it
+    clock_ms: int | None
+
+
+def stored_by(settings: Settings, application_id: str) -> Stored:
+    """What the application wrote of itself. Raises TopicError where it never ran."""
+    partition = TopicPartition(cuts_topic(application_id), 0)
+    try:
+        found = latest_values(settings, partition)
+    except TopicError as error:
+        raise _never_ran(application_id) from error
+    if MANIFEST_KEY not in found:
+        raise _never_ran(application_id)
+    return Stored(application_id, decoded(found[MANIFEST_KEY]), found)
+
+
+def _never_ran(application_id: str) -> TopicError:
+    return TopicError(
+        f"application {application_id!r} has no manifest in {cuts_topic(application_id)!r}: it"
+        " never ran on these brokers, or was reset. Is the application id right?"
+    )
+
+
+def stored_log(settings: Settings, stored: Stored, store: str) -> StoredLog:
+    """The changelog of a store. Raises ConfigError where there is none, or no such store."""
+    stores: Mapping[str, Entry] = stored.manifest["stores"]
+    if store not in stores:
+        raise ConfigError(
+            f"application {stored.application_id!r} has no store {store!r}"
+            f"{suggestion(store, stores)}; it has {', '.join(sorted(stores)) or 'none'}"
+        )
+    entry = stores[store]
+    topic = entry["changelog_topic"]
+    if topic is None:
+        raise ConfigError(
+            f"store {store!r} has no changelog: its rows are local, and only the instance that has"
+            " them can be asked (docs/queries.md)"
+        )
+    found = log_topics(settings, [topic])[topic]
+    known = entry.get("changelog_topic_id")
+    if known and known != found.topic_id:
+        raise RestoreError(
+            f"{topic!r} was deleted and created again since the application started: what its cut"
+            " names means nothing in it. Start the application, and ask again"
+        )
+    return log_of_entry(store, entry, topic, found.partitions)
+
+
+def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> StoredLog:
+    """A changelog as its entry in the manifest describes it."""
+    key, size_ms = entry.get("key"), entry.get("window_size_ms")
+    layout = layout_of(str(entry["kind"]), str((key or {}).get("format", "")))
+    if key is not None and key["format"] in ("windowed", "session_windowed"):
+        size_ms = key.get("window_size_ms") or size_ms
+        key = key["inner"]
+    value = entry.get("value")
+    if layout == "opaque":
+        key = value = None
+    return StoredLog(name, entry, topic, partitions, layout, key, value, size_ms)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``: did you mean ...?``, where one of the known names is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def logs_at_cut(settings: Settings, stored: Stored, log: StoredLog) -> list[LogAtCut]:
+    """Every partition of a changelog, to be read up to the newest commit of its task.
+
+    Raises RestoreError where records are there and no commit says which of them count.
+    """
+    partitions = [TopicPartition(log.topic, number) for number in range(log.partitions)]
+    # Before the commits: what is in the log by now was committed with some of them.
+    bounds = log_bounds(settings, partitions)
+    inputs = log.entry.get("source_topics") or ()
+    if not inputs:
+        return [LogAtCut(tp, one.start, one.stable_end, None) for tp, one in bounds.items()]
+    asked = [TopicPartition(topic, tp.partition) for topic in inputs for tp in partitions]
+    committed = committed_offsets(settings, stored.application_id, asked)
+    found = []
+    for tp in partitions:
+        told = {topic: committed.get(TopicPartition(topic, tp.partition)) for topic in inputs}
+        task = TaskId(int(log.entry["sub_topology"]), tp.partition)
+        record = stored.cuts.get(cut_key(task))
+        commit = commit_of_task({t: one for t, one in told.items() if one is not None}, record)
+        end = commit.positions.get(tp.topic)
+        if end is None:
+            _check_empty(settings, stored, tp, bounds[tp])
+            end = bounds[tp].start
+        clock = clock_of_store({**log.entry, "name": log.name}, commit.clocks)
+        found.append(LogAtCut(tp, bounds[tp].start, end, clock))
+    return found
+
+
+def _check_empty(
+    settings: Settings, stored: Stored, partition: TopicPartition, bounds: LogBounds
+) -> None:
+    """By a look: what is there may be no more than what was aborted."""
+    start, end = bounds.start, bounds.stable_end
+    if any(read_log(settings, partition, start=start, end=end, may_skip=True)):
+        raise RestoreError(
+            f"{partition}: no commit of {stored.application_id!r} says where its state ends, though"
+            " the changelog has records: offsets of its inputs were reset, or last committed by"
+            " another library. Let the application commit once, and ask again; `logstate tail`"
+            " shows the records themselves"
+        )
+
+
+def rows_of_key(
+    settings: Settings, log: StoredLog, at: LogAtCut, is_it: Any
+) -> Iterator[FetchedRecord]:
+    """The newest record of each row of a key in one partition, of those that the store shows."""
+    newest: dict[bytes, FetchedRecord] = {}
+    is_versioned = log.entry["kind"].startswith("versioned")
+    for batch in read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True):
+        for record in batch:
+            row = record.key()
+            if row is None or not is_it(inner_key(log.layout, row)):
+                continue
+            if is_versioned and row in newest and _time(record) < _time(newest[row]):
+                continue  # a version of the past that came late
+            newest[row] = record
+    oldest = oldest_shown(log.entry, log.layout)
+    for row, record in sorted(newest.items()):
+        is_gone = at.clock_ms is not None and is_expired(log.layout, row, oldest, at.clock_ms)
+        if record.value() is not None and not is_gone:
+            yield record
+
+
+def _time(record: FetchedRecord) -> int:
+    return max(record.timestamp()[1], 0)

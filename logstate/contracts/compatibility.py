@@ -1,0 +1,62 @@
+"""How a change of what an application stores is judged: the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+
+class Verdict(IntEnum):
+    """What a change means for rows that are there already; the larger, the worse."""
+
+    SAME = 0
+    #: old rows are read as they were meant; nobody has to do anything
+    COMPATIBLE = 1
+    #: only the user knows what is meant: ``renamed=`` or ``forget=``
+    DECISION = 2
+    #: old rows would be read as something else
+    REFUSED = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Change(NamedTuple):
+    """One difference between what is stored and what is declared."""
+
+    verdict: Verdict
+    #: what changed: "store 'counts'", "topic 'app-a-repartition'"
+    subject: str
+    #: which side of it: "kind", "window_size_ms", "value.price"
+    part: str
+    stored: Any
+    declared: Any
+    #: what it means for rows that are there, and what to do
+    meaning: str
+
+    def __str__(self) -> str:
+        sides = f"stored {_shown(self.stored)}, declared {_shown(self.declared)}"
+        return f"{self.subject}: {self.part}: {sides}. {self.meaning}"
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What the user said about stored things that the topology does not name."""
+
+    #: name that is stored -> name that is declared
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    forget: Collection[str] = frozenset()
+
+
+NOTHING_DECIDED = Decisions()
+
+
+def worst(changes: Iterable[Change]) -> Verdict:
+    """The verdict over all of them."""
+    return max((change.verdict for change in changes), default=Verdict.SAME)
+
+
+def _shown(side: Any) -> str:
+    return "nothing" if side is None else str(side)

@@ -1,0 +1,111 @@
+"""Where and how an instance answers others: its address, its token, its certificate."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How an instance answers queries over HTTP, and how others find it.
+
+    Args:
+        bind: ``host:port`` that it listens at by itself; port 0 takes any. Empty where
+            ``app.asgi()`` is mounted into a service of yours: ``advertised`` then says where.
+        advertised: where other instances reach it, ``http://host:port`` with the path that it is
+            mounted at; by default what it is bound to.
+        token: whoever asks has to show it (``Authorization: Bearer``); the same on all instances.
+        certificate, private_key: files of its own TLS certificate, in PEM.
+        authority: file of the certificates that those of other instances are checked against.
+        rack: where it runs; shown to others, and standbys are kept in other racks first. By default
+            the consumers' ``client.rack``.
+        is_open: without it, an address that other machines reach needs a token.
+        max_age: an answer to others is refused where the rows were last known to be the newest
+            longer ago. It has to be less than the group's session time-out: who is cut off from
+            the brokers for longer may have lost its partitions without knowing.
+        timeout: how long one request may take.
+        page_rows: most rows of one page.
+        streams: most streams of changes at a time; each is a consumer.
+    """
+
+    bind: str = ""
+    advertised: str = ""
+    token: str = field(default="", repr=False)
+    certificate: str | Path | None = None
+    private_key: str | Path | None = None
+    authority: str | Path | None = None
+    rack: str = ""
+    is_open: bool = False
+    max_age: timedelta = timedelta(seconds=20)
+    timeout: timedelta = timedelta(seconds=10)
+    page_rows: int = 1_000
+    streams: int = 16
+
+    @property
+    def scheme(self) -> str:
+        """``https`` with a certificate."""
+        return "http" if self.certificate is None else "https"
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it."""
+        if not self.bind and not self.advertised:
+            yield "Serving needs bind= or, where it is mounted, advertised="
+        if self.bind:
+            yield from self._of_bind()
+        if self.advertised:
+            parts = urlsplit(self.advertised)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                yield (
+                    "advertised must be the address that others reach this instance at, as"
+                    f" 'http://host:port'; got {self.advertised!r}"
+                )
+        if (self.certificate is None) != (self.private_key is None):
+            yield "certificate= and private_key= of Serving are given together, or neither"
+        if self.page_rows < 1:
+            yield f"page_rows must be at least 1; got {self.page_rows}"
+        for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
+            if given <= timedelta(0):
+                yield f"{name} of Serving must be more than nothing; got {given}"
+
+    def _of_bind(self) -> Iterator[str]:
+        try:
+            host, port = host_and_port(self.bind)
+        except ValueError:
+            yield f"serve must be 'host:port', such as '127.0.0.1:8080'; got {self.bind!r}"
+            return
+        if not is_loopback(host) and not self.token and not self.is_open:
+            yield (
+                f"serve={self.bind!r} can be reached from other machines and has no token: whoever"
+                " comes can read every store. Give Serving(token=...), or is_open=True where"
+                " something else keeps others out"
+            )
+        if host in ("", "0.0.0.0", "::") and not self.advertised:  # noqa: S104  what is refused
+            yield (
+                f"serve={self.bind!r} listens everywhere, and others cannot tell where that is:"
+                f" give advertised='{self.scheme}://this-host:{port}'"
+            )
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Of ``host:port``; raises ValueError.
+
+    >>> host_and_port("[::1]:8080")
+    ('::1', 8080)
+    """
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(text)
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody on another machine reaches it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,236 @@
+"""An instance's own thread to the directory: it writes what is true here, and reads the rest.
+
+It has a producer and a consumer of its own, outside of transactions and of the group: whatever
+happens to them, records are processed. Where the brokers cannot be reached it tries again; by then
+the entries it has read count no more, and questions get an error instead of a guess.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from logstate.contracts.clock import Clock, pause
+from logstate.contracts.errors import LogstateError, TopicError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
+from logstate.contracts.topic_names import instances_topic
+from logstate.directory.claims import Claims
+from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
+from logstate.directory.known_instances import KnownInstances, address_claim
+
+_LOGGER = logging.getLogger(__name__)
+
+HEARTBEAT_MS = 1_000
+_POLL_S = 0.1
+_BATCH = 1_000
+_RETRY_S = 1.0
+#: a clean end may wait so long for the brokers to take its tombstone
+_LAST_WORD_S = 3.0
+
+
+@dataclass(frozen=True)
+class DirectoryTopic:
+    """The topic, as it is made where it is missing."""
+
+    application_id: str
+    replication_factor: int
+    overrides: Mapping[str, str]
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Its only one."""
+        return TopicPartition(instances_topic(self.application_id), 0)
+
+    def new(self) -> NewTopic:
+        """Compacted: of each instance the last entry stays."""
+        config = {
+            "cleanup.policy": "compact",
+            "message.timestamp.type": "CreateTime",
+            # An entry a second: a start reads what was not compacted yet.
+            "segment.bytes": "16777216",
+            "segment.ms": "600000",
+            "min.cleanable.dirty.ratio": "0.1",
+            **self.overrides,
+        }
+        return NewTopic(self.partition.topic, 1, self.replication_factor, config)
+
+    def ensure(self, admin: Admin) -> None:
+        """Make it, or check the one that is there; raises TopicError."""
+        name = self.partition.topic
+        if name not in admin.describe_topics([name]):
+            admin.create_topics([self.new()])
+        partitions = admin.describe_topics([name])[name].partitions
+        if partitions != 1:
+            raise TopicError(
+                f"internal topic {name!r} has {partitions} partitions and needs 1: entries of"
+                " instances are compared by their order in the log. Stop all instances, delete it,"
+                " and start them again; nothing else is kept there"
+            )
+
+
+class DirectoryLink:
+    """See the module. ``describe`` tells the entry of now; its claims are made here.
+
+    ``listened`` is called in its thread, again and again while it is in touch; ``told_to_stop``
+    with the entry of an instance that asked all others to stop, since this one began to listen.
+    """
+
+    def __init__(
+        self,
+        topic: DirectoryTopic,
+        cluster: Cluster,
+        clock: Clock,
+        describe: Callable[[], InstanceEntry],
+        listened: Callable[[], None] = lambda: None,
+        told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+    ) -> None:
+        self._topic = topic
+        self._cluster = cluster
+        self._clock = clock
+        self._describe = describe
+        self._listened = listened
+        self._told_to_stop = told_to_stop
+        #: what was said before this offset was said to those who were there then
+        self._since: int | None = None
+        #: its last words, where all instances are to stop
+        self._stops_all = ""
+        self.known = KnownInstances()
+        #: why it is not in touch with the directory; None while it is
+        self.trouble: str | None = "the directory of the application has not been read yet"
+        self.changed = threading.Condition()
+        self._claims: Claims | None = None
+        self._told: InstanceEntry | None = None
+        self._told_ms = float("-inf")
+        self._has_read_all = False
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    # ------------------------------------------------------------------ from any thread
+
+    def start(self) -> None:
+        """In a thread of its own."""
+        name = f"logstate-directory-{self._topic.application_id}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self, stops_all: str = "") -> None:
+        """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too."""
+        self._stops_all = stops_all
+        self._is_stopping = True
+        if self._thread is not None:
+            self._thread.join(_LAST_WORD_S)
+
+    # ------------------------------------------------------------------ its own thread
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            try:
+                self._be_in_touch()
+            except LogstateError as exc:
+                self._lost(str(exc))
+                pause(_RETRY_S, lambda: self._is_stopping)
+            except Exception as exc:
+                _LOGGER.exception("the directory of the instances failed; it is tried again")
+                self._lost(f"{type(exc).__name__}: {exc}")
+                pause(_RETRY_S, lambda: self._is_stopping)
+
+    def _lost(self, why: str) -> None:
+        if self.trouble is None:
+            _LOGGER.warning("out of touch with the other instances, trying again: %s", why)
+        self.trouble = f"the directory of the application cannot be read: {why}"
+
+    def _be_in_touch(self) -> None:
+        partition = self._topic.partition
+        with contextlib.ExitStack() as clients:
+            admin = self._cluster.admin()
+            clients.callback(_closed, admin)
+            self._topic.ensure(admin)
+            start = admin.start_offsets([partition])[partition]
+            end = admin.end_offsets([partition])[partition]
+            consumer = self._cluster.log_consumer()
+            clients.callback(_closed, consumer)
+            consumer.assign({partition: start})
+            self._has_read_all = False
+            self._since = end if self._since is None else self._since
+            while not self._is_stopping and (consumer.position(partition) or 0) < end:
+                self._listen(consumer)
+            self._has_read_all = True
+            producer = self._cluster.plain_producer()
+            clients.callback(_closed, producer)
+            while not self._is_stopping:
+                self._tell(producer)
+                self._listen(consumer)
+                self._listened()
+            self._say_goodbye(producer)
+
+    def _listen(self, consumer: LogConsumer) -> None:
+        partition = self._topic.partition
+        polled = consumer.poll(_BATCH, _POLL_S)
+        if polled.out_of_range:
+            self.known.forget()
+            raise LogstateError(f"{partition} was made anew; it is read again")
+        now = self._clock.monotonic_ms()
+        for record in polled.records.get(partition, ()):
+            instance = (record.key() or b"").decode("utf-8", "replace")
+            offset = record.offset() or 0
+            entry = self.known.heard(instance, record.value(), offset, now)
+            if entry is not None and entry.stops_all and offset >= (self._since or 0):
+                self._told_to_stop(entry)
+            if self._told is not None and instance == self._told.instance:
+                self._has_come_back()
+        if polled.records:
+            with self.changed:
+                self.changed.notify_all()
+
+    def _has_come_back(self) -> None:
+        """Its own entry came out of the log: so did those of all others that it must know."""
+        if self._has_read_all:
+            self.trouble = None
+
+    def _tell(self, producer: PlainProducer) -> None:
+        now, entry = self._clock.monotonic_ms(), self._claimed()
+        told = self._told
+        is_news = told is None or entry.without_figures() != told.without_figures()
+        if not is_news and now - self._told_ms < entry.heartbeat_ms:
+            return
+        records = [self._record(entry.instance, encode_entry(entry))]
+        records += [self._record(gone, None) for gone in self.known.abandoned(now)]
+        producer.produce(records)
+        producer.flush()
+        self._told, self._told_ms = entry, now
+
+    def _claimed(self) -> InstanceEntry:
+        """What is true now, with the numbers of its claims."""
+        entry, now = self._describe(), self._clock.monotonic_ms()
+        if self._claims is None:
+            self._claims = Claims(entry.instance, self.known)
+        address = address_claim(entry.address)
+        numbers = self._claims.of((address, *entry.tasks), now)
+        tasks: dict[str, TaskEntry] = {
+            task: msgspec.structs.replace(one, claim=numbers[task])
+            for task, one in entry.tasks.items()
+        }
+        return msgspec.structs.replace(entry, claim=numbers[address], tasks=tasks)
+
+    def _say_goodbye(self, producer: PlainProducer) -> None:
+        if self._told is None:
+            return
+        told = msgspec.structs.replace(self._told, stops_all=self._stops_all)
+        last_words = [self._record(told.instance, encode_entry(told))] if self._stops_all else []
+        producer.produce([*last_words, self._record(told.instance, None)])
+        producer.flush()
+
+    def _record(self, instance: str, value: bytes | None) -> ProducedRecord:
+        topic, number = self._topic.partition
+        return ProducedRecord(topic, number, instance.encode(), value, self._clock.wall_clock_ms())
+
+
+def _closed(client: Admin | LogConsumer | PlainProducer) -> None:
+    with contextlib.suppress(LogstateError):
+        client.close()

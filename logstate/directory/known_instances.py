@@ -1,0 +1,183 @@
+"""Who is there, and who owns a task, by what was read of the directory. Pure.
+
+Reader and writers have no clock in common. An entry counts for as long as its heartbeats come, by
+the reader's monotonic clock; who owns a task is decided by numbers (:mod:`claims`), never by times.
+
+Every change replaces the map of entries as a whole: any thread may ask while one thread reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from logstate.directory.entries import ADDRESS, InstanceEntry, decode_entry
+
+#: an entry counts no more after so many heartbeats that did not come
+MISSED_MAX = 5
+#: after so many nobody expects that instance back: whoever sees it may delete the entry
+ABANDONED_MISSED = 600
+
+
+@dataclass(frozen=True)
+class Heard:
+    """An entry, and when it was heard."""
+
+    entry: InstanceEntry
+    at_ms: float
+    offset: int
+    #: claim -> offset of the record that made it first, in this number
+    since: Mapping[str, int]
+
+    def missed(self, now_ms: float) -> float:
+        """Heartbeats that did not come."""
+        return (now_ms - self.at_ms) / self.entry.heartbeat_ms
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who owns a task; ``entry`` None, and ``reason`` why that is not known."""
+
+    entry: InstanceEntry | None
+    reason: str = ""
+
+
+class KnownInstances:
+    """The directory as it was read so far."""
+
+    def __init__(self) -> None:
+        self._heard: Mapping[str, Heard] = {}
+
+    # ------------------------------------------------------------------ reading
+
+    def heard(
+        self, instance: str, value: bytes | None, offset: int, now_ms: float
+    ) -> InstanceEntry | None:
+        """A record of the topic, and the entry that it is; one that was read before, by a reader
+        that begins again, counts for nothing.
+        """
+        before = self._heard.get(instance)
+        if before is not None and offset <= before.offset:
+            return None
+        others = {key: one for key, one in self._heard.items() if key != instance}
+        entry = None if value is None else decode_entry(value)
+        if entry is None or entry.instance != instance:
+            self._heard = others
+            return None
+        claimed = {} if before is None else before.entry.claims()
+        since = {
+            name: before.since[name] if before and claimed.get(name) == number else offset
+            for name, number in entry.claims().items()
+        }
+        self._heard = {**others, instance: Heard(entry, now_ms, offset, since)}
+        return entry
+
+    def forget(self) -> None:
+        """The topic was made anew, and its offsets begin again."""
+        self._heard = {}
+
+    # ------------------------------------------------------------------ asking
+
+    def live(self, now_ms: float) -> list[InstanceEntry]:
+        """Instances that count, by their ids: heard of lately, at an address that is theirs.
+
+        Those that answer nowhere count as well: they have tasks.
+        """
+        found = self._lately(now_ms)
+        addresses: dict[str, int] = {}
+        for one in found.values():
+            entry = one.entry
+            addresses[entry.address] = max(entry.claim, addresses.get(entry.address, 0))
+        return [
+            one.entry
+            for _, one in sorted(found.items())
+            if not one.entry.address or one.entry.claim == addresses[one.entry.address]
+        ]
+
+    def present(self, now_ms: float) -> list[InstanceEntry]:
+        """Everybody who was heard of lately, by their ids, whoever has the address."""
+        return [one.entry for _, one in sorted(self._lately(now_ms).items())]
+
+    def present_members(self, now_ms: float) -> frozenset[str]:
+        """Transactional ids of instances that were heard of lately."""
+        return frozenset(chain(*(one.members for one in self.present(now_ms))))
+
+    def silent_members(self, now_ms: float) -> frozenset[str]:
+        """Transactional ids of instances that ended without a word, and are nobody else's now."""
+        lately = self._lately(now_ms)
+        silent = [one.entry.members for key, one in self._heard.items() if key not in lately]
+        return frozenset(chain(*silent)) - self.present_members(now_ms)
+
+    def silent_ms(self, instance: str, now_ms: float) -> float:
+        """How long ago an instance was heard of; endless where it never was."""
+        heard = self._heard.get(instance)
+        return float("inf") if heard is None else max(0.0, now_ms - heard.at_ms)
+
+    def owner(self, task: str, now_ms: float) -> Owner:
+        """Who owns a task: of those that count, who claimed it with the highest number."""
+        live = self.live(now_ms)
+        claimed = [entry for entry in live if task in entry.tasks]
+        if not claimed:
+            return Owner(None, self._nobody(task, now_ms))
+        highest = max(entry.tasks[task].claim for entry in claimed)
+        first, *others = (entry for entry in claimed if entry.tasks[task].claim == highest)
+        if others:
+            both = ", ".join(sorted(entry.address for entry in (first, *others)))
+            return Owner(None, f"task {task} is claimed by {both}; it is on its way to one of them")
+        if first.address and sum(entry.address == first.address for entry in live) > 1:
+            return Owner(
+                None,
+                f"two instances claim the address {first.address}, and task {task} belongs to one"
+                " of them. Give each an address of its own with advertised=",
+            )
+        return Owner(first)
+
+    def task_count(self, sub_topology: int, now_ms: float) -> int | None:
+        """Partitions of a sub-topology, as somebody told them; None before."""
+        counts = (entry.task_counts.get(sub_topology) for entry in self.live(now_ms))
+        return max((count for count in counts if count is not None), default=None)
+
+    def highest_claim(self, name: str) -> int:
+        """The highest number anybody gave for a task or an address, alive or not; 0: nobody."""
+        return max((one.entry.claims().get(name, 0) for one in self._heard.values()), default=0)
+
+    def is_second(self, instance: str, name: str, number: int, now_ms: float) -> bool:
+        """Whether another one that lives made the same claim, with this number, earlier.
+
+        The order is that of the log, which all agree about.
+        """
+        own = self._heard.get(instance)
+        if own is None or own.entry.claims().get(name) != number:
+            return False
+        return any(
+            one.entry.claims().get(name) == number and one.since[name] < own.since[name]
+            for key, one in self._lately(now_ms).items()
+            if key != instance
+        )
+
+    def abandoned(self, now_ms: float) -> list[str]:
+        """Instances that ended without a word, long ago."""
+        return [k for k, one in self._heard.items() if one.missed(now_ms) > ABANDONED_MISSED]
+
+    # ------------------------------------------------------------------ pieces
+
+    def _lately(self, now_ms: float) -> dict[str, Heard]:
+        return {k: one for k, one in self._heard.items() if one.missed(now_ms) <= MISSED_MAX}
+
+    def _nobody(self, task: str, now_ms: float) -> str:
+        gone = [one for one in self._heard.values() if task in one.entry.tasks]
+        if gone:
+            last = max(gone, key=lambda one: one.at_ms)
+            silent_s = (now_ms - last.at_ms) / 1000
+            return (
+                f"task {task} was with {last.entry.address}, which has not been heard of for"
+                f" {silent_s:.1f} s; the group gives it to another instance"
+            )
+        known = ", ".join(entry.address for entry in self.live(now_ms)) or "nobody"
+        return f"no instance claims task {task}; heard of lately: {known}"
+
+
+def address_claim(address: str) -> str:
+    """The name of the claim of an address."""
+    return ADDRESS + address

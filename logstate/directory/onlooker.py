@@ -1,0 +1,150 @@
+"""A look at the directory from outside: who is there, who fell silent, who has which task.
+
+An onlooker has no clock in common with the instances, so the times of their records say nothing to
+it. What it reads first was said at some time; whoever is heard again while it looks is alive, and
+whoever misses as many heartbeats as cost an instance its place is silent. So a look lasts about a
+heartbeat where all live, and five where one does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Admin, Cluster, LogConsumer
+from logstate.contracts.topic_names import instances_topic
+from logstate.directory.entries import InstanceEntry, decode_entry, encode_entry
+from logstate.directory.known_instances import MISSED_MAX, KnownInstances
+
+_BATCH = 1_000
+_POLL_S = 0.1
+#: a task that is kept warm beside the one that runs
+_STANDBY = "standby"
+
+
+class Seen(NamedTuple):
+    """One instance, by what it said of itself last."""
+
+    entry: InstanceEntry
+    #: False: it missed its heartbeats while it was looked at, and has not said that it ends
+    is_alive: bool
+
+
+class TaskSeen(NamedTuple):
+    """One task of an application."""
+
+    task: str
+    #: ``running`` and the like, as its owner says; None where nobody has it
+    stage: str | None
+    #: the owner's id; None: nobody, or not known
+    instance: str | None
+    #: records between its positions and the ends of its inputs; None: not known
+    lag: int | None
+    #: records of its changelogs that are still to be replayed
+    restore_records: int
+    is_readable: bool
+    #: other instances that keep its rows
+    standbys: tuple[str, ...]
+    #: why the owner is not known; empty where it is
+    remark: str
+
+
+def look(application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> list[Seen]:
+    """Every instance that has not ended cleanly, by their ids; writes nothing.
+
+    None at all where the application never had a directory.
+    """
+    partition = TopicPartition(instances_topic(application_id), 0)
+    if partition.topic not in admin.describe_topics([partition.topic]):
+        return []
+    start = admin.start_offsets([partition])[partition]
+    end = admin.end_offsets([partition])[partition]
+    consumer = cluster.log_consumer()
+    try:
+        consumer.assign({partition: start})
+        return _listened(consumer, partition, end, clock)
+    finally:
+        consumer.close()
+
+
+def _listened(
+    consumer: LogConsumer, partition: TopicPartition, end: int, clock: Clock
+) -> list[Seen]:
+    entries: dict[str, InstanceEntry] = {}
+    again: set[str] = set()
+    read_ms: float | None = None
+    while True:
+        polled = consumer.poll(_BATCH, _POLL_S)
+        for record in polled.records.get(partition, ()):
+            name = (record.key() or b"").decode("utf-8", "replace")
+            value = record.value()
+            entry = None if value is None else decode_entry(value)
+            if entry is None:
+                entries.pop(name, None)
+                continue
+            entries[name] = entry
+            if (record.offset() or 0) >= end:
+                again.add(name)
+        now_ms = clock.monotonic_ms()
+        if read_ms is None and (consumer.position(partition) or 0) >= end:
+            read_ms = now_ms
+        if read_ms is not None and not _awaited(entries, again, now_ms - read_ms):
+            return [Seen(entry, name in again) for name, entry in sorted(entries.items())]
+
+
+def _awaited(entries: dict[str, InstanceEntry], again: set[str], for_ms: float) -> bool:
+    """Whether somebody may still be heard again."""
+    return any(
+        for_ms < MISSED_MAX * entry.heartbeat_ms
+        for name, entry in entries.items()
+        if name not in again
+    )
+
+
+def tasks_of(seen: Sequence[Seen]) -> list[TaskSeen]:
+    """Every task that is known of, in their order: those of live instances, and those that, by the
+    number of partitions that anybody told, nobody has.
+    """
+    known = KnownInstances()
+    alive = [one.entry for one in seen if one.is_alive]
+    for offset, entry in enumerate(alive):
+        tasks = {name: task for name, task in entry.tasks.items() if task.stage != _STANDBY}
+        owned = InstanceEntry(entry.instance, entry.address, entry.claim, 1, tasks=tasks)
+        known.heard(entry.instance, encode_entry(owned), offset, 0)
+    names = {name for entry in alive for name in entry.tasks}
+    names |= set(_expected(one.entry for one in seen))
+    return [_task(name, known, alive) for name in sorted(names, key=TaskId.parse)]
+
+
+def _expected(entries: Iterable[InstanceEntry]) -> Iterable[str]:
+    counts: dict[int, int] = {}
+    for entry in entries:
+        for sub_topology, count in entry.task_counts.items():
+            counts[sub_topology] = max(count, counts.get(sub_topology, 0))
+    return (str(TaskId(number, n)) for number, count in counts.items() for n in range(count))
+
+
+def _task(name: str, known: KnownInstances, alive: Sequence[InstanceEntry]) -> TaskSeen:
+    standbys = tuple(
+        entry.instance
+        for entry in alive
+        if name in entry.tasks and entry.tasks[name].stage == _STANDBY
+    )
+    owner = known.owner(name, 0)
+    if owner.entry is None:
+        is_claimed = any(name in e.tasks and e.instance not in standbys for e in alive)
+        remark = owner.reason if is_claimed else "no live instance has it"
+        return TaskSeen(name, None, None, None, 0, False, standbys, remark)
+    task = owner.entry.tasks[name]
+    return TaskSeen(
+        name,
+        task.stage,
+        owner.entry.instance,
+        task.lag,
+        task.restore_records,
+        task.is_readable,
+        standbys,
+        "",
+    )

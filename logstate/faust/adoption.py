@@ -1,0 +1,301 @@
+"""Taking over from a Faust application: its offsets go on, its tables' rows become stores' rows.
+
+The logstate application has the Faust application's id, so it is the same consumer group and begins
+where that one committed. What has to be written is the rows, once, before its first start:
+
+    the group has no members ── it may commit for nobody, or MembersLiveError
+    changelogs of the stores are made, empty
+    one transaction          ── every row of every table; what an earlier attempt wrote is replaced
+       before its end        ── still no members, and the tables' changelogs have not grown
+    the application's own topic is made: from now on it may start
+
+A crash in the middle leaves an open transaction, which the next attempt aborts; one after the
+transaction leaves rows that the next attempt writes again. The last step is what a start looks
+for: without it the application refuses to begin (``logstate.topics.left_by_faust``).
+
+Rows and offsets are one state only if Faust left them so: after an end in order, or with
+``processing_guarantee="exactly_once"`` after any. A killed Faust worker that was at-least-once
+leaves changelogs ahead of its offsets, and counts some records twice; so do we then, as it would
+have itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+
+from logstate.contracts.errors import BrokerError, RestoreError, UpgradeError
+from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
+from logstate.contracts.seams import TopicDescription, run_steps
+from logstate.contracts.topic_names import cuts_topic
+from logstate.faust.table_rows import FaustTable, StoreRows, tables_of, window_problem
+from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.commit_for_nobody import commit_for_nobody
+from logstate.kafka.group_offsets import committed_offsets
+from logstate.kafka.log_reader import latest_records, log_bounds
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.internal_topics import check_topics_of_others, required_topics
+from logstate.topology.plan.plan import Topology
+
+#: brokers allow fifteen minutes by default; rows are read and written meanwhile
+_TRANSACTION_TIMEOUT_MS = 600_000
+_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What was taken over."""
+
+    #: store to the number of its rows
+    rows: Mapping[str, int]
+    #: where the application goes on
+    offsets: Mapping[TopicPartition, int]
+
+
+def adopt(
+    app: faust.App,
+    topology: Topology,
+    *,
+    bootstrap: str,
+    tables: Mapping[str, str],
+    convert: Mapping[str, Callable[[Any], Any]] | None = None,
+    forget: Collection[str] = (),
+    config: Mapping[str, Any] | None = None,
+    replication_factor: int = -1,
+    topic_config: Mapping[str, str] | None = None,
+) -> Adopted:
+    """Take over the tables of a Faust application that was stopped; once, before the first start.
+
+    Args:
+        app: the Faust application; its id is the logstate application's.
+        topology: what goes on; it reads the topics that the agents read.
+        bootstrap: brokers, as ``host:port``.
+        tables: the name of each Faust table to the name of the store that goes on with it. The
+            store needs another name than the table, because both name a changelog.
+        convert: by table, what makes the store's value of the table's.
+        forget: tables that nothing goes on with.
+        config: settings of the Kafka clients, as for ``Application``.
+        replication_factor: of the topics that are made; -1 is the brokers' default.
+        topic_config: settings of the topics that are made.
+
+    Raises UpgradeError for what does not fit (nothing is written then), MembersLiveError while an
+    instance of either application lives, BrokerError where nobody answers.
+    """
+    application_id = app.conf.id
+    cluster = KafkaCluster(
+        bootstrap,
+        config,
+        transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+        tells_positions=False,
+    )
+    admin = cluster.admin()
+    try:
+        plan = run_steps(check_topics_of_others(admin, topology, application_id))
+        existing = admin.describe_topics((), f"{application_id}-")
+        pairs = _pairs(tables_of(app), plan, tables, forget, existing)
+        settings = {"bootstrap.servers": bootstrap, **(config or {})}
+        offsets = _offsets(settings, plan)
+        commit_for_nobody(settings, application_id, offsets)
+        required = required_topics(plan, replication_factor, topic_config or {})
+        logs = {plan.changelog_topics[pair.store] for pair in pairs}
+        _create(admin, [one for one in required if one.name in logs], existing)
+        adoption = _Adoption(settings, plan, offsets, pairs, convert or {})
+        rows = adoption.write(cluster.transactional_producer(f"{application_id}-faust-adoption"))
+        _create(admin, required, admin.describe_topics((), f"{application_id}-"))
+    finally:
+        admin.close()
+    return Adopted(rows, offsets)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    table: FaustTable
+    store: str
+
+
+def _pairs(
+    known: Mapping[str, FaustTable],
+    plan: BoundPlan,
+    tables: Mapping[str, str],
+    forget: Collection[str],
+    existing: Mapping[str, TopicDescription],
+) -> list[_Pair]:
+    """Which store goes on with which table. Raises UpgradeError with everything that is wrong."""
+    stores = {name: topic for name, topic in plan.changelog_topics.items() if topic is not None}
+    problems = []
+    if cuts_topic(plan.application_id) in existing:
+        problems.append(
+            f"application {plan.application_id!r} has run already, or its tables were taken over:"
+            " what it has counted since would be overwritten. Start it; to begin anew, delete the"
+            f" topics that it made ({cuts_topic(plan.application_id)!r} and its changelogs)"
+        )
+    problems += [
+        f"table {name!r} would be left behind: name its store in tables=, or say forget="
+        for name in known
+        if name not in tables and name not in forget
+    ]
+    problems += [
+        f"store {name!r} would begin with nothing, while offsets go on: name its table in tables="
+        for name in stores
+        if name not in tables.values() and _is_own(plan, name)
+    ]
+    for name, store in tables.items():
+        problem = _pair_problem(known.get(name), store, stores, plan, existing)
+        if problem is not None:
+            problems.append(f"table {name!r} to store {store!r}: {problem}")
+    if problems:
+        raise UpgradeError("Faust's tables were not taken over. " + "; ".join(problems))
+    return [_Pair(known[name], store) for name, store in tables.items()]
+
+
+def _pair_problem(
+    table: FaustTable | None,
+    store: str,
+    stores: Mapping[str, str],
+    plan: BoundPlan,
+    existing: Mapping[str, TopicDescription],
+) -> str | None:
+    if table is None:
+        return "the Faust application has no such table"
+    if store not in stores:
+        return f"the topology has no such store with a changelog; it has {sorted(stores)}"
+    if stores[store] == table.changelog:
+        return "both have the same changelog topic. Give the store another name"
+    found = existing.get(table.changelog)
+    if found is None:
+        return f"there is no topic {table.changelog!r}: did the application run on this cluster?"
+    needed = _partitions(plan, store)
+    if found.partitions != needed:
+        return (
+            f"{table.changelog!r} has {found.partitions} partitions and the store's inputs have"
+            f" {needed}: the topology does not read what the agent reads"
+        )
+    return window_problem(table, plan.topology.stores[store])
+
+
+def _is_own(plan: BoundPlan, store: str) -> bool:
+    return plan.topology.stores[store].source_topic is None
+
+
+def _partitions(plan: BoundPlan, store: str) -> int:
+    return max(task.partition for task in _tasks(plan, store)) + 1
+
+
+def _tasks(plan: BoundPlan, store: str) -> list[TaskId]:
+    return [
+        task_id
+        for task_id in plan.task_ids()
+        if any(spec.name == store for spec in plan.sub_topology(task_id).stores)
+    ]
+
+
+def _offsets(settings: Mapping[str, Any], plan: BoundPlan) -> dict[TopicPartition, int]:
+    inputs = [tp for task_id in plan.task_ids() for tp in plan.input_partitions(task_id)]
+    found = committed_offsets(settings, plan.application_id, inputs)
+    offsets = {tp: one.offset for tp, one in found.items() if one.offset is not None}
+    bounds = log_bounds(settings, inputs)
+    unread = [str(tp) for tp in inputs if tp not in offsets and bounds[tp].start < bounds[tp].end]
+    if not offsets or unread:
+        raise UpgradeError(
+            f"Faust's tables were not taken over. Group {plan.application_id!r} has committed no"
+            f" offset of {', '.join(unread) or 'any input'}, and where it stopped there is not"
+            " known. Let the Faust application read what is there, and stop it with SIGTERM"
+        )
+    return offsets
+
+
+def _create(admin: Any, wanted: Collection[Any], existing: Mapping[str, Any]) -> None:
+    missing = [topic for topic in wanted if topic.name not in existing]
+    if missing:
+        admin.create_topics(missing)
+
+
+class _Adoption:
+    """The one transaction."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        plan: BoundPlan,
+        offsets: Mapping[TopicPartition, int],
+        pairs: list[_Pair],
+        convert: Mapping[str, Callable[[Any], Any]],
+    ) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._offsets = offsets
+        self._pairs = pairs
+        self._convert = convert
+        self._ends: dict[TopicPartition, int] = {}
+
+    def write(self, producer: Any) -> dict[str, int]:
+        """Every row, or none; store to the number of its rows."""
+        try:
+            producer.init_transactions()  # and ends what an attempt that crashed left open
+            producer.begin()
+            try:
+                rows = {pair.store: self._write_table(producer, pair) for pair in self._pairs}
+                producer.flush()
+                self._check_nobody_came()
+            except BaseException:
+                with suppress(BrokerError):
+                    producer.abort()
+                raise
+            producer.commit()
+        finally:
+            producer.close()
+        return rows
+
+    def _write_table(self, producer: Any, pair: _Pair) -> int:
+        count = 0
+        topic = self._plan.changelog_topics[pair.store]
+        assert topic is not None
+        for number in range(_partitions(self._plan, pair.store)):
+            source = TopicPartition(pair.table.changelog, number)
+            self._ends[source] = log_bounds(self._settings, [source])[source].end
+            records = list(self._records(pair, topic, source))
+            count += sum(record[3] is not None for record in records)
+            for start in range(0, len(records), _BATCH):
+                producer.produce(records[start : start + _BATCH])
+        return count
+
+    def _records(self, pair: _Pair, topic: str, source: TopicPartition) -> Iterator[ProducedFields]:
+        """The rows of a partition, older windows first; what is there already gives way."""
+        spec = self._plan.topology.stores[pair.store]
+        writes = StoreRows(spec, topic, self._convert.get(pair.table.name))
+        target = source._replace(topic=topic)
+        found = []
+        for record in latest_records(self._settings, source).values():
+            try:
+                row = pair.table.row(record.key(), record.value())
+                key, value = writes.logged(row)
+            except Exception as error:
+                raise RestoreError(
+                    f"{source}, offset {record.offset()}: a row of table {pair.table.name!r} does"
+                    f" not become one of store {pair.store!r}: {type(error).__name__}: {error}."
+                    " Nothing was written. Is the value of another type than the store's? convert="
+                    " has a function for it"
+                ) from error
+            time_ms = record.timestamp()[1] if row.start_ms is None else row.start_ms
+            found.append((row.start_ms or 0, key, value, time_ms))
+        kept = {key for _, key, _, _ in found}
+        for key in latest_records(self._settings, target):
+            if key not in kept:
+                yield topic, source.partition, key, None, 0, None
+        for _, key, value, time_ms in sorted(found, key=lambda one: one[0]):
+            yield topic, source.partition, key, value, time_ms, None
+
+    def _check_nobody_came(self) -> None:
+        """Raises where Faust has run meanwhile: then the rows are not those of the offsets."""
+        commit_for_nobody(self._settings, self._plan.application_id, self._offsets)
+        bounds = log_bounds(self._settings, self._ends)
+        grown = [str(tp) for tp, end in self._ends.items() if bounds[tp].end != end]
+        if grown:
+            raise UpgradeError(
+                f"Faust's tables were not taken over. Somebody wrote to {', '.join(grown)}"
+                " meanwhile: stop every worker of the Faust application, and try again"
+            )

@@ -1,0 +1,137 @@
+"""What the records of a Faust table's changelog mean, and how the same rows lie in a store.
+
+A table's changelog is ``<app id>-<table>-changelog``, with the partitions of the topic that the
+agent reads. Its keys are the table's, JSON unless a type says otherwise; of a windowed table they
+are ``[key, [start, end]]`` in seconds, with an end that is a tenth of a second before start + size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import faust
+from faust.models.base import maybe_model
+from faust.serializers import codecs
+
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import pack_window_tail
+from logstate.faust.record_serdes import is_record, refuse_pickle
+
+_PLAIN = (str, int, float, bytes)
+
+
+class TableRow(NamedTuple):
+    """A row of a table; ``start_ms`` is None where the table has no windows."""
+
+    key: Any
+    start_ms: int | None
+    value: Any
+
+
+class FaustTable:
+    """Reads the changelog of a table, as Faust itself would on recovery.
+
+    Raises SerdeError for a table whose codec is pickle, or whose windows no store has.
+    """
+
+    def __init__(self, table: Any) -> None:
+        inner = getattr(table, "table", table)  # a windowed one is wrapped
+        self.name: str = inner.name
+        self.changelog: str = inner.changelog_topic_name
+        self._table = inner
+        for serializer in (inner.key_serializer, inner.value_serializer):
+            refuse_pickle(serializer)
+        self.size_ms, self.step_ms = _window_ms(inner)
+
+    def row(self, key: bytes, value: bytes) -> TableRow:
+        """Raises what the codec raises for bytes that do not decode."""
+        table = self._table
+        payload = codecs.loads(table.key_serializer, key)
+        start_ms = None
+        if self.size_ms is not None:
+            payload, (start, _end) = payload
+            start_ms = round(start * 1000)
+        decoded = typed(table.value_type, codecs.loads(table.value_serializer, value))
+        return TableRow(_hashable(typed(table.key_type, payload)), start_ms, decoded)
+
+
+class StoreRows:
+    """Writes rows of a table as a store of ours logs them."""
+
+    def __init__(
+        self, spec: StoreSpec, changelog: str, convert: Callable[[Any], Any] | None
+    ) -> None:
+        self._key = spec.key.serializer(changelog, True)
+        self._value = spec.value.serializer(changelog, False)
+        self._convert = convert
+
+    def logged(self, row: TableRow) -> tuple[bytes, bytes]:
+        """Key and value of the record. Raises what the store's serdes raise."""
+        value = row.value if self._convert is None else self._convert(row.value)
+        tail = b"" if row.start_ms is None else pack_window_tail(row.start_ms, 0)
+        return self._key(row.key) + tail, self._value(value)
+
+
+def typed(type_: Any, payload: Any) -> Any:
+    """What Faust makes of a decoded payload where a table has this type.
+
+    >>> typed(int, "3"), typed(str, b"a"), typed(None, [1, 2])
+    (3, 'a', [1, 2])
+    """
+    if type_ is None:
+        return maybe_model(payload)
+    if is_record(type_):
+        return type_.from_data(payload, preferred_type=type_)
+    if type_ in _PLAIN:
+        if type_ is bytes:
+            return payload.encode() if isinstance(payload, str) else payload
+        return type_(payload.decode() if isinstance(payload, bytes) else payload)
+    return payload
+
+
+def window_problem(table: FaustTable, spec: StoreSpec) -> str | None:
+    """Why the rows of a table are not those of a store; None where they are."""
+    is_windowed = spec.kind in ("window", "timestamped_window")
+    if table.size_ms is None:
+        return (
+            None
+            if spec.kind in ("key_value", "timestamped_key_value")
+            else f"the table has no windows, and store {spec.name!r} is a {spec.kind}"
+        )
+    if not is_windowed or spec.retain_duplicates:
+        return f"the table has windows, and store {spec.name!r} is a {spec.kind}"
+    if spec.window_size_ms != table.size_ms:
+        return (
+            f"the table's windows have {table.size_ms} ms, and those of store {spec.name!r} have"
+            f" {spec.window_size_ms} ms"
+        )
+    return None
+
+
+def _window_ms(table: Any) -> tuple[int | None, int | None]:
+    window = table.window
+    if window is None:
+        return None, None
+    if not isinstance(getattr(window, "step", None), int | float):
+        raise SerdeError(
+            f"The windows of table {table.name!r} are {type(window).__name__}: their bounds depend"
+            " on the records, and no store has such rows. Read its topic anew."
+        )
+    size_ms, step_ms = round(window.size * 1000), round(window.step * 1000)
+    if size_ms % step_ms:
+        raise SerdeError(
+            f"The windows of table {table.name!r} begin at other times than ours: its size"
+            f" {window.size:g} s is no multiple of its step {window.step:g} s. Read its topic anew."
+        )
+    return size_ms, step_ms
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(map(_hashable, key)) if isinstance(key, list) else key
+
+
+def tables_of(app: faust.App) -> Mapping[str, FaustTable]:
+    """Every table of an application, by its name."""
+    return {name: FaustTable(table) for name, table in app.tables.items()}

@@ -1,0 +1,83 @@
+"""One object after the other, each drawn from a seed and its number.
+
+Objects of a number are the same in every run, and the same for every topic that declares the same
+type: so keys of several topics meet in joins.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: numbers without bounds: small enough to be added up, and to mean something in most columns
+_LEAST, _MOST = 0, 1_000
+_SYLLABLES = ("ba", "do", "fe", "gi", "ka", "lu", "mo", "ne", "pa", "ri", "so", "tu", "va", "ze")
+#: objects inside objects, of types that hold themselves
+_DEEPEST = 3
+
+
+class Draw:
+    """What is needed to make one object.
+
+    >>> Draw(1, 7).word() == Draw(1, 7).word()
+    True
+    """
+
+    def __init__(self, seed: int, number: int, time_ms: int = 0) -> None:
+        self.random = random.Random(f"{seed}-{number}")  # noqa: S311  no secret hangs on it
+        self.number = number
+        #: event time of the record: what points in time are drawn before
+        self.time_ms = time_ms
+        self.depth = 0
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether what may be left out has to be, so that the object ends somewhere."""
+        return self.depth > _DEEPEST
+
+    def of(self, choices: Sequence[T]) -> T:
+        """One of them."""
+        return self.random.choice(choices)
+
+    def word(self, least: int = 0, most: int | None = None) -> str:
+        """Of syllables and a number, cut or filled to a length."""
+        text = "".join(self.random.choices(_SYLLABLES, k=3)) + str(self.random.randrange(1_000))
+        text = text.ljust(least, "x")
+        return text if most is None else text[:most]
+
+    def integer(self, least: int | None = None, most: int | None = None) -> int:
+        """Within the bounds, and not larger than necessary."""
+        if least is None:
+            least = _LEAST if most is None or most >= _LEAST else most - _MOST
+        return self.random.randint(
+            least, least + _MOST if most is None else min(most, least + _MOST)
+        )
+
+    def number_with_fraction(self, least: float | None = None, most: float | None = None) -> float:
+        """Within the bounds; two digits behind the point where they fit."""
+        low = (_LEAST if most is None else min(_LEAST, most - _MOST)) if least is None else least
+        high = low + _MOST if most is None else min(most, low + _MOST)
+        drawn = self.random.uniform(low, high)
+        return rounded if low <= (rounded := round(drawn, 2)) <= high else drawn
+
+    def boolean(self) -> bool:
+        """One of the two."""
+        return self.random.random() < 1 / 2
+
+    def data(self, size: int = 8) -> bytes:
+        """Any bytes."""
+        return self.random.randbytes(size)
+
+    def identifier(self) -> uuid.UUID:
+        """A random one (version 4)."""
+        return uuid.UUID(bytes=self.random.randbytes(16), version=4)
+
+    def instant(self) -> datetime:
+        """Within the hour before the record, in UTC."""
+        at_ms = self.time_ms - self.random.randrange(3_600_000)
+        return datetime.fromtimestamp(max(at_ms, 0) / 1_000, UTC)

@@ -1,0 +1,71 @@
+"""Objects of what a serde is declared with, by what it tells of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.serde import Serde
+from logstate.generated.avro_data import AvroData
+from logstate.generated.draw import Draw
+from logstate.generated.json_data import JsonData
+from logstate.generated.protobuf_data import ProtobufData
+
+Make: TypeAlias = "Callable[[Draw], Any]"
+
+_SCALARS: Mapping[str, Make] = {
+    "string": Draw.word,
+    "int64": Draw.integer,
+    "int32": Draw.integer,
+    "float64": Draw.number_with_fraction,
+    "boolean": Draw.boolean,
+    "bytes": Draw.data,
+}
+
+
+def maker_of(serde: Serde[Any]) -> Make:
+    """What makes objects that the serde writes.
+
+    >>> from logstate.serdes.built_in import int64
+    >>> maker_of(int64)(Draw(1, 1)) == maker_of(int64)(Draw(1, 1))
+    True
+
+    Raises ConfigError for a serde that does not tell what it takes.
+    """
+    described = serde.describe()
+    name, schema, own = described.get("format"), described.get("schema"), vars(serde)
+    if name in _SCALARS:
+        return _SCALARS[str(name)]
+    if name == "upgradable":
+        return maker_of(own["current"])
+    if name == "json_schema":
+        return maker_of(own["inner"])
+    if "model" in own:  # of pydantic, which tells more of what it reads than of what it writes
+        return _read_from_json(serde, JsonData(own["model"].model_json_schema()))
+    if schema is not None and name == "json":
+        return _read_from_json(serde, JsonData(schema))
+    if schema is not None and name == "avro":
+        return _avro(serde, own.get("type", dict), schema)
+    if schema is not None and name == "protobuf":
+        return ProtobufData(own["message"], schema)
+    raise ConfigError(f"{serde!r} does not tell which objects it takes")
+
+
+def _read_from_json(serde: Serde[Any], make: JsonData) -> Make:
+    """The declared type reads what it is to be made of, and refuses what it would not write."""
+    read = serde.deserializer("generated", False)
+    return lambda draw: read(msgspec.json.encode(make(draw)))
+
+
+def _avro(serde: Serde[Any], type_: Any, schema: Any) -> Make:
+    make = AvroData(schema)
+    if type_ is dict:
+        return make
+    # The same without a registry: with it, reading asks for the schema that a record names.
+    plain: Any = type(serde)
+    write = plain(schema).serializer("generated", False)
+    read = plain(schema, type_=type_).deserializer("generated", False)
+    return lambda draw: read(write(make(draw)))

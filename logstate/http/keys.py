@@ -1,0 +1,85 @@
+"""Keys out of the path of a request, and rows as JSON, for people and programs in any language."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.records import Windowed
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
+
+KEY_MAX = 8_192
+_PLAIN: dict[str, Callable[[str], Any]] = {
+    "string": str,
+    "int32": int,
+    "int64": int,
+    "float64": float,
+    "double": float,
+}
+
+
+def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
+    """The key that a path names: as it is written for text and numbers, JSON for JSON keys.
+
+    Keys of every other format are the base64 of their bytes (``?key=base64``). Raises SerdeError.
+    """
+    if len(text) > KEY_MAX:
+        raise SerdeError(f"the key has {len(text)} characters, and at most {KEY_MAX} are taken")
+    name = str(serde.describe()["format"])
+    decode = serde.deserializer(f"{store}-changelog", True)
+    try:
+        if is_base64:
+            return decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if name in _PLAIN:
+            key = _PLAIN[name](text)
+            serde.serializer(f"{store}-changelog", True)(key)
+            return key
+        if name == "json":
+            return decode(text.encode())
+    except (ValueError, TypeError, OverflowError, binascii.Error, msgspec.MsgspecError) as exc:
+        raise _no_key(text, name, store, exc) from exc
+    except Exception as exc:
+        raise _no_key(text, name, store, exc) from exc
+    raise SerdeError(
+        f"keys of store {store!r} are {name}, which is not written in a path: give the base64 of"
+        " its bytes, and ?key=base64"
+    )
+
+
+def _no_key(text: str, name: str, store: str, exc: Exception) -> SerdeError:
+    return SerdeError(f"{text!r:.100} is no key of store {store!r}, whose keys are {name}: {exc}")
+
+
+def plain(value: Any) -> Any:
+    """A value of a store as JSON has it."""
+    if isinstance(value, ValueAndTimestamp):
+        return {"value": plain(value.value), "timestamp": value.timestamp}
+    if isinstance(value, VersionedRecord):
+        return {
+            "value": plain(value.value),
+            "valid_from": value.valid_from,
+            "valid_to": value.valid_to,
+        }
+    if isinstance(value, Windowed):
+        return {"key": plain(value.key), "start_ms": value.start_ms, "end_ms": value.end_ms}
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, msgspec.MsgspecError):
+        return str(value)
+
+
+def plain_row(row: Any) -> Any:
+    """A row of what goes through rows."""
+    if isinstance(row, tuple) and not isinstance(row, VersionedRecord) and len(row) == 2:
+        left, value = row
+        found = plain(value)
+        rest = found if isinstance(value, ValueAndTimestamp) else {"value": found}
+        left = plain(left)
+        return {**left, **rest} if isinstance(row[0], Windowed) else {"key": left, **rest}
+    return plain(row)

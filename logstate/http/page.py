@@ -1,0 +1,63 @@
+"""The page of an instance: one file, which asks the instance for everything that it shows.
+
+It holds no data, so it needs no token. What it may do is told to the browser by hashes of its own
+script and style: nothing that is written into it later runs, whatever a key or an error says.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import re
+from importlib import resources
+from typing import NamedTuple
+
+try:
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, Response
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("The page needs Starlette: pip install 'logstate[http]'.") from error
+
+_INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+class Page(NamedTuple):
+    """The file, and what is sent with it."""
+
+    html: str
+    headers: dict[str, str]
+
+
+@functools.cache
+def read_page() -> Page:
+    """The page, read once."""
+    html = resources.files("logstate.http").joinpath("page.html").read_text(encoding="utf-8")
+    allowed: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, text in _INLINE.findall(html):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        allowed[kind].append(f"'sha256-{digest}'")
+    policy = {
+        "default-src": "'none'",
+        "connect-src": "'self'",
+        "img-src": "data:",  # its icon
+        "script-src": " ".join(allowed["script"]),
+        "style-src": " ".join(allowed["style"]),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    headers = {
+        "Content-Security-Policy": "; ".join(" ".join(rule) for rule in policy.items()),
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+    return Page(html, headers)
+
+
+async def page(_request: Request) -> Response:
+    """For everybody."""
+    found = read_page()
+    return HTMLResponse(found.html, headers=found.headers)

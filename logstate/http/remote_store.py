@@ -1,0 +1,286 @@
+"""A store of all instances together: each read goes to whoever owns the partition.
+
+What fails because something moves (a rebalance, an instance that died, one that restores) is tried
+again until the time-out; then the error says what was heard last. Whoever is asked checks that it
+is the owner (:mod:`answers`), so a directory that is late costs an attempt, never a wrong answer.
+
+Where the caller takes answers of standbys, those are asked when the owner does not answer: at once,
+not when the time is over. They answer committed rows, and how many offsets these lack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.directory.metadata import KeyQueryMetadata, StorePlace
+from logstate.http.answers import Answers, MisdirectedError
+from logstate.http.cursors import CursorGoneError
+from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.store_reads import StoreReads
+
+T = TypeVar("T")
+
+_FIRST_WAIT_S = 0.02
+_LONGEST_WAIT_S = 0.5
+#: of the time-out, for an owner that says nothing, and for each copy after it
+_ONE_OF_SEVERAL = 0.25
+#: rows that asyncio is handed at a time
+_PART = 500
+
+
+class Asks(Protocol):
+    """Sends a request to an instance."""
+
+    def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
+        """Its reply; raises what :meth:`Answers.reply` raises there, or StoreUnavailableError."""
+
+
+@dataclass(frozen=True)
+class RemoteAnswer:
+    """What one partition answered."""
+
+    value: Any
+    #: ``topic-partition`` of its inputs -> the first offset that is not in the answer
+    positions: Mapping[str, int]
+    host: str
+    partition: int
+    #: of a copy: offsets of its changelogs that it lacks; None: the owner answered
+    lag: int | None = None
+
+
+class RemoteStore(StoreReads):
+    """Reads like those of ``app.store``, over all instances.
+
+    Those that take no key go through all partitions, page by page: each partition as it was at one
+    commit, one partition after the other.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answers: Answers,
+        asks: Asks,
+        timeout: timedelta,
+        at_least: Mapping[Any, int],
+        max_age: timedelta | None = None,
+        wait: Callable[[float], None] = time.sleep,
+        *,
+        standbys: bool = False,
+    ) -> None:
+        self.name = name
+        self._answers = answers
+        self._lookup = answers.lookup
+        self._place: StorePlace = answers.lookup.place(name)
+        self._codec = answers.codec(name)
+        self._asks = asks
+        self._timeout_s = timeout.total_seconds()
+        self._at_least = {str(name): offset for name, offset in at_least.items()}
+        self._max_age = max_age
+        self._wait = wait
+        self._standbys = standbys
+
+    def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
+        return self.answer(read, key, *arguments, partition=partition).value
+
+    def answer(
+        self, read: str, key: Any, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer:
+        """A read by key, by its name, with the positions of what was read.
+
+        Raises StoreUnavailableError, with the reason, where nobody answered within the time-out.
+        """
+        arguments = (key, *arguments)
+        self._codec.arguments_out(read, arguments)  # a wrong key is no reason to wait
+
+        def number() -> int:
+            if partition is not None:
+                return partition
+            return self._lookup.partition_of_key(self._place, key)
+
+        return self._retried(read, arguments, number)
+
+    def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+        return self.over_all(read, *arguments)
+
+    def over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+        """Rows of every partition; a page of one of them is in memory at a time.
+
+        Raises StoreUnavailableError where a partition does not answer within the time-out, and
+        where it moves while it is gone through: its rows would not be of one commit.
+        """
+        for one in self.answers_of_all(read, *arguments):
+            yield from one.value
+
+    def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer]:
+        """One answer per partition; its value are the rows, its positions those of all of them."""
+        self._codec.arguments_out(read, arguments)
+        count = self._until_known(lambda: self._lookup.task_count(self._place))
+        for partition in range(count):
+            yield self._retried(read, arguments, lambda number=partition: number)  # type: ignore[misc]
+
+    # ------------------------------------------------------------------ pieces
+
+    def _retried(
+        self, read: str, arguments: tuple[Any, ...], number: Callable[[], int]
+    ) -> RemoteAnswer:
+        return self._until_known(lambda: self._once(read, arguments, number()))
+
+    def _until_known(self, attempt: Callable[[], T]) -> T:
+        end = time.monotonic() + self._timeout_s
+        wait_s, attempts = _FIRST_WAIT_S, 0
+        while True:
+            attempts += 1
+            try:
+                return attempt()
+            except (StoreUnavailableError, MisdirectedError) as exc:
+                if time.monotonic() + wait_s > end:
+                    raise StoreUnavailableError(
+                        f"store {self.name!r} was not answered within {self._timeout_s:g} s"
+                        f" ({attempts} attempts): {exc}"
+                    ) from exc
+            self._wait(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _once(self, read: str, arguments: tuple[Any, ...], partition: int) -> RemoteAnswer:
+        try:
+            return self._of_owner(read, arguments, partition)
+        except (StoreUnavailableError, MisdirectedError):
+            found = self._of_standby(read, arguments, partition) if self._standbys else None
+            if found is None:
+                raise
+            return found
+
+    def _of_owner(self, read: str, arguments: tuple[Any, ...], partition: int) -> RemoteAnswer:
+        place, mine = self._place, self._answers.instance
+        if place.is_global:
+            owner = KeyQueryMetadata("", mine, 0, f"{place.sub_topology}_0", True)
+        else:
+            owner = self._lookup.of_partition(place, partition)
+        return self._asked(owner.instance, owner.active_host, read, arguments, owner.partition)
+
+    def _of_standby(
+        self, read: str, arguments: tuple[Any, ...], partition: int
+    ) -> RemoteAnswer | None:
+        """Of the first copy that answers; None where none does."""
+        for instance, host in self._lookup.copies(self._place, partition):
+            with contextlib.suppress(StoreUnavailableError, MisdirectedError):
+                return self._asked(instance, host, read, arguments, partition, standby=True)
+        return None
+
+    def _asked(
+        self,
+        instance: str,
+        host: str,
+        read: str,
+        arguments: tuple[Any, ...],
+        partition: int,
+        *,
+        standby: bool = False,
+    ) -> RemoteAnswer:
+        answers, max_age = self._answers, self._max_age
+        if instance == answers.instance:
+            here = answers.read(self.name, partition, read, arguments, {}, max_age, standby=standby)
+            self._check_positions(here.positions, partition)
+            value = here.value if here.rows is None else here.rows
+            return RemoteAnswer(value, here.positions, host, partition, here.lag)
+        request = ReadRequest(
+            instance,
+            self.name,
+            partition,
+            read,
+            self._codec.arguments_out(read, arguments),
+            max_age_ms=None if max_age is None else max_age // timedelta(milliseconds=1),
+            standby=standby,
+        )
+        reply = self._asks(host, request, self._timeout_s * self._share)
+        self._check_positions(reply.positions, partition)
+        if reply.rows is None:
+            value = self._codec.value_in(reply.value)
+        else:
+            value = self._rows(host, request, reply)
+        return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
+
+    @property
+    def _share(self) -> float:
+        """Of the time-out, for one instance: where others may answer, there has to be time left."""
+        return _ONE_OF_SEVERAL if self._standbys else 1.0
+
+    def _rows(self, host: str, request: ReadRequest, first: ReadReply) -> Iterator[Any]:
+        page = first
+        while True:
+            for row in page.rows or ():
+                yield self._codec.row_in(request.read, row)
+            if page.cursor is None:
+                return
+            more = ReadRequest(
+                request.instance, self.name, request.partition, request.read, cursor=page.cursor
+            )
+            try:
+                page = self._asks(host, more, self._timeout_s)
+            except (StoreUnavailableError, MisdirectedError, CursorGoneError) as exc:
+                raise StoreUnavailableError(
+                    f"store {self.name!r}: the rest of partition {request.partition} cannot be read"
+                    f" from {host}: {exc}. What comes from elsewhere would not be of the same"
+                    " commit: begin again"
+                ) from exc
+
+    def _check_positions(self, positions: Mapping[str, int], partition: int) -> None:
+        for name, wanted in self._at_least.items():
+            if name.rpartition("-")[2] != str(partition):
+                continue  # of another task
+            found = positions.get(name, 0)
+            if found < wanted:
+                raise StoreUnavailableError(
+                    f"store {self.name!r}: partition {partition} is at offset {found} of {name},"
+                    f" and at_least asks for {wanted}"
+                )
+
+
+class AsyncRemoteStore:
+    """The same for asyncio: every read is awaited, rows come by ``async for``.
+
+    Reads run in threads of the loop's executor, so the loop goes on meanwhile.
+    """
+
+    def __init__(self, store: RemoteStore) -> None:
+        self.name = store.name
+        self._store = store
+
+    async def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+        """The value of a key, or None."""
+        return (await self.answer("get", key, *arguments, partition=partition)).value
+
+    async def fetch(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
+        """Window store: the value at a window start."""
+        return (await self.answer("fetch", key, *arguments, partition=partition)).value
+
+    async def answer(
+        self, read: str, key: Any, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer:
+        """As :meth:`RemoteStore.answer`."""
+        return await asyncio.to_thread(
+            self._store.answer, read, key, *arguments, partition=partition
+        )
+
+    def range(self, lower: Any = None, upper: Any = None) -> AsyncIterator[tuple[Any, Any]]:
+        """Rows between two keys, both inclusive, partition by partition."""
+        return self.over_all("range", lower, upper)
+
+    def all(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Every row."""
+        return self.over_all("all")
+
+    async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
+        """As :meth:`RemoteStore.over_all`."""
+        rows = self._store.over_all(read, *arguments)
+        while part := await asyncio.to_thread(lambda: list(itertools.islice(rows, _PART))):
+            for row in part:
+                yield row

@@ -1,0 +1,83 @@
+"""A server of its own for an instance: uvicorn in a thread, which takes no signal handlers."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Any
+
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.serving import Serving, host_and_port
+
+try:
+    import uvicorn
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
+
+#: requests at a time; more are told to come again
+_CONCURRENT_MAX = 200
+_END_S = 5.0
+
+
+class Server:
+    """Listens from the start on, so that its address is known before it answers.
+
+    Raises ConfigError where the address cannot be had.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        host, port = host_and_port(serving.bind)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # Named as TCP, or asyncio does not know that it may send at once (TCP_NODELAY): the body of
+        # an answer would wait 40 ms for a word about its head.
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as exc:
+            self._socket.close()
+            raise ConfigError(
+                f"serve={serving.bind!r} cannot be listened at: {exc}. Another process has the"
+                " port, or the address is not one of this machine: choose another, or port 0"
+            ) from exc
+        port = self._socket.getsockname()[1]
+        written = f"[{host}]" if ":" in host else host
+        self.address = f"{serving.scheme}://{written}:{port}"
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, app: Any) -> None:
+        """Answer, in a thread of its own."""
+        serving = self._serving
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            limit_concurrency=_CONCURRENT_MAX,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=2,
+            ssl_certfile=None if serving.certificate is None else str(serving.certificate),
+            ssl_keyfile=None if serving.private_key is None else str(serving.private_key),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run,
+            kwargs={"sockets": [self._socket]},
+            name="logstate-http",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what was asked already, and end."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_END_S)
+        with contextlib.suppress(OSError):
+            self._socket.close()

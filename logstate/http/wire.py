@@ -1,0 +1,169 @@
+"""Reads of stores as they travel between instances: keys and values as their serdes write them.
+
+Both sides have the same topology, so what comes out is what the store holds there, type for type.
+Only the reads of this table can be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
+from logstate.contracts.topic_names import changelog_topic
+
+
+class ReadShape(NamedTuple):
+    """What a read takes and gives."""
+
+    #: leading arguments that are keys; the others are numbers
+    keys: int
+    #: it goes through rows, whose first part is this; "" where it gives one value
+    rows: str
+    #: it is answered by one partition
+    is_of_key: bool
+
+
+READS = {
+    "get": ReadShape(1, "", True),
+    "fetch": ReadShape(1, "key", True),
+    "fetch_range": ReadShape(1, "number", True),
+    "fetch_session": ReadShape(1, "", True),
+    "find_sessions": ReadShape(1, "key", True),
+    "versions": ReadShape(1, "value", True),
+    "range": ReadShape(2, "key", False),
+    "reverse_range": ReadShape(2, "key", False),
+    "all": ReadShape(0, "key", False),
+    "fetch_all": ReadShape(0, "key", False),
+    "fetch_key_range": ReadShape(2, "key", False),
+    "find_sessions_of_key_range": ReadShape(2, "key", False),
+}
+
+
+class ReadRequest(msgspec.Struct, frozen=True):
+    """A read of one partition, for one instance and no other."""
+
+    instance: str
+    store: str
+    partition: int
+    read: str
+    arguments: list[Any] = []
+    options: dict[str, bool] = {}
+    max_age_ms: int | None = None
+    #: a copy of the task's state may answer
+    standby: bool = False
+    #: the next page of what an earlier request began
+    cursor: str | None = None
+
+
+class ReadReply(msgspec.Struct, frozen=True):
+    """What was read, and the input positions of its commit."""
+
+    positions: dict[str, int]
+    value: Any = None
+    #: of a copy: changelog offsets that it lacks; None: the owner answered
+    lag: int | None = None
+    rows: list[Any] | None = None
+    #: leads to the next page; None: there is none
+    cursor: str | None = None
+
+
+class StoreCodec:
+    """Arguments and results of the reads of one store."""
+
+    def __init__(self, spec: StoreSpec, application_id: str) -> None:
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
+        self._name = spec.name
+        self._key_out = spec.key.serializer(topic, True)
+        self._key_in = spec.key.deserializer(topic, True)
+        self._value_out = spec.value.serializer(topic, False)
+        self._value_in = spec.value.deserializer(topic, False)
+
+    def arguments_out(self, read: str, arguments: Sequence[Any]) -> list[Any]:
+        """Raises SerdeError for a key of another type."""
+        keys = READS[read].keys
+        return [
+            self._encoded(one) if place < keys and one is not None else one
+            for place, one in enumerate(arguments)
+        ]
+
+    def arguments_in(self, read: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Raises SerdeError for bytes that are no key."""
+        keys = READS[read].keys
+        return tuple(
+            self._decoded(one) if place < keys and one is not None else one
+            for place, one in enumerate(arguments)
+        )
+
+    def value_out(self, value: Any) -> Any:
+        """One value; None is none."""
+        if value is None:
+            return None
+        if isinstance(value, ValueAndTimestamp | VersionedRecord):
+            kind = "t" if isinstance(value, ValueAndTimestamp) else "v"
+            return [kind, self._plain_out(value.value), *value[1:]]
+        return ["", self._value_out(value)]
+
+    def value_in(self, sent: Any) -> Any:
+        """What ``value_out`` was given."""
+        if sent is None:
+            return None
+        kind, value, *others = sent
+        value = None if value is None else self._value_in(value)
+        if kind == "t":
+            return ValueAndTimestamp(value, *others)
+        return VersionedRecord(value, *others) if kind == "v" else value
+
+    def row_out(self, read: str, row: Any) -> Any:
+        """One of the rows of a read."""
+        first = READS[read].rows
+        if first == "value":
+            return self.value_out(row)
+        left, value = row
+        if isinstance(left, Windowed):
+            left = [self._key_out(left.key), left.start_ms, left.end_ms]
+        elif first == "key":
+            left = self._key_out(left)
+        return [left, self.value_out(value)]
+
+    def row_in(self, read: str, sent: Any) -> Any:
+        """What ``row_out`` was given."""
+        first = READS[read].rows
+        if first == "value":
+            return self.value_in(sent)
+        left, value = sent
+        if isinstance(left, list):
+            left = Windowed(self._key_in(left[0]), left[1], left[2])
+        elif first == "key":
+            left = self._key_in(left)
+        return left, self.value_in(value)
+
+    def _plain_out(self, value: Any) -> bytes | None:
+        return None if value is None else self._value_out(value)
+
+    def _encoded(self, key: Any) -> bytes:
+        try:
+            return self._key_out(key)
+        except Exception as exc:
+            raise SerdeError(
+                f"store {self._name!r}: the key {key!r:.100} is not one of its keys:"
+                f" {type(exc).__name__}: {exc}"
+            ) from exc
+
+    def _decoded(self, key: bytes) -> Any:
+        try:
+            return self._key_in(key)
+        except Exception as exc:
+            raise SerdeError(
+                f"store {self._name!r}: the bytes {key!r:.100} are no key of it:"
+                f" {type(exc).__name__}: {exc}"
+            ) from exc
+
+
+def is_rows(found: object) -> bool:
+    """Whether a read goes through rows."""
+    return isinstance(found, Iterator)

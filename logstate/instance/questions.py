@@ -1,0 +1,129 @@
+"""Reads of stores, as they travel to the worker process that has the partition, and back.
+
+What a read returns at once comes back as it is. What it goes through comes in parts: the process
+keeps the iterator, and with it the view of one commit, until all was taken or nobody wants more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+from logstate.queries.queries import QueryableStore
+
+_PART = 1_000
+
+
+@dataclass(frozen=True)
+class Read:
+    """A read of one partition of a store."""
+
+    store: str
+    partition: int
+    name: str
+    arguments: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    max_age: timedelta | None = None
+    #: a copy of the task's state may answer
+    standbys: bool = False
+    #: wants an :class:`logstate.queries.queries.Answer`
+    with_positions: bool = False
+
+
+@dataclass(frozen=True)
+class More:
+    """The next part of what a read goes through."""
+
+    cursor: int
+
+
+@dataclass(frozen=True)
+class NoMore:
+    """Nobody wants the rest."""
+
+    cursor: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows; ``cursor`` leads to the next part, None where there is none."""
+
+    rows: list[Any]
+    cursor: int | None
+
+
+Question = Read | More | NoMore
+
+
+class Answers:
+    """In the process that has the stores: what is read, and what is not read to its end."""
+
+    def __init__(self, store: Callable[[str, timedelta | None, bool], QueryableStore]) -> None:
+        self._store = store
+        self._numbers = itertools.count()
+        self._open: dict[int, Iterator[Any]] = {}
+        self._lock = threading.Lock()
+
+    def to(self, question: Question) -> Any:
+        """The answer; raises what the read raises. From any thread."""
+        if isinstance(question, NoMore):
+            with self._lock:
+                self._open.pop(question.cursor, None)
+            return None
+        if isinstance(question, More):
+            with self._lock:
+                rows = self._open.pop(question.cursor)
+            return self._part(rows)
+        store = self._store(question.store, question.max_age, question.standbys)
+        number, name = question.partition, question.name
+        if question.with_positions:
+            answer = store.answer(number, name, question.arguments, question.options)
+            return replace(
+                answer, value=self._travelling(answer.value), positions=dict(answer.positions)
+            )
+        read = store.of_partition(number, name)
+        return self._travelling(read(*question.arguments, **question.options))
+
+    def _travelling(self, found: Any) -> Any:
+        return self._part(found) if isinstance(found, Iterator) else found
+
+    def _part(self, rows: Iterator[Any]) -> Part:
+        found = list(itertools.islice(rows, _PART))
+        if len(found) < _PART:
+            return Part(found, None)
+        with self._lock:
+            cursor = next(self._numbers)
+            self._open[cursor] = rows
+        return Part(found, cursor)
+
+
+class Asked(Protocol):
+    """The one process that has the iterator."""
+
+    def ask(self, store: str, question: Question) -> Any:
+        """Its answer."""
+
+    def tell(self, question: Question) -> None:
+        """Have it hear this, without an answer."""
+
+
+def rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
+    """In the process that asked: all rows, part by part as they are wanted.
+
+    An iterator that nobody wants any more may be ended wherever Python collects it: that must not
+    wait for anything.
+    """
+    part = first
+    try:
+        while True:
+            yield from part.rows
+            if part.cursor is None:
+                return
+            part = asked.ask(store, More(part.cursor))
+    finally:
+        if part.cursor is not None:
+            asked.tell(NoMore(part.cursor))

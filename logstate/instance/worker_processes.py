@@ -1,0 +1,270 @@
+"""The workers of an instance, each in a process of its own.
+
+One thread, the one that calls :meth:`WorkerProcesses.run`, starts the processes, reads what they
+tell, and does what the supervisor decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.connection import wait
+from typing import Any, cast
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import ConfigError, LogstateError
+from logstate.instance.forwarded_logs import levels, log_again
+from logstate.instance.reports import Told, WorkerReport
+from logstate.instance.restarts import response_to
+from logstate.instance.states import ApplicationState, Lifecycle
+from logstate.instance.supervisor import Action
+from logstate.instance.told_workers import Instance, ToldWorkers
+from logstate.instance.worker_process import Spawn, WorkerProcess
+from logstate.restore.restore import RestoreProgress
+from logstate.restore.standby_places import NOBODY, Neighbours
+
+_LOGGER = logging.getLogger(__name__)
+
+#: how long workers may take to commit and leave the group; orchestrators kill after 30 s
+DRAIN_MS = 25_000.0
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker process is told first."""
+
+    number: int
+    is_paused: bool
+    log_levels: dict[str, int]
+    #: what it runs, as the module of the process understands it
+    program: bytes
+
+
+class WorkerProcesses(ToldWorkers):
+    """See the module. ``spawn`` starts the process of a number; ``program`` is what it runs."""
+
+    def __init__(
+        self, instance: Instance, program: bytes, spawn: Spawn, clock: Clock, lifecycle: Lifecycle
+    ) -> None:
+        super().__init__(instance, clock)
+        self._program = program
+        self._spawn = spawn
+        self._lifecycle = lifecycle
+        self._is_paused = False
+        self._neighbours = NOBODY
+        #: why all instances of the application are to stop; empty: they are not
+        self.stops_all = ""
+        #: by another instance
+        self._ordered: LogstateError | None = None
+        self._ordering = threading.Lock()
+        #: how long the workers may take to end; None: nobody has asked for it
+        self._drain_ms: float | None = None
+        #: how many workers were asked for, as the supervisor does not know yet
+        self._scale: int | None = None
+        #: static members end for good
+        self._leaves_group = False
+        self._wakes, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+
+    # ------------------------------------------------------------------ running
+
+    def run(self) -> None:
+        """Until all have ended; ``failure`` has the reason where that was not asked for."""
+        end = ApplicationState.STOPPED
+        try:
+            while not self._supervisor.is_over:
+                self._turn()
+            if self._supervisor.given_up is not None:
+                raise self._reason()
+            if self._ordered is not None:
+                raise self._ordered
+        except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
+            end, self.failure, self._stopped_by = ApplicationState.ERROR, exc, str(exc)
+            _LOGGER.error("application %s stopped: %s", self._instance.application_id, exc)
+        finally:
+            for one in list(self._processes.values()):
+                one.process.kill()
+                self._ended(one)
+            self.is_finished = True
+            self.release()
+            self._lifecycle.move_to(end)
+            self._notify()
+
+    def stop(self, within: timedelta | None = None, *, leaves_group: bool = False) -> None:
+        """Have all end, and killed if they take longer; safe in signal handlers."""
+        self._leaves_group = self._leaves_group or leaves_group
+        self._drain_ms = DRAIN_MS if within is None else within.total_seconds() * 1000
+        self._stir()
+
+    def scale(self, by: int) -> int:
+        """Have so many more, or fewer; returns how many there are to be. From any thread."""
+        with self._ordering:
+            wanted = (self.count if self._scale is None else self._scale) + by
+            if wanted < 1:
+                raise ConfigError("the last worker cannot be removed: stop() ends the instance")
+            self._scale = wanted
+        self._stir()
+        return wanted
+
+    def _stir(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b"!")
+
+    def stop_for(self, reason: LogstateError) -> None:
+        """Have all end as by ``stop``, and fail with the reason then."""
+        self._ordered = reason
+        self.stop()
+
+    def pause(self, is_paused: bool) -> None:
+        """Process nothing, or go on; workers that start later too."""
+        with self._ordering:  # the order of a worker that starts comes first
+            self._is_paused = is_paused
+            for one in list(self._processes.values()):
+                one.channel.send("pause", is_paused)
+
+    def know(self, neighbours: Neighbours) -> None:
+        """Tell all who is in the group, and who was; workers that start later too."""
+        with self._ordering:
+            if neighbours == self._neighbours:
+                return
+            self._neighbours = neighbours
+            for one in list(self._processes.values()):
+                one.channel.send("neighbours", neighbours)
+
+    def release(self) -> None:
+        """Let go of what it takes to be told to stop."""
+        wakes, self._wakes, wake, self._wake = self._wakes, -1, self._wake, -1
+        for fd in (wakes, wake):
+            if fd >= 0:
+                os.close(fd)
+
+    def clean_up(self) -> None:
+        """Delete the local state; nothing runs."""
+        self._instance.clean_up()
+
+    def _turn(self) -> None:
+        supervisor, now = self._supervisor, self._clock.monotonic_ms()
+        with self._ordering:
+            if self._scale is not None:
+                supervisor.scale(self._scale, now, DRAIN_MS)
+                self._scale = None
+        if self._drain_ms is not None:
+            supervisor.stop(now, self._drain_ms)
+        elif supervisor.given_up is not None:
+            supervisor.stop(now, DRAIN_MS)
+        for action in supervisor.actions(now):
+            self._carry_out(action)
+        self._lifecycle.follow(self.facts())
+        self._notify()
+        wait_ms = supervisor.wait_ms(now)
+        self._listen(_LOOK_S if wait_ms is None else min(_LOOK_S, wait_ms / 1000))
+
+    def _carry_out(self, action: Action) -> None:
+        number = action.worker
+        if action.kind == "start":
+            one = WorkerProcess(number, self._spawn(number))
+            with self._ordering:
+                self._processes[number] = one
+                order = Order(number, self._is_paused, levels(), self._program)
+                one.channel.send("order", order)
+                one.channel.send("neighbours", self._neighbours)
+        elif action.kind == "stop":
+            is_for_good = self._leaves_group or not self._supervisor.is_stopping
+            self._processes[number].channel.send("stop", is_for_good)
+        else:
+            _LOGGER.error(
+                "worker %d did not end in time and is killed; what it had not committed is"
+                " processed again",
+                number,
+            )
+            self._processes[number].process.kill()
+
+    # ------------------------------------------------------------------ listening
+
+    def _listen(self, timeout_s: float) -> None:
+        found = {cast("Any", one.process.connection): one for one in self._processes.values()}
+        for ready in wait([self._wakes, *found], timeout_s):
+            if ready in found:
+                self._hear(found[ready])
+            else:
+                os.read(self._wakes, 64)
+        for one in list(self._processes.values()):
+            if one.process.how_it_ended() is not None and not one.channel.has_message(0):
+                self._ended(one)
+
+    def _hear(self, one: WorkerProcess) -> None:
+        try:
+            while one.channel.has_message(0):
+                self._told_by(one, *one.channel.receive())
+        except (EOFError, OSError):
+            self._ended(one)
+
+    def _told_by(self, one: WorkerProcess, kind: str, content: Any) -> None:
+        if kind == "report":
+            self._reported(one.number, content)
+        elif kind == "metrics":
+            self.metrics.told(one.number, content)
+        elif kind == "log":
+            log_again(one.number, content)
+        elif kind == "answer":
+            one.answered(*content)
+        elif kind == "restore":
+            self._restored(content)
+        elif kind == "ended":
+            one.has_said_goodbye, one.failure = True, content
+
+    def _restored(self, progress: RestoreProgress) -> None:
+        listener = self._instance.restore_listener
+        if listener is None:
+            return
+        try:
+            listener(progress)
+        except Exception:
+            _LOGGER.exception("the restore listener failed; it was told of %s", progress)
+
+    def _reported(self, number: int, report: WorkerReport) -> None:
+        self._told = {**self._told, number: Told(self._clock.monotonic_ms(), report)}
+        if report.facts.is_started:
+            self._supervisor.joined(number)
+
+    def _ended(self, one: WorkerProcess) -> None:
+        if self._processes.get(one.number) is not one:
+            return
+        del self._processes[one.number]
+        self._told = {number: told for number, told in self._told.items() if number != one.number}
+        self.metrics.ended(one.number)
+        how = one.close("ended")
+        why, is_replaced = how, True
+        if one.failure is not None:
+            why = f"failed: {one.failure}"
+            response = response_to(self._instance.uncaught, one.failure)
+            is_replaced = response == "replace_worker"
+            if response == "stop_application":
+                self.stops_all = str(one.failure)
+        if self._supervisor.is_ending(one.number):
+            _LOGGER.info("worker %d %s", one.number, why)
+        else:
+            _LOGGER.error("worker %d %s", one.number, why)
+        now = self._clock.monotonic_ms()
+        self._supervisor.ended(one.number, now, why, is_replaced=is_replaced)
+        if one.failure is not None and self._supervisor.given_up is not None:
+            self.failure = self.failure or one.failure
+
+    def _reason(self) -> BaseException:
+        given_up = self._supervisor.given_up
+        if self.failure is None:
+            return LogstateError(
+                f"{given_up}. Look at what the worker logged last, and whether the system killed it"
+                " for its memory"
+            )
+        self.failure.add_note(f"the instance ends: {given_up}")
+        return self.failure
+
+    def _notify(self) -> None:
+        with self.changed:
+            self.changed.notify_all()

@@ -1,0 +1,90 @@
+"""The user's settings, by the clients that they are for.
+
+What is given in common goes to every client that knows it: of settings that only consumers or only
+producers have, the others would warn in their logs at every start. What is given for one kind of
+client goes to that kind, and overrides what is common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from logstate.contracts.errors import ConfigError
+from logstate.kafka.client_config import check_user_config
+from logstate.kafka.client_keys import CONSUMER_KEYS, PRODUCER_KEYS
+
+Config = Mapping[str, Any]
+
+_MAX_POLL_INTERVAL = "max.poll.interval.ms"
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """``kafka``, ``consumer``, ``producer`` and ``admin`` of an Application; may hold secrets.
+
+    >>> common = {"socket.timeout.ms": 9, "linger.ms": 5}
+    >>> settings = ClientSettings(common, consumer={"debug": "cgrp"})
+    >>> settings.of_consumers()
+    {'socket.timeout.ms': 9, 'debug': 'cgrp'}
+    >>> settings.of_producers()
+    {'socket.timeout.ms': 9, 'linger.ms': 5}
+    """
+
+    common: Config = field(default_factory=dict)
+    consumer: Config = field(default_factory=dict)
+    producer: Config = field(default_factory=dict)
+    admin: Config = field(default_factory=dict)
+
+    def of_consumers(self) -> dict[str, Any]:
+        """Of the member of the group, and of the readers of changelogs."""
+        return {**_without(self.common, PRODUCER_KEYS), **self.consumer}
+
+    def of_producers(self) -> dict[str, Any]:
+        """Of both kinds of producer."""
+        return {**_without(self.common, CONSUMER_KEYS), **self.producer}
+
+    def of_admin(self) -> dict[str, Any]:
+        """Of the admin client."""
+        return {**_without(self.common, CONSUMER_KEYS | PRODUCER_KEYS), **self.admin}
+
+    @property
+    def rack(self) -> str:
+        """Where the consumers say they are (KIP-392); empty: they do not."""
+        return str(self.of_consumers().get("client.rack", ""))
+
+    def max_poll_interval_ms(self, default_ms: int) -> int:
+        """How long the group waits between two polls of a member."""
+        return int(self.of_consumers().get(_MAX_POLL_INTERVAL, default_ms))
+
+    def all(self) -> dict[str, Any]:
+        """Every setting, for whoever hides their values."""
+        return {**self.common, **self.consumer, **self.producer, **self.admin}
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with them, without a value."""
+        for name, config, foreign in (
+            ("kafka", self.common, {}),
+            ("consumer", self.consumer, dict.fromkeys(PRODUCER_KEYS, "producer")),
+            ("producer", self.producer, dict.fromkeys(CONSUMER_KEYS, "consumer")),
+            ("admin", self.admin, _ELSEWHERE_THAN_ADMIN),
+        ):
+            try:
+                check_user_config(config, name=name)
+            except ConfigError as exc:
+                yield from exc.problems
+            for key in config:
+                if key in foreign:
+                    place = foreign[key]
+                    yield f"{name}[{key!r}] is a setting of {place}s: give {place}={{{key!r}: ...}}"
+
+
+_ELSEWHERE_THAN_ADMIN = {
+    **dict.fromkeys(CONSUMER_KEYS, "consumer"),
+    **dict.fromkeys(PRODUCER_KEYS, "producer"),
+}
+
+
+def _without(config: Config, keys: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in keys}

@@ -1,0 +1,131 @@
+"""What a poll of the client brought: records by partition, ends of logs, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, Message
+
+from logstate.contracts.errors import (
+    BrokerError,
+    FencedError,
+    ForeignGroupError,
+    LostMemberError,
+)
+from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.seams import Polled
+from logstate.kafka.error_classes import Place, Reaction, reaction_to
+from logstate.kafka.faults import HOW_TO_ALLOW, NOT_ALLOWED, underlying_code
+
+_OUT_OF_RANGE = frozenset(
+    {
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._LOG_TRUNCATION,
+    }
+)
+#: a member of this kind may not join, or the group was deleted under it
+_OF_ANOTHER_KIND = frozenset(
+    {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INCONSISTENT_GROUP_PROTOCOL}
+)
+
+
+def native(
+    partitions: Iterable[TopicPartition], offset: int = 0
+) -> list[confluent_kafka.TopicPartition]:
+    """Partitions as the client wants them."""
+    return [confluent_kafka.TopicPartition(t, p, offset) for t, p in partitions]
+
+
+def native_at(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.TopicPartition]:
+    """Partitions with a position each, as the client wants them."""
+    return [confluent_kafka.TopicPartition(t, p, o) for (t, p), o in positions.items()]
+
+
+def fetch(consumer: Consumer, max_records: int, timeout_s: float, place: Place) -> Polled:
+    """One poll. ``consume(n, timeout)`` waits for n records, so the wait is for the first only."""
+    messages = consumer.consume(max_records, 0)
+    if not messages and timeout_s > 0:
+        first = consumer.poll(timeout_s)
+        if first is None:
+            return Polled()
+        messages = [first, *consumer.consume(max_records - 1, 0)]
+    return as_polled(messages, place)
+
+
+def as_polled(messages: list[Message], place: Place) -> Polled:
+    """Records by partition, ends and errors; raises what nothing can be done about."""
+    polled = Polled()
+    # The client's accessors are called from C here and below: a loop costs three times as much.
+    if any(map(Message.error, messages)):
+        messages = _without_errors(polled, messages, place)
+    polled.records = by_partition(messages)
+    return polled
+
+
+def _without_errors(polled: Polled, messages: Sequence[Message], place: Place) -> list[Message]:
+    records = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            records.append(message)
+        else:
+            where = (message.topic(), message.partition())
+            _sort_error(polled, error, where, message.offset(), place)
+    return records
+
+
+def by_partition(messages: Sequence[Message]) -> dict[TopicPartition, list[FetchedRecord]]:
+    """Records of a partition come in runs: the partition is looked up where one begins."""
+    groups: dict[TopicPartition, list[FetchedRecord]] = {}
+    has_one_topic = len(set(map(Message.topic, messages))) == 1
+    key: Callable[[Message], Any] = Message.partition if has_one_topic else place_of
+    for _, run in groupby(messages, key):
+        records: list[Any] = list(run)
+        first = records[0]
+        where = TopicPartition(first.topic() or "", first.partition() or 0)
+        if where in groups:
+            groups[where] += records
+        else:
+            groups[where] = records
+    return groups
+
+
+def place_of(message: Message) -> tuple[str | None, int | None]:
+    """Topic and partition."""
+    return message.topic(), message.partition()
+
+
+def _sort_error(
+    polled: Polled, error: KafkaError, where: tuple[Any, Any], offset: Any, place: Place
+) -> None:
+    code = error.code()
+    if code == KafkaError._PARTITION_EOF:
+        polled.ends.append((TopicPartition(*where), offset))
+        return
+    if code in _OUT_OF_RANGE:
+        polled.out_of_range.append(TopicPartition(*where))
+        return
+    if code == KafkaError._MAX_POLL_EXCEEDED:
+        # The client joins again by itself at the next poll.
+        raise FencedError(f"this member was removed from the group: {error.str()}")
+    cause = underlying_code(error)
+    if cause in _OF_ANOTHER_KIND:
+        raise ForeignGroupError(f"the group cannot be joined: {error.str()}")
+    reaction = reaction_to(cause, place)
+    if reaction is Reaction.FATAL and cause in NOT_ALLOWED:
+        topic = "" if where[0] is None else f" topic {where[0]!r}"
+        raise BrokerError(f"reading{topic} failed for good: {error.str()}; {HOW_TO_ALLOW}")
+    if reaction is Reaction.FATAL:
+        at = "" if where[0] is None else f" of {where[0]}-{where[1]} at offset {offset}"
+        raise BrokerError(
+            f"reading{at} failed for good: {error.str()} ({error.name()}). Going on would leave"
+            " records out without a word: look at the permissions and settings of this client, and"
+            " at the log itself"
+        )
+    if error.fatal() or code == KafkaError._FATAL or reaction is Reaction.FENCED:
+        raise LostMemberError(f"the group's consumer cannot be used any more: {error.str()}")
+    # everything else is a passing fault that the client retries by itself

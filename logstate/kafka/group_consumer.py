@@ -1,0 +1,253 @@
+"""The member of the consumer group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from typing import Any, cast
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException
+
+from logstate.contracts.errors import BrokerError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed, Polled, Rebalance
+from logstate.kafka.faults import translated
+from logstate.kafka.fetching import as_polled, fetch, native, native_at, place_of
+from logstate.kafka.offset_metadata import read_committed
+from logstate.kafka.poll_beside import PollBeside
+
+#: how late an assignment may be noticed
+_ASSIGNMENT_WAIT_S = 0.01
+#: between two looks whether the group has given the partitions to others
+_GIVE_UP_LOOK_S = 0.05
+
+
+class KafkaGroupConsumer:
+    """A group member (see :class:`logstate.contracts.seams.GroupConsumer`).
+
+    New partitions are assigned at offset 0 and paused at once: the position they start at is the
+    engine's decision, made outside the callback. The client may fetch once before it is told to
+    pause, and where offset 0 has been deleted that is an error: it is kept from the engine. But
+    then the client fetches the partition never again and refuses to seek in it (_STATE), so a
+    partition that was out of range is taken out of the assignment and put back at its start.
+
+    Never a logical offset like "end" instead: the client looks it up in the background, and a late
+    answer overrules a seek that was made meanwhile. Records would be left out without a word.
+
+    Where a partition goes on is counted here and not asked of the client: its answer is the old one
+    after a seek, and none after an assignment, until a record comes.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
+        self._consumer = Consumer(dict(config))
+        self._is_incremental = is_incremental
+        self._name = f"group {config['group.id']!r}"
+        self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
+        self._beside = PollBeside(self._consumer)
+        self._out_of_range: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+        #: of the partitions that were started, where they go on: after the last record handed out
+        self._positions: dict[TopicPartition, int] = {}
+        self._has_rebalanced = False
+
+    def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
+        self._on_rebalance = on_rebalance
+        self._consumer.subscribe(
+            list(topics),
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+
+    def poll(self, max_records: int, timeout_s: float) -> Polled:
+        try:
+            with self._beside.turn(self._on_rebalance):
+                kept, self._beside.kept = self._beside.kept, []
+                polled = as_polled(kept, "group") if kept else self._poll(max_records, timeout_s)
+        except KafkaException as exc:
+            raise translated(exc, f"polling as member of {self._name}", "group") from exc
+        except BrokerError as exc:
+            if type(exc) is not BrokerError:  # the engine knows what to do about it
+                raise
+            raise BrokerError(f"as member of {self._name}: {exc}") from exc
+        for tp, records in polled.records.items():
+            if tp in self._positions:
+                self._positions[tp] = cast(int, records[-1].offset()) + 1
+        self._out_of_range.update(polled.out_of_range)
+        polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._positions]
+        if self._has_rebalanced and not self._beside.kept:
+            self._has_rebalanced = False
+            self._beside.call(self._wake_fetchers)
+        return polled
+
+    def _wake_fetchers(self) -> None:
+        """Let what stayed here be fetched again at once.
+
+        The client pauses every partition while the assignment changes, and resumes them; but a
+        thread that found nothing to fetch meanwhile sleeps for up to a second. A seek wakes it: to
+        where the partition is, so nothing else comes of it.
+        """
+        for tp, position in self._positions.items():
+            if tp not in self._paused and tp not in self._out_of_range:
+                with suppress(KafkaException):  # not being fetched: it has its own way to begin
+                    self._consumer.seek(*native_at({tp: position}))
+
+    def stay(self, is_still: Callable[[], bool]) -> None:
+        self._beside.begin(is_still)
+
+    def _poll(self, max_records: int, timeout_s: float) -> Polled:
+        """A poll; one that brings the first assignment ends with it.
+
+        The client calls back from within its wait for a record and then goes on waiting.
+        """
+        has_none = not self._paused and not self._positions
+        while has_none and timeout_s > _ASSIGNMENT_WAIT_S:
+            polled = fetch(self._consumer, max_records, _ASSIGNMENT_WAIT_S, "group")
+            if self._paused or polled.records or polled.out_of_range:
+                return polled
+            timeout_s -= _ASSIGNMENT_WAIT_S
+        return fetch(self._consumer, max_records, timeout_s, "group")
+
+    def committed(
+        self, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Committed]:
+        try:
+            return self._beside.call(lambda: read_committed(self._consumer, partitions, timeout_s))
+        except KafkaException as exc:
+            raise translated(exc, f"reading committed offsets of {self._name}", "group") from exc
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        broken = self._out_of_range & positions.keys()
+        try:
+            self._beside.call(lambda: self._seek(positions, broken))
+        except KafkaException as exc:
+            raise translated(exc, f"seeking to {dict(positions)}", "group") from exc
+        self._out_of_range -= broken
+        self._paused.difference_update(positions)
+        self._positions.update(positions)
+
+    def _seek(
+        self, positions: Mapping[TopicPartition, int], broken: AbstractSet[TopicPartition]
+    ) -> None:
+        if broken:
+            self._assign_again({tp: positions[tp] for tp in broken})
+        for place in native_at({tp: positions[tp] for tp in positions.keys() - broken}):
+            self._consumer.seek(place)
+        self._consumer.resume(native(positions))
+
+    def _assign_again(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Make the client forget what it knew of partitions; the group does not notice.
+
+        The eager protocol has no calls for some partitions only: all others stay where they are.
+        """
+        consumer = self._consumer
+        if self._is_incremental:
+            consumer.incremental_unassign(native(positions))
+            consumer.incremental_assign(native_at(positions))
+            return
+        assigned = [TopicPartition(tp.topic, tp.partition) for tp in consumer.assignment()]
+        going_on = {tp: self._positions.get(tp, 0) for tp in assigned}
+        consumer.assign(native_at({**going_on, **positions}))
+        consumer.pause(native(self._paused))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = set(partitions)
+        self._paused |= partitions
+        try:
+            self._beside.call(lambda: self._consumer.pause(native(partitions)))
+        except KafkaException as exc:
+            raise translated(exc, "pausing partitions", "group") from exc
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = set(partitions)
+        self._paused -= partitions
+        try:
+            self._beside.call(lambda: self._consumer.resume(native(partitions)))
+        except KafkaException as exc:
+            raise translated(exc, "resuming partitions", "group") from exc
+
+    def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._beside.call(lambda: self._known_ends(partitions))
+
+    def _known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = {}
+        for partition in partitions:
+            (place,) = native([partition])
+            with suppress(KafkaException):  # a partition that was taken away meanwhile
+                found = self._consumer.get_watermark_offsets(place, cached=True)
+                if found[1] >= 0:
+                    ends[partition] = found[1]
+        return ends
+
+    def group_metadata(self) -> object:
+        return self._beside.call(self._consumer.consumer_group_metadata)
+
+    def member_id(self) -> str:
+        member_id = self._beside.call(self._consumer.memberid)
+        return "" if self._beside.is_lost else member_id or ""
+
+    def give_up(self, topic: str, timeout_s: float) -> None:
+        self._beside.close()
+        self._on_rebalance = lambda _: None
+        self.subscribe([topic], self._on_rebalance)
+        end = time.monotonic() + timeout_s
+        while not self._has_given_up(topic) and time.monotonic() < end:
+            self._consumer.consume(1_000, _GIVE_UP_LOOK_S)
+
+    def _has_given_up(self, topic: str) -> bool:
+        """Until the group has answered, an eager member has no partitions either."""
+        topics = {tp.topic for tp in self._consumer.assignment()}
+        return topics == {topic} or (self._is_incremental and not topics)
+
+    def close(self) -> None:
+        self._beside.close()
+        self._consumer.close()
+
+    # Callbacks run inside poll() and close(), on the worker's thread, or inside stay().
+
+    def _told(self, kind: str, partitions: Sequence[TopicPartition]) -> None:
+        rebalance = Rebalance(kind, partitions)
+        self._has_rebalanced = True
+        if self._beside.is_here():
+            self._beside.hand_over(rebalance)
+        else:
+            self._on_rebalance(rebalance)
+
+    def _assigned(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        new = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        if self._is_incremental:
+            consumer.incremental_assign(native(new))
+        else:
+            consumer.assign(native(new))
+        if new:
+            self.pause(new)
+        self._told("assigned", new)
+
+    def _revoked(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        self._told("revoked", gone)
+        self._give_up(consumer, gone)
+
+    def _lost(self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        gone = [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+        self._told("lost", gone)
+        self._give_up(consumer, gone)
+
+    def _give_up(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._out_of_range.difference_update(partitions)
+        self._paused.difference_update(partitions)
+        gone = {(tp.topic, tp.partition) for tp in partitions}
+        self._beside.kept = [m for m in self._beside.kept if place_of(m) not in gone]
+        for partition in partitions:
+            self._positions.pop(partition, None)
+        if self._is_incremental:
+            consumer.incremental_unassign(native(partitions))
+        else:
+            consumer.unassign()

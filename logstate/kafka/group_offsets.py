@@ -1,0 +1,116 @@
+"""Committed offsets of a group, asked from outside: what an application has committed last.
+
+How it works: the offsets that a transaction commits count once it has ended. While one is pending
+the group's answer is "unstable": that passes in milliseconds where a commit is under way, and stays
+for a transaction's whole time-out where its owner died between sending the offsets and the commit.
+So a stable answer is waited for up to 0.6 s, and after that the offsets before the pending ones
+are taken: those of the commit before, whose cut is whole and valid until the next is committed.
+
+Invariants: no group is joined and nothing is committed; the offsets of one transaction are seen
+together or not at all, in either answer, because the coordinator applies them at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import confluent_kafka
+
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Committed
+from logstate.kafka.log_reader import CONSUMER_CONFIG, QUIET, passes, refused
+from logstate.kafka.offset_metadata import read_committed
+
+_REQUEST_SECONDS = 30.0
+_SHORTEST_WAIT_SECONDS = 0.1
+#: how long a commit under way is waited for, connecting included; one takes milliseconds
+_STABLE_SECONDS = 0.6
+#: before something is asked again that has not been answered
+_PAUSE_SECONDS = 0.02
+
+
+def committed_offsets(
+    config: Mapping[str, Any], group: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, Committed]:
+    """What the group committed for the partitions, with metadata, in one answer.
+
+    Offsets that one transaction committed for several partitions are seen together or not at all;
+    those of one that is still pending after 0.6 s are not seen. Partitions for which nothing was
+    committed are left out.
+
+    Raises BrokerError if nobody answers, or the group may not be read.
+    """
+    wanted = list(partitions)
+    try:
+        found = _offsets(config, group, wanted, "read_committed", _STABLE_SECONDS)
+    except confluent_kafka.KafkaException as exception:
+        if not passes(exception):
+            raise _refused(exception, config, group) from exception
+        try:
+            found = _offsets(config, group, wanted, "read_uncommitted", _REQUEST_SECONDS)
+        except confluent_kafka.KafkaException as refusal:
+            raise _refused(refusal, config, group) from refusal
+    return {tp: one for tp, one in found.items() if one.offset is not None}
+
+
+class StableOffsets:
+    """What one group has committed, asked again and again by one client."""
+
+    def __init__(self, config: Mapping[str, Any], group: str) -> None:
+        self._config, self._group = config, group
+        self._consumer = confluent_kafka.Consumer(_consumer_config(config, group, "read_committed"))
+
+    def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """Offset and metadata of partitions that have some, where no transaction could still
+        change any of them; nothing at all where one could. Raises BrokerError.
+        """
+        try:
+            found = read_committed(self._consumer, list(partitions), _STABLE_SECONDS)
+        except confluent_kafka.KafkaException as exception:
+            if passes(exception):
+                return {}
+            raise _refused(exception, self._config, self._group) from exception
+        return {tp: (c.offset, c.metadata) for tp, c in found.items() if c.offset is not None}
+
+    def close(self) -> None:
+        """Release the client."""
+        self._consumer.close()
+
+
+def _consumer_config(config: Mapping[str, Any], group: str, isolation: str) -> dict[str, Any]:
+    own = {"group.id": group, "isolation.level": isolation}
+    return {**QUIET, **config, **CONSUMER_CONFIG, **own}
+
+
+def _offsets(
+    config: Mapping[str, Any],
+    group: str,
+    partitions: list[TopicPartition],
+    isolation_level: str,
+    seconds: float,
+) -> dict[TopicPartition, Committed]:
+    """The offsets; pending ones are waited for by whoever reads committed records only."""
+    # By a consumer that joins nothing, never by the admin client: where the group's coordinator is
+    # not known, has moved or restarts, that one ends the process (librdkafka issues 5040, 3663).
+    consumer = confluent_kafka.Consumer(_consumer_config(config, group, isolation_level))
+    deadline = time.monotonic() + seconds
+    try:
+        while True:
+            try:
+                left = max(_SHORTEST_WAIT_SECONDS, deadline - time.monotonic())
+                return read_committed(consumer, partitions, left)
+            except confluent_kafka.KafkaException as exception:
+                if time.monotonic() >= deadline or not passes(exception):
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+    finally:
+        consumer.close()
+
+
+def _refused(
+    exception: confluent_kafka.KafkaException, config: Mapping[str, Any], group: str
+) -> LogstateError:
+    return refused(exception, config, f"the committed offsets of group {group!r}")

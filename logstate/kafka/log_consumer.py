@@ -1,0 +1,58 @@
+"""The reader of changelogs: assigned by hand, in no group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Polled
+from logstate.kafka.faults import translated
+from logstate.kafka.fetching import fetch, native, native_at
+
+
+class KafkaLogConsumer:
+    """Assign-only, read committed (see :class:`logstate.contracts.seams.LogConsumer`).
+
+    A partition that is read on from where it is stays as it is: assigned anew, it would lose what
+    the client has fetched already, and each of many partitions is assigned again when one is done.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._consumer = Consumer(dict(config))
+        #: what is assigned, and from where it was read at first
+        self._starts: dict[TopicPartition, int] = {}
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        kept = {
+            tp
+            for tp, start in self._starts.items()
+            if tp in positions and positions[tp] == (self.position(tp) or start)
+        }
+        consumer = self._consumer
+        try:
+            consumer.incremental_unassign(native(self._starts.keys() - kept))
+            consumer.incremental_assign(
+                native_at({tp: at for tp, at in positions.items() if tp not in kept})
+            )
+        except KafkaException as exc:
+            raise translated(exc, "assigning logs", "fetch") from exc
+        self._starts = {tp: self._starts[tp] if tp in kept else at for tp, at in positions.items()}
+
+    def poll(self, max_records: int, timeout_s: float) -> Polled:
+        try:
+            return fetch(self._consumer, max_records, timeout_s, "fetch")
+        except KafkaException as exc:
+            raise translated(exc, "reading logs", "fetch") from exc
+
+    def position(self, partition: TopicPartition) -> int | None:
+        try:
+            (found,) = self._consumer.position(native([partition]))
+        except KafkaException as exc:
+            raise translated(exc, f"asking for the position in {partition}", "fetch") from exc
+        return found.offset if found.offset >= 0 else None
+
+    def close(self) -> None:
+        self._consumer.close()

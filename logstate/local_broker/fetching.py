@@ -1,0 +1,191 @@
+"""Fetching jars from a Maven repository: several at a time, each from where it was cut off.
+
+How it works: what another set in the cache has already is taken from there. What is left is fetched
+by a few threads; a jar is written beside its final name, and takes that when its SHA-256 is the
+listed one. A connection that breaks is made again and asks for the rest only.
+
+Invariant: a file that is called ``*.jar`` is whole and the listed one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from logstate.contracts.errors import BrokerError
+from logstate.local_broker.jar_list import Jar
+
+_AT_ONCE = 6
+_ATTEMPTS = 4
+_CHUNK_BYTES = 1 << 18
+_SILENCE_S = 30.0
+#: answers that come to nothing however often one asks
+_FINAL = {401, 403, 404, 407, 410}
+_MB = 1_000_000
+
+
+class Progress:
+    """Bytes fetched of all bytes, written now and then: at each tenth, and at the end."""
+
+    def __init__(self, name: str, total_bytes: int, write: Callable[[str], object]) -> None:
+        self._name = name
+        self._total_bytes = total_bytes
+        self._bytes = 0
+        self._told = 0
+        self._write = write
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        """So many more bytes are there; negative for what has to be fetched again."""
+        with self._lock:
+            self._bytes += count
+            tenths = min(self._bytes, self._total_bytes) * 10 // max(self._total_bytes, 1)
+            if tenths > self._told:
+                self._told = tenths
+                done, of = self._bytes / _MB, self._total_bytes / _MB
+                self._write(f"{self._name}: {done:.1f} of {of:.1f} MB\n")
+
+
+def fetch(
+    name: str,
+    jars: Sequence[Jar],
+    folder: Path,
+    repository: str,
+    *,
+    kept: Path,
+    write: Callable[[str], object] | None = None,
+) -> None:
+    """Put the jars into ``folder``; what it has of an earlier call is not fetched again.
+
+    Args:
+        name: what they are together, for messages.
+        jars: what is wanted.
+        folder: where to; it exists.
+        repository: the address of a Maven repository.
+        kept: a directory of other sets, which may have some of them.
+        write: told of the progress; standard error when None.
+
+    Raises:
+        BrokerError: one of them cannot be fetched, or is another one than was listed.
+    """
+    missing = [jar for jar in jars if not _take_over(jar, folder, kept)]
+    if not missing:
+        return
+    write = write or _to_standard_error
+    total = sum(jar.size_bytes for jar in missing)
+    what = f"{len(missing)} jars of {name}, {total / _MB:.1f} MB"
+    write(f"fetching {what}, from {_shown(repository)} (once)\n")
+    progress = Progress(name, total, write)
+    with ThreadPoolExecutor(_AT_ONCE, "jars") as threads:
+        # The largest first: the last one to end is then a small one.
+        work = [
+            threads.submit(_fetch_one, jar, folder, repository, progress)
+            for jar in sorted(missing, key=lambda jar: -jar.size_bytes)
+        ]
+        try:
+            for one in work:
+                one.result()
+        except BaseException:
+            threads.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _to_standard_error(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
+
+
+def _take_over(jar: Jar, folder: Path, kept: Path) -> bool:
+    """Whether the jar is in ``folder`` now, because it was, or because another set has it."""
+    own = folder / jar.file_name
+    if own.exists() and _digest(own) == jar.sha256:
+        return True
+    own.unlink(missing_ok=True)
+    for other in kept.glob(f"*/{jar.file_name}"):
+        if _digest(other) == jar.sha256:
+            with suppress(OSError):  # another file system: it is fetched
+                os.link(other, own)
+                return True
+    return False
+
+
+def _fetch_one(jar: Jar, folder: Path, repository: str, progress: Progress) -> None:
+    address = f"{repository}/{jar.path}"
+    part = folder / f"{jar.file_name}.part"
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _download(address, part, jar, progress)
+            break
+        except (OSError, http.client.HTTPException) as error:
+            is_final = address.startswith("file:") or (
+                isinstance(error, urllib.error.HTTPError) and error.code in _FINAL
+            )
+            if is_final or attempt == _ATTEMPTS or not isinstance(error, _OF_THE_NETWORK):
+                raise BrokerError(_failure(jar, address, error)) from error
+            time.sleep(0.2 * attempt)
+    if (found := _digest(part)) != jar.sha256:
+        size = part.stat().st_size
+        part.unlink()
+        raise BrokerError(
+            f"{_shown(address)} is not the jar that was asked for: {size} bytes with the SHA-256"
+            f" {found}, listed are {jar.size_bytes} bytes with {jar.sha256}. Likely the repository"
+            f" answered with a page of its own, or the jar was replaced. LOGSTATE_MAVEN_URL names"
+            f" another repository."
+        )
+    part.rename(folder / jar.file_name)
+
+
+_OF_THE_NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+
+
+def _download(address: str, part: Path, jar: Jar, progress: Progress) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    if have > jar.size_bytes:
+        have = 0
+    elif have == jar.size_bytes:
+        return
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310 (checked: repository)
+    with urllib.request.urlopen(request, timeout=_SILENCE_S) as answer:  # noqa: S310
+        goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT  # else it begins at the front
+        with part.open("ab" if goes_on else "wb") as file:
+            for chunk in _chunks(answer.read):
+                file.write(chunk)
+                progress.add(len(chunk))
+    if part.stat().st_size < jar.size_bytes:
+        raise ConnectionError(f"it ended after {part.stat().st_size} of {jar.size_bytes} bytes")
+
+
+def _chunks(read: Callable[[int], bytes]) -> Iterable[bytes]:
+    while chunk := read(_CHUNK_BYTES):
+        yield chunk
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _failure(jar: Jar, address: str, error: Exception) -> str:
+    return (
+        f"{jar.coordinates} could not be fetched from {_shown(address)}: {error}. What was fetched"
+        f" so far is kept, and the next call goes on from there. Is the repository reachable from"
+        f" here? LOGSTATE_MAVEN_URL names a mirror of Maven Central (so does a mirror in"
+        f" ~/.m2/settings.xml), and LOGSTATE_BOOTSTRAP a broker that runs already."
+    )
+
+
+def _shown(address: str) -> str:
+    """The address without a name and a password."""
+    scheme, separator, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"

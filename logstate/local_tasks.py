@@ -1,0 +1,57 @@
+"""The tasks of an Application, with their state in its directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logstate.changelog.directory import StateDirectory
+from logstate.changelog.state import TaskState
+from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clock import Clock
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.queries.global_stores import GlobalStores
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.owned_task import OwnedTask
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan
+
+
+@dataclass(frozen=True)
+class LocalTasks:
+    """Makes tasks for a worker, and gives their state up where it is unusable."""
+
+    directory: StateDirectory
+    config: WorkerConfig
+    clock: Clock
+    error_handlers: ErrorHandlers
+
+    def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
+        """A task with its stores open; compiled when they are restored."""
+        sub_topology = plan.sub_topology(owned.task_id)
+        path = self.directory.task_path(owned.task_id)
+
+        def open_state(task: Task) -> TaskState:
+            return open_task_state(
+                sub_topology.stores,
+                task,
+                state_dir=path,
+                logs_every_write=self.config.changelog_writes == "update",
+            )
+
+        return Task(
+            owned.task_id,
+            [sub_topology],
+            owned.partitions,
+            application_id=self.config.application_id,
+            clock=self.clock,
+            open_state=open_state,
+            global_stores=globals_.stores,
+            partition_counts=plan.partition_counts,
+            moved_topics=plan.moved_topics,
+            error_handlers=self.error_handlers,
+            initialises=False,
+        )
+
+    def destroy_state(self, owned: OwnedTask) -> None:
+        """Move the task's directory out of the way."""
+        self.directory.quarantine_task(owned.task_id)

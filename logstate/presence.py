@@ -1,0 +1,230 @@
+"""An Application among the others of its id: its entry in the directory, and its server.
+
+Only where ``serve=`` or ``standby_replicas=`` was given; without the former it answers nowhere.
+Both have threads and clients of their own; what the workers do never waits for them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from logstate.app_settings import AppSettings
+from logstate.contracts.clock import Clock, SystemClock
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.seams import Cluster
+from logstate.contracts.serving import Serving
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import changelog_topic
+from logstate.directory.directory_link import HEARTBEAT_MS, DirectoryLink, DirectoryTopic
+from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
+from logstate.directory.metadata import Lookup, StorePlace
+from logstate.http.answers import Answers
+from logstate.http.changes import ChangeReader
+from logstate.http.remote_store import RemoteStore
+from logstate.instance.worker_processes import WorkerProcesses
+from logstate.local_worker import LocalWorker
+from logstate.restore.standby_places import Neighbours, Peer
+from logstate.told_figures import ToldFigures
+from logstate.topology.plan.plan import Topology
+
+if TYPE_CHECKING:
+    from logstate.http.client import Client
+    from logstate.http.server import Server
+
+_VERSION = version("logstate")
+
+
+def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
+    """Every store that can be asked for."""
+
+    def place(spec: StoreSpec, number: int, *, is_global: bool) -> StorePlace:
+        topic = spec.source_topic or changelog_topic(application_id, spec.name)
+        return StorePlace(spec.name, number, is_global, spec.key.serializer(topic, True))
+
+    local = [(spec, sub.id, False) for sub in topology.sub_topologies for spec in sub.stores]
+    subs = topology.global_sub_topologies
+    everywhere = [(spec, sub.id, True) for sub in subs for spec in sub.stores]
+    return {s.name: place(s, number, is_global=all_) for s, number, all_ in (*local, *everywhere)}
+
+
+class Presence:
+    """See the module."""
+
+    def __init__(
+        self,
+        settings: AppSettings,
+        serving: Serving,
+        workers: LocalWorker | WorkerProcesses,
+        cluster: Cluster,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self.serving = serving
+        self._workers = workers
+        #: of this run
+        self.instance = uuid.uuid4().hex
+        self.address = serving.advertised.rstrip("/")
+        self._server: Server | None = None
+        topic = DirectoryTopic(
+            settings.application_id, settings.replication_factor, settings.topic_config
+        )
+        self._cluster, self._clock = cluster, clock
+        self._figures = ToldFigures(workers.metrics, clock)
+        self.link = DirectoryLink(
+            topic, cluster, clock, self._entry, self._tell_neighbours, self._told_to_stop
+        )
+        self.lookup = Lookup(
+            places_of(settings.topology, settings.application_id),
+            self.link.known,
+            clock.monotonic_ms,
+            lambda: self.link.trouble,
+        )
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What this instance answers others."""
+        topology = self._settings.topology
+        return Answers(
+            self.instance,
+            self._settings.application_id,
+            self.serving,
+            {**topology.stores, **topology.global_stores},
+            lambda name, max_age, standbys: self._workers.store(name, max_age, standbys=standbys),
+            self.lookup,
+        )
+
+    @cached_property
+    def _client(self) -> Client:
+        from logstate.http.client import Client
+
+        return Client(self.serving)
+
+    def remote_store(
+        self,
+        name: str,
+        timeout: timedelta,
+        at_least: Mapping[Any, int],
+        max_age: timedelta | None,
+        *,
+        standbys: bool = False,
+    ) -> RemoteStore:
+        """A store of all instances."""
+        return RemoteStore(
+            name, self.answers, self._client, timeout, at_least, max_age, standbys=standbys
+        )
+
+    def changes(self, spec: StoreSpec, after: str, *, from_beginning: bool) -> ChangeReader:
+        """The committed changes of a store, from its changelog."""
+        application_id = self._settings.application_id
+        return ChangeReader(
+            spec, application_id, self._cluster, after, from_beginning=from_beginning
+        )
+
+    def task_counts(self) -> dict[int, int]:
+        """Sub-topology -> its tasks, of those that anybody knows yet."""
+        known, now = self.link.known, self._clock.monotonic_ms()
+        subs = self._settings.topology.sub_topologies
+        counts = {sub.id: known.task_count(sub.id, now) for sub in subs}
+        return {number: count for number, count in counts.items() if count is not None}
+
+    def listen(self) -> None:
+        """Take the address; raises ConfigError where it cannot be had."""
+        if self.serving.bind:
+            from logstate.http.server import Server
+
+            self._server = Server(self.serving)
+            self.address = self.address or self._server.address
+
+    def start(self, asgi: Callable[[], Any]) -> None:
+        """Answer others, tell of this instance, hear of the rest."""
+        if self._server is not None:
+            self._server.start(asgi())
+        self.link.start()
+
+    def stop(self) -> None:
+        """Say goodbye, and answer no more; all others end, too, where that was decided."""
+        self.link.stop(self._workers.stops_all)
+        if self._server is not None:
+            self._server.stop()
+
+    def _told_to_stop(self, entry: InstanceEntry) -> None:
+        if entry.instance != self.instance:
+            where = f" at {entry.address}" if entry.address else ""
+            self._workers.stop_for(
+                LogstateError(
+                    f"instance {entry.instance}{where} asked all instances of the application to"
+                    f" stop, after it failed: {entry.stops_all}"
+                )
+            )
+
+    def _tell_neighbours(self) -> None:
+        known, now = self.link.known, self._clock.monotonic_ms()
+        peers = (
+            Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
+            for entry in known.present(now)
+            for member in entry.group_members
+        )
+        inside = tuple(sorted(peers, key=lambda peer: peer.id))
+        told = Neighbours(inside, known.present_members(now), known.silent_members(now))
+        self._workers.know(told)
+
+    def _entry(self) -> InstanceEntry:
+        workers = self._workers
+        reports = workers.task_reports()
+        counts = workers.task_counts().items()
+        return InstanceEntry(
+            self.instance,
+            self.address,
+            0,
+            HEARTBEAT_MS,
+            workers=workers.count,
+            members=tuple(workers.transactional_ids),
+            rack=self.serving.rack or self._settings.clients.rack,
+            version=_VERSION,
+            tasks={
+                task: TaskEntry(
+                    0,
+                    told.lag.stage,
+                    told.is_readable,
+                    told.lag.input_records,
+                    told.lag.restore_records,
+                    dict(told.positions),
+                )
+                for task, told in reports.items()
+            },
+            task_counts={number: count for number, count in counts if count is not None},
+            group_members=tuple(MemberEntry(*member) for member in workers.group_members),
+            standbys=workers.standbys(),
+            figures=self._figures.now(),
+        )
+
+
+def not_asked_for(what: str) -> LogstateError:
+    """For questions about other instances by one that has no address itself."""
+    return LogstateError(
+        f"{what} needs the directory of the application's instances, and this one is not in it:"
+        " give Application(serve='127.0.0.1:8080'), or serve=Serving(advertised=...) where"
+        " app.asgi() is mounted"
+    )
+
+
+def serving_of(serve: str | Serving | None) -> Serving | None:
+    """The setting, as it was given."""
+    return Serving(bind=serve) if isinstance(serve, str) else serve
+
+
+def presence_of(settings: AppSettings, workers: LocalWorker | WorkerProcesses) -> Presence | None:
+    """What the settings ask for; None: nothing."""
+    serving = settings.serving
+    if serving is None:
+        if not settings.standbys.replicas:
+            return None
+        serving = Serving()
+    if isinstance(workers, LocalWorker):  # tests have a cluster of their own
+        return Presence(settings, serving, workers, workers.cluster, workers.clock)
+    return Presence(settings, serving, workers, settings.cluster(), SystemClock())

@@ -1,0 +1,51 @@
+"""The client of a schema registry, made of what a serde is told: the one module that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logstate.registry.schema_registry import (
+    ConfluentRegistry,
+    Registry,
+    client_config,
+    without_credentials,
+)
+
+_mocks: dict[str, Any] = {}
+
+
+def registry_of(
+    registry: str | Mapping[str, Any] | Registry, schema_type: str = "AVRO"
+) -> Registry:
+    """The registry that a URL, a client configuration or a ready object stands for.
+
+    ``schema_type`` is the registry's word for what is kept in it: AVRO, JSON or PROTOBUF. Raises
+    ConfigError where there is no usable URL, ImportError where the client is not installed.
+    """
+    if not isinstance(registry, (str, Mapping)):
+        return registry
+    config = client_config(registry)
+    try:
+        from confluent_kafka import schema_registry
+    except ImportError as error:  # pragma: no cover - depends on what is installed
+        raise ImportError(
+            "A schema registry needs its client: pip install 'logstate[registry]'."
+        ) from error
+    url = str(config["url"])
+    # Through Any: the published stubs are of an older client.
+    client_class: Any = schema_registry.SchemaRegistryClient
+    new_client: Callable[[dict[str, Any]], Any] = client_class.new_client
+    if url.startswith("mock://"):
+        # The client's mock forgets everything with its object; two serdes of one application
+        # must see the same registry, as they would with a server.
+        client = _mocks.get(url) or _mocks.setdefault(url, new_client(config))
+    else:
+        client = new_client(config)
+    return ConfluentRegistry(
+        client,
+        schema_registry.Schema,
+        schema_registry.SchemaReference,
+        without_credentials(url),
+        schema_type,
+    )

@@ -1,0 +1,41 @@
+"""Under which id a serde writes to a topic: the registry is asked once for each subject."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from logstate.contracts.errors import RegistryError
+from logstate.registry.schema_ids import UnknownSchemaError
+
+B = TypeVar("B")
+
+
+class Subjects(Generic[B]):
+    """What ``ask`` answered for each ``<topic>-key`` and ``<topic>-value``, from any thread.
+
+    Raises RegistryError where the registry does not know the schema, and may not be told it.
+    """
+
+    def __init__(self, ask: Callable[[str], B]) -> None:
+        self._ask = ask
+        self._bound: dict[str, B] = {}
+        self._lock = threading.Lock()
+
+    def bind(self, topic: str, is_key: bool) -> B:
+        """The answer for what is written to the keys, or the values, of ``topic``."""
+        subject = f"{topic}-{'key' if is_key else 'value'}"
+        with self._lock:
+            if subject not in self._bound:
+                self._bound[subject] = self._asked(subject)
+            return self._bound[subject]
+
+    def _asked(self, subject: str) -> B:
+        try:
+            return self._ask(subject)
+        except UnknownSchemaError as error:
+            raise RegistryError(
+                f"There is no such schema under the subject {subject!r}: {error}. Register it "
+                "before the application starts, or allow auto_register=True."
+            ) from error

@@ -1,0 +1,387 @@
+"""Standbys: the state of tasks that others own, kept up to date from their changelogs.
+
+A standby is a restore that does not end: the rows are opened, judged and loaded by the same code,
+read committed, up to the end that the log had when it was asked for, and again a second later. So
+there is nothing to convert when its task is assigned here (``take``): the task is handed over as it
+is, and goes through the stages of every assignment. What it has not seen yet is the tail that is
+replayed then, to the same target as ever: where the rows stand decides, not who wrote them.
+
+A standby never holds anything up: beside tasks that run nobody waits for what it asks the brokers,
+it closes, opens or writes one task a turn, it reads only as fast as it is allowed to, and whatever
+fails for it is logged and tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.closing import Closing
+from logstate.contracts.errors import (
+    DirectoryInUseError,
+    LogstateError,
+    RetriableError,
+    StoreCorruptedError,
+)
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Admin, Background, Cluster, Step, Steps
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.restore.inquiry import Inquiry
+from logstate.restore.restore import Restorer
+from logstate.restore.restore_plan import LogRange, target_of
+from logstate.restore.task_rows import TaskRows, log_ranges
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan
+
+_LOGGER = logging.getLogger(__name__)
+
+#: until what failed is tried again; doubled each time, up to the longest
+_RETRY_MS = 1_000.0
+_RETRY_LONGEST_MS = 60_000.0
+#: so long after a query the rows are kept as new as they can be: each query sees the last second
+_READ_MS = 60_000.0
+#: the epoch of tasks that no assignment gave
+_NO_EPOCH = -1
+
+
+class Standbys:
+    """The standbys of one worker."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        config: WorkerConfig,
+        cluster: Cluster,
+        admin: Admin,
+        clock: Clock,
+        rows: TaskRows,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._admin = admin
+        self._clock = clock
+        self._rows = rows
+        self._follower = Restorer(config, cluster, None, clock.monotonic_ms, steps="standby")
+        self._tasks: dict[TaskId, OwnedTask] = {}
+        self._wanted: frozenset[TaskId] = frozenset()
+        self._cluster = cluster
+        self._background: Background | None = None
+        self._openings = Inquiry(self._made_background)
+        #: whose logs are asked for, in order to open it
+        self._opening: OwnedTask | None = None
+        self._ends = Inquiry(self._made_background)
+        self._asked: list[OwnedTask] = []
+        #: when the ends were asked for last, monotonic and by the wall clock
+        self._asked_ms, self._asked_wall_ms = float("-inf"), 0
+        #: when those were asked for that are the targets now
+        self._ends_ms, self._ends_of_ms = float("-inf"), 0
+        #: handed over by the worker, with what was not committed
+        self._undone: set[TaskId] = set()
+        #: monotonic, when somebody queried any of them last; written by any thread
+        self.read_ms = float("-inf")
+        #: monotonic, of each task's last write
+        self._written_ms: dict[TaskId, float] = {}
+        #: task -> when it may be opened again, and how long it waited for that
+        self._waits: dict[TaskId, tuple[float, float]] = {}
+        self._paid_bytes = 0.0
+        self._paid_ms = 0.0
+
+    # ------------------------------------------------------------------ from the worker
+
+    @property
+    def has_more(self) -> bool:
+        """There is something to read at once."""
+        return not self._follower.is_idle and self._may_read()
+
+    @property
+    def tasks(self) -> Mapping[TaskId, OwnedTask]:
+        """Those that are followed."""
+        return self._tasks
+
+    def want(self, tasks: Collection[TaskId]) -> None:
+        """Follow these, as far as they have changelogs, and no others."""
+        self._wanted = frozenset(task for task in tasks if self._plan.changelogs(task))
+
+    def take(self, task_id: TaskId) -> Task | None:
+        """Hand a task over that is assigned here now; None where it is not followed."""
+        owned = self._given_up(task_id)
+        if owned is None:
+            return None
+        self._discard(owned)
+        if owned.stage is Stage.STANDBY:
+            owned.task.state.apply()
+            _LOGGER.info("task %s: its standby is promoted, at %s", task_id, _positions(owned))
+        return owned.task_or_none
+
+    def keep(self, task_id: TaskId, task: Task) -> None:
+        """A task that was revoked here, as it was committed last; nothing is opened again.
+
+        Freeing what it holds and closing it take a while, and the group waits for that: it is done
+        later, one task a turn.
+        """
+        self._undone.add(task_id)
+        owned = OwnedTask(task_id, self._plan.input_partitions(task_id), _NO_EPOCH)
+        owned.task_or_none = task
+        self._tasks[task_id] = owned
+
+    def turn(self, timeout_s: float, *, beside: bool) -> Steps[None]:
+        """Some of what there is to do; waits so long at most for records.
+
+        ``beside``: while tasks run, which wait for it: closing, opening and writing a database take
+        milliseconds each, so there is one of them a turn.
+        """
+        unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
+        if unwanted is not None:
+            self._drop(unwanted)
+            if beside:
+                return
+        if not self._wanted:
+            return
+        try:
+            if (yield from self._open_next(beside=beside)) and beside:
+                return
+            yield from self._ask_for_ends(beside=beside)
+            if self._may_read():
+                before = self._follower.taken_bytes
+                yield from self._follower.poll(timeout_s, beside=beside)
+                self._pay(self._follower.taken_bytes - before)
+        except RetriableError as exc:
+            _LOGGER.debug("standbys wait: %s", exc)
+            if not self._ends.is_under_way:
+                self._asked_ms = self._clock.monotonic_ms()
+        except LogstateError as exc:
+            yield from self._all_failed(exc)
+        for task_id, owned in list(self._tasks.items()):
+            if self._settle(task_id, owned) and beside:
+                break
+
+    def close(self) -> Steps[None]:
+        """Keep what they have, and let go of it."""
+        closing = Closing()
+        for task_id in list(self._tasks):
+            closing.call(partial(self._drop, task_id))
+        if self._background is not None:
+            closing.call(self._background.close)
+        yield from closing.steps(self._follower.close())
+        closing.finish()
+
+    # ------------------------------------------------------------------ pieces
+
+    def _made_background(self) -> Background:
+        if self._background is None:
+            self._background = self._cluster.background()
+        return self._background
+
+    def _given_up(self, task_id: TaskId) -> OwnedTask | None:
+        """Follow it no more; None where it was not followed."""
+        owned = self._tasks.pop(task_id, None)
+        if self._opening is not None and self._opening.task_id == task_id:
+            self._opening = None
+            self._openings.give_up()
+        if owned is not None:
+            self._follower.remove(owned)
+        return owned
+
+    def _discard(self, owned: OwnedTask) -> None:
+        """Of what the worker handed over: all that it had not committed."""
+        if owned.task_id in self._undone:
+            self._undone.remove(owned.task_id)
+            owned.task.discard()
+
+    def _drop(self, task_id: TaskId) -> None:
+        owned = self._given_up(task_id)
+        task = None if owned is None else owned.task_or_none
+        if owned is not None and task is not None:
+            self._discard(owned)
+            try:
+                task.state.apply()
+            finally:
+                task.close()
+        _LOGGER.info("task %s: no longer a standby here", task_id)
+
+    def _open_next(self, *, beside: bool) -> Steps[bool]:
+        """Whether one was opened, or could not be."""
+        if self._opening is not None and self._opening.task_id not in self._wanted:
+            self._opening = None
+            self._openings.give_up()
+        owned = self._opening = self._opening or self._next()
+        if owned is None:
+            return False
+        try:
+            ask = partial(self._where, owned)
+            found = yield from self._openings.go_on(ask, waits=not beside)
+            if found is None:
+                return False
+            self._open(owned, *found)
+        except LogstateError as exc:
+            self._failed(owned, exc)
+            return True
+        self._opening = None
+        self._waits.pop(owned.task_id, None)
+        self._tasks[owned.task_id] = owned
+        self._follower.add(owned)
+        return True
+
+    def _next(self) -> OwnedTask | None:
+        """Of those that are wanted and not open, the first whose time it is."""
+        now = self._clock.monotonic_ms()
+        ready = [t for t in self._wanted if self._waits.get(t, (0.0, 0.0))[0] <= now]
+        task_id = min((t for t in ready if not self._is_followed(t)), default=None)
+        if task_id is None:
+            return None
+        kept = self._tasks.get(task_id)
+        return kept or OwnedTask(task_id, self._plan.input_partitions(task_id), _NO_EPOCH)
+
+    def _is_followed(self, task_id: TaskId) -> bool:
+        owned = self._tasks.get(task_id)
+        return owned is not None and owned.stage is Stage.STANDBY
+
+    def _where(self, owned: OwnedTask) -> Steps[tuple[Mapping[TopicPartition, LogRange], Any]]:
+        """Where its logs begin and end, and how far they may be followed."""
+        logs = yield from log_ranges(self._admin, list(self._plan.changelogs(owned.task_id)))
+        return logs, (yield from self._committed(owned))
+
+    def _open(
+        self,
+        owned: OwnedTask,
+        logs: Mapping[TopicPartition, LogRange],
+        committed: dict[TopicPartition, int],
+    ) -> None:
+        self._discard(owned)
+        owned.start_positions = committed
+        self._rows.open(owned, self._plan.changelogs(owned.task_id), logs)
+        owned.move_to(Stage.STANDBY)
+
+    def _committed(self, owned: OwnedTask) -> Steps[dict[TopicPartition, int]]:
+        """How far source topics may be followed that are changelogs: their owner has come so far.
+
+        An open transaction can still raise it, never lower it.
+        """
+        changelogs = self._plan.changelogs(owned.task_id)
+        sources = [tp for tp, spec in changelogs.items() if spec.source_topic]
+        if not sources:
+            return {}
+        group = self._config.application_id
+        found = yield Step("committed_so_far", self._admin.committed_so_far, (group, sources))
+        return {tp: found[tp].offset or 0 for tp in sources}
+
+    def _ask_for_ends(self, *, beside: bool) -> Steps[None]:
+        if not self._ends.is_under_way:
+            now = self._clock.monotonic_ms()
+            self._asked = [o for o in self._tasks.values() if o.stage is Stage.STANDBY]
+            if not self._asked or now - self._asked_ms < self._config.standby_interval_ms:
+                return
+            self._asked_ms, self._asked_wall_ms = now, self._clock.wall_clock_ms()
+        found = yield from self._ends.go_on(self._new_ends, waits=not beside)
+        if found is None:
+            return
+        ends, committed = found
+        for owned in self._asked:
+            if self._tasks.get(owned.task_id) is not owned or owned.stage is not Stage.STANDBY:
+                continue  # it was promoted meanwhile, or begins again
+            owned.start_positions = committed[owned.task_id]
+            for target in owned.targets:
+                log = LogRange(0, ends[target.changelog])
+                end = target_of(log, owned.start_positions.get(target.changelog))
+                target.target = max(target.target, end)
+            self._follower.add(owned)
+        self._ends_ms, self._ends_of_ms = self._asked_ms, self._asked_wall_ms
+
+    def _new_ends(self) -> Steps[tuple[Mapping[TopicPartition, int], Any]]:
+        changelogs = [target.changelog for owned in self._asked for target in owned.targets]
+        ends = yield Step("end_offsets", self._admin.end_offsets, (changelogs,))
+        committed = {}
+        for owned in self._asked:
+            committed[owned.task_id] = yield from self._committed(owned)
+        return ends, committed
+
+    def _settle(self, task_id: TaskId, owned: OwnedTask) -> bool:
+        """Write a standby that has all there was: then queries see it. Whether it was time."""
+        if owned.stage is not Stage.STANDBY or not all(t.is_done for t in owned.targets):
+            return False
+        if not self._ends_of_ms:
+            return False  # nobody has asked yet
+        now = self._clock.monotonic_ms()
+        if not self._is_due(owned, self._written_ms.get(task_id), now):
+            return False
+        try:
+            self._rows.check_replays(owned)
+            owned.task.state.apply(self._ends_of_ms)
+            owned.task.state.restored()
+        except LogstateError as exc:
+            self._failed(owned, exc)
+            return True
+        self._written_ms[task_id] = now
+        owned.current_ms = self._ends_ms
+        for target in owned.targets:
+            target.since_ms, target.is_whole = self._ends_of_ms, False
+            target.shown = owned.task.state.positions.get(target.store, 0)
+        return True
+
+    def _is_due(self, owned: OwnedTask, written_ms: float | None, now: float) -> bool:
+        """Whether it is written now: from time to time, and each time where it is queried."""
+        if written_ms is None or now - written_ms >= self._config.checkpoint_interval_ms:
+            return True
+        return now - self.read_ms < _READ_MS and owned.current_ms != self._ends_ms
+
+    def _failed(self, owned: OwnedTask, exc: LogstateError) -> None:
+        """Of one standby; the others go on, and so does everything that runs."""
+        task_id, now = owned.task_id, self._clock.monotonic_ms()
+        self._given_up(task_id)
+        self._follower.remove(owned)
+        self._undone.discard(task_id)
+        if isinstance(exc, StoreCorruptedError):
+            self._rows.give_up(owned, exc)
+        elif owned.task_or_none is not None:
+            owned.task_or_none.close()
+        _, waited = self._waits.get(task_id, (0.0, 0.0))
+        wait_ms = min(max(_RETRY_MS, 2 * waited), _RETRY_LONGEST_MS)
+        self._waits[task_id] = now + wait_ms, wait_ms
+        is_usual = isinstance(exc, RetriableError | DirectoryInUseError)
+        level = logging.DEBUG if is_usual else logging.WARNING
+        _LOGGER.log(level, "task %s cannot be followed, again in %d ms: %s", task_id, wait_ms, exc)
+
+    def _all_failed(self, exc: LogstateError) -> Steps[None]:
+        """Of the one whose rows are damaged; of all where it is not known which."""
+        path = exc.path if isinstance(exc, StoreCorruptedError) else None
+        followed = list(self._tasks.values())
+        blamed = [owned for owned in followed if path is not None and _path(owned) == path]
+        for owned in blamed or followed:
+            self._failed(owned, exc)
+        yield from self._follower.close()
+
+    # ------------------------------------------------------------------ how fast
+
+    def _may_read(self) -> bool:
+        limit = self._config.standby_bytes_per_s
+        if limit is None:
+            return True
+        now = self._clock.monotonic_ms()
+        self._paid_bytes = max(0.0, self._paid_bytes - limit * (now - self._paid_ms) / 1000)
+        self._paid_ms = now
+        return self._paid_bytes <= 0
+
+    def _pay(self, taken_bytes: int) -> None:
+        self._paid_bytes += taken_bytes
+
+
+def standby_lag(owned: OwnedTask) -> int:
+    """Offsets between what a standby has and the ends that were heard of last."""
+    task = owned.task_or_none
+    if task is None:
+        return sum(target.target for target in owned.targets)
+    at = task.state.positions
+    return sum(max(0, target.target - at.get(target.store, 0)) for target in owned.targets)
+
+
+def _path(owned: OwnedTask) -> Path | None:
+    return None if owned.task_or_none is None else owned.task_or_none.state.path
+
+
+def _positions(owned: OwnedTask) -> dict[str, int]:
+    return {str(t.changelog): owned.task.state.positions.get(t.store, 0) for t in owned.targets}

@@ -1,0 +1,200 @@
+"""Whether bytes that one serde wrote are read by another: compares what serdes describe.
+
+Descriptions are plain data (:meth:`Serde.describe`), so what an earlier version of an application
+declared can be compared although its types are gone. Pure.
+
+Keys must be described alike: a key that is encoded differently finds no row. Values may change as
+far as rows that are there still decode to what they meant: JSON types by their fields, Avro schemas
+by Avro's own rules (:mod:`logstate.serdes.avro_compatibility`), Protobuf by the numbers of fields,
+everything else not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logstate.contracts.compatibility import Change, Verdict
+from logstate.serdes.json_compatibility import json_changes
+from logstate.serdes.protobuf_compatibility import protobuf_changes
+
+Description = Mapping[str, Any]
+
+_REFUSED_VALUE = (
+    "Rows that are there do not decode to what they meant. Keep the type, or write to a store of"
+    " another name and forget this one"
+)
+_REFUSED_KEY = (
+    "Equal keys would have other bytes, so no row that is there would be found. Keep the type, or"
+    " use a store of another name and forget this one"
+)
+_OTHER_REGISTRY = (
+    "Rows name their schemas by ids: it must be the same registry under another address"
+)
+_UPGRADED = "Rows of earlier versions are upgraded when they are read"
+_UNVERSIONED = (
+    "Rows that are there have no version. Say which one they are of, with unversioned=, or use a"
+    " store of another name"
+)
+_NOT_READ = (
+    "Rows of it may be there still, and nobody could read them. Declare it among the earlier"
+    " versions"
+)
+
+
+def serde_changes(
+    subject: str, part: str, stored: Description | None, declared: Description | None
+) -> list[Change]:
+    """What changed between two descriptions; ``part`` is "key" or begins with "value".
+
+    >>> price = {"format": "double", "schema": None}
+    >>> [c.verdict.name for c in serde_changes("store 's'", "value", price, price)]
+    []
+    >>> [str(c) for c in serde_changes(  # doctest: +ELLIPSIS
+    ...     "store 's'", "value", {"format": "int64"}, {"format": "string"})]
+    ["store 's': value: stored int64, declared string. Rows that are there do not decode to ..."]
+    """
+    if stored is None or declared is None or _plain(stored) == _plain(declared):
+        return []
+    if part == "key":
+        return [Change(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
+    if declared["format"] == "upgradable":
+        return list(_upgradable_changes(subject, part, stored, declared))
+    if stored["format"] != declared["format"]:
+        sides = (_name(stored), _name(declared))
+        return [Change(Verdict.REFUSED, subject, part, *sides, _REFUSED_VALUE)]
+    if stored["format"] == "json":
+        return json_changes(subject, part, stored["schema"], declared["schema"])
+    if stored["format"] == "json_schema":
+        return [
+            *_framing_changes(subject, part, stored, declared),
+            *json_changes(subject, part, stored["schema"], declared["schema"]),
+        ]
+    if stored["format"] == "avro":
+        return list(_avro_changes(subject, part, stored, declared))
+    if stored["format"] == "protobuf" and stored["schema"] and declared["schema"]:
+        return list(_protobuf_changes(subject, part, stored, declared))
+    return list(_other_changes(subject, part, stored, declared))
+
+
+def _upgradable_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    """Each version that rows may be of must still be read, by a serde that fits it."""
+    versions = declared["versions"]
+    if stored["format"] == "upgradable":
+        written: Mapping[str, Description] = stored["versions"]
+    elif declared["unversioned"] is None:
+        yield Change(Verdict.REFUSED, subject, part, _name(stored), "upgradable", _UNVERSIONED)
+        return
+    else:
+        written = {str(declared["unversioned"]): stored}
+    for number, description in written.items():
+        place = f"{part}.version {number}"
+        if number in versions:
+            yield from serde_changes(subject, place, description, versions[number])
+        else:
+            yield Change(Verdict.REFUSED, subject, place, _name(description), None, _NOT_READ)
+    before, now = stored.get("version"), declared["version"]
+    if before != now:
+        yield Change(Verdict.COMPATIBLE, subject, f"{part}.version", before, now, _UPGRADED)
+
+
+def _framing_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    for setting, verdict, meaning in (
+        ("framing", Verdict.REFUSED, _REFUSED_VALUE),
+        ("registry", Verdict.COMPATIBLE, _OTHER_REGISTRY),
+    ):
+        sides = (stored.get(setting), declared.get(setting))
+        if sides[0] != sides[1]:
+            yield Change(verdict, subject, f"{part}.{setting}", *sides, meaning)
+
+
+def _protobuf_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    yield from _framing_changes(subject, part, stored, declared)
+    yield from protobuf_changes(
+        subject,
+        part,
+        stored["schema"],
+        declared["schema"],
+        declared.get("renamed", {}),
+        rows_name_their_message=declared.get("framing") == "confluent",
+    )
+
+
+def _avro_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    yield from _framing_changes(subject, part, stored, declared)
+    if stored["schema"] == declared["schema"] or not (stored["schema"] and declared["schema"]):
+        return  # the registry has the schemas, and its own rules for them
+    from logstate.serdes.avro_compatibility import avro_changes
+
+    carries_ids = declared.get("framing") == "confluent"
+    yield from avro_changes(
+        subject, part, stored["schema"], declared["schema"], rows_name_their_schema=carries_ids
+    )
+
+
+def _other_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    """Formats made of others by their parts; of any other format nothing may change."""
+    for name in sorted({*stored, *declared}):
+        sides = (stored.get(name), declared.get(name))
+        if all(isinstance(side, Mapping) and "format" in side for side in sides):
+            yield from serde_changes(subject, f"{part}.{name}", *sides)
+        elif sides[0] != sides[1]:
+            yield Change(Verdict.REFUSED, subject, f"{part}.{name}", *sides, _REFUSED_VALUE)
+
+
+def _sides(stored: Description, declared: Description) -> tuple[Any, Any]:
+    names = (_name(stored), _name(declared))
+    return names if names[0] != names[1] else (_schema_of(stored), _schema_of(declared))
+
+
+def _name(description: Description) -> str:
+    schema = description.get("schema")
+    title = schema.get("$ref", "").rpartition("/")[2] if isinstance(schema, Mapping) else ""
+    return f"{description['format']} ({title})" if title else str(description["format"])
+
+
+def _schema_of(description: Description) -> Any:
+    return description.get("schema") or dict(description)
+
+
+def _plain(side: Any) -> Any:
+    """Without what has no bytes: the names of classes, and what is said about them."""
+    if isinstance(side, Mapping):
+        if "format" in side and side["format"] == "json":
+            return ("json", _unnamed(side.get("schema")))
+        if "format" in side and side["format"] == "json_schema":
+            return ("json_schema", side.get("registry"), _unnamed(side.get("schema")))
+        if "format" in side and side["format"] == "protobuf":  # what is said about it has no bytes
+            return [side.get(name) for name in ("format", "schema", "framing", "registry")]
+        return {name: _plain(value) for name, value in side.items()}
+    return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
+
+
+def _unnamed(schema: Any) -> Any:
+    """A JSON schema whose definitions stand where they are used."""
+    definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
+
+    def visit(side: Any, above: tuple[str, ...]) -> Any:
+        if isinstance(side, Mapping):
+            name = side.get("$ref", "").rpartition("/")[2]
+            if name in above:
+                return above.index(name)
+            if name:
+                return visit(definitions.get(name), (*above, name))
+            told = {"title", "description", "$defs"}
+            if side.get("format") == "date-time":  # earlier versions did not note it of each
+                told.add("format")
+            return {k: visit(v, above) for k, v in side.items() if k not in told}
+        return [visit(one, above) for one in side] if isinstance(side, list) else side
+
+    return visit(schema, ())

@@ -1,0 +1,158 @@
+"""Bytes as people read them, by what a serde tells of itself, without the application's classes.
+
+A description is what ``Serde.describe()`` gives and a manifest keeps. What nobody described is
+guessed at, and said to be a guess.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from logstate.contracts.errors import ConfigError, SerdeError
+from logstate.serdes.built_in import boolean, float64, int32, int64
+from logstate.serdes.json_schema_serde import frame_bytes
+
+Description = Mapping[str, Any]
+Decode = Callable[[bytes], Any]
+
+_SCALARS: dict[str, Decode] = {
+    "string": bytes.decode,
+    **{name: one.deserializer("", False) for name, one in (("int64", int64), ("int32", int32))},
+    "float64": float64.deserializer("", False),
+    "boolean": boolean.deserializer("", False),
+}
+_JSON = msgspec.json.Decoder().decode
+#: numbers that a count has, and that the bytes of a float64 hardly have
+_COUNT_MAX = 2**53
+_TIME = struct.Struct(">q")
+
+
+class Guess(NamedTuple):
+    """What bytes look like that nobody described."""
+
+    #: ``JSON``, ``text``, ``int64`` or ``bytes``
+    format: str
+    value: Any
+
+
+def readable_decoder(
+    description: Description | None, registry: Mapping[str, str] | None = None
+) -> Decode:
+    """What makes data of plain types of the bytes; bytes become text, or hexadecimal digits.
+
+    ``registry`` is configuration for a schema registry, where values cannot be read without one.
+
+    >>> readable_decoder({"format": "int64"})((7).to_bytes(8, "big"))
+    7
+    >>> readable_decoder({"format": "unheard of"})(bytes(1))
+    '0x00'
+
+    Raises ConfigError where a package for the format is missing here.
+    """
+    decode = _decoder(description or {"format": "bytes"}, registry or {})
+    return lambda data: _plain(decode(data))
+
+
+def guessed(data: bytes) -> Guess:
+    """JSON, text, a number of 8 bytes, or hexadecimal digits.
+
+    >>> guessed(b'{"n": 1}'), guessed(b"ada").format, guessed(bytes(2)).value
+    (Guess(format='JSON', value={'n': 1}), 'text', '0x0000')
+    """
+    if data[:1] in (b"{", b"[", b'"'):
+        try:
+            return Guess("JSON", _JSON(data))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if all(sign.isprintable() or sign in "\n\t" for sign in text):
+        return Guess("text", text)
+    if len(data) == _TIME.size and abs(_TIME.unpack(data)[0]) < _COUNT_MAX:
+        return Guess("int64", _TIME.unpack(data)[0])
+    return Guess("bytes", f"0x{data.hex()}")
+
+
+def format_name(description: Description | None) -> str:
+    """The name of a format for people, with that of the type where it has one."""
+    if description is None:
+        return "bytes"
+    name = str(description.get("format", "unknown"))
+    schema = description.get("schema")
+    told = schema if isinstance(schema, Mapping) else {}
+    of_type = told.get("title") or told.get("name") or told.get("message")
+    reference = told.get("$ref")
+    if not of_type and isinstance(reference, str):
+        of_type = reference.rpartition("/")[2]
+    return f"{name} of {of_type}" if isinstance(of_type, str) else name
+
+
+def _decoder(description: Description, registry: Mapping[str, str]) -> Decode:
+    name = description["format"]
+    if name in _SCALARS:
+        return _SCALARS[name]
+    if name in ("json", "faust") and description.get("codec", "json") == "json":
+        return _JSON
+    if name == "json_schema":
+        return lambda data: _JSON(data[frame_bytes(data) :])
+    if name == "avro":
+        return _avro(description, registry)
+    if name == "protobuf" and description.get("schema") is not None:
+        return _protobuf(description)
+    if name == "upgradable":
+        return _versions(description, registry)
+    return lambda data: guessed(data).value
+
+
+def _avro(description: Description, registry: Mapping[str, str]) -> Decode:
+    try:
+        from logstate.serdes.avro import AvroSerde
+    except ImportError as error:
+        raise ConfigError(f"the records are in Avro, which cannot be read here: {error}") from error
+    config = None
+    if description.get("framing", "none") != "none":
+        config = {"url": description.get("registry"), **registry}
+    serde: AvroSerde[Any] = AvroSerde(description["schema"], registry=config)
+    return serde.deserializer("", False)
+
+
+def _protobuf(description: Description) -> Decode:
+    try:
+        from logstate.serdes.protobuf_values import plain_decoder
+    except ImportError as error:
+        raise ConfigError(
+            f"the records are in Protobuf, which cannot be read here: {error}"
+        ) from error
+    return plain_decoder(description)
+
+
+def _versions(description: Description, registry: Mapping[str, str]) -> Decode:
+    """Rows of earlier versions as they are: only the application's functions can upgrade them."""
+    known = {int(n): _decoder(one, registry) for n, one in description["versions"].items()}
+    unversioned = description.get("unversioned")
+
+    def decode(data: bytes) -> Any:
+        if data[:1] and data[0] in known:
+            return known[data[0]](data[1:])
+        if unversioned in known:
+            return known[unversioned](data)
+        raise SerdeError(f"version {data[:1].hex()} is none of {sorted(known)}")
+
+    return decode
+
+
+def _plain(value: Any) -> Any:
+    """Data that JSON can hold."""
+    if isinstance(value, bytes):
+        return guessed(value).value
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return msgspec.to_builtins(value)

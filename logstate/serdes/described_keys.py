@@ -1,0 +1,121 @@
+"""A key as somebody types it, among keys whose serde is known by its description only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.serde import Serde
+from logstate.serdes.built_in import boolean, float64, int32, int64
+from logstate.serdes.described import Description, format_name, readable_decoder
+
+
+class SoughtKey(NamedTuple):
+    """What is looked for."""
+
+    #: its bytes; None where they are not known, and keys are compared as data
+    data: bytes | None
+    is_it: Callable[[bytes], bool]
+
+
+_NUMBERS: dict[str, tuple[Callable[[str], Any], Serde[Any], str]] = {
+    "int64": (int, int64, "42"),
+    "int32": (int, int32, "42"),
+    "float64": (float, float64, "2.5"),
+}
+_TRUTHS = {"true": True, "false": False}
+
+
+def sought_key(
+    text: str, description: Description | None, registry: Mapping[str, str] | None = None
+) -> SoughtKey:
+    """What ``text`` means as a key of this description.
+
+    >>> (sought_key("7", {"format": "int32"}).data or b"").hex()
+    '00000007'
+
+    Keys with fields (JSON, Avro, Protobuf) are given as JSON, and compared field by field. Raises
+    ConfigError for a text that means none.
+    """
+    described = description or {"format": "bytes"}
+    name = described["format"]
+    if name == "string":
+        return _exactly(text.encode())
+    if name in _NUMBERS:
+        read, serde, example = _NUMBERS[name]
+        try:
+            return _exactly(serde.serializer("", True)(read(text)))
+        except Exception as error:
+            raise _refused(text, described, f"Give a number, such as {example}") from error
+    if name == "boolean":
+        if text not in _TRUTHS:
+            raise _refused(text, described, "Give true or false")
+        return _exactly(boolean.serializer("", True)(_TRUTHS[text]))
+    if name in ("json", "json_schema", "avro", "protobuf", "upgradable"):
+        return _alike(_data(text, described), readable_decoder(described, registry))
+    return _exactly(_bytes(text, described))
+
+
+def _exactly(data: bytes) -> SoughtKey:
+    return SoughtKey(data, lambda key: key == data)
+
+
+def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> SoughtKey:
+    return SoughtKey(None, lambda key: bool(decode(key) == wanted))
+
+
+def _bytes(text: str, description: Description) -> bytes:
+    if not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise _refused(text, description, "After 0x come pairs of hexadecimal digits") from error
+
+
+def _data(text: str, description: Description) -> Any:
+    schema = description.get("schema")
+    told = schema.get("type") if isinstance(schema, Mapping) else schema
+    if told == "string" and not text.startswith('"'):
+        return text
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        hint = "Give it as JSON, in quotes of the shell; a text is '\"ada\"' then"
+        raise _refused(text, description, hint) from error
+    _check_fields(text, found, description)
+    return found
+
+
+def _check_fields(text: str, found: Any, description: Description) -> None:
+    fields = _fields(description.get("schema"))
+    if fields is None:
+        return
+    if not isinstance(found, dict):
+        raise _refused(text, description, f"Give an object with the fields {', '.join(fields)}")
+    unknown = sorted(set(found) - set(fields))
+    if unknown:
+        raise _refused(
+            text, description, f"It has no {', '.join(unknown)}; its fields are {', '.join(fields)}"
+        )
+
+
+def _fields(schema: Any) -> list[str] | None:
+    """Names of the fields of a record; None where it is none, or nobody told."""
+    if not isinstance(schema, Mapping):
+        return None
+    if "messages" in schema:
+        return [one["name"] for one in schema["messages"][schema["message"]]["fields"].values()]
+    if isinstance(schema.get("fields"), list):
+        return [one["name"] for one in schema["fields"]]
+    reference = schema.get("$ref")
+    told = schema.get("$defs", {}).get(reference.rpartition("/")[2], {}) if reference else schema
+    properties = told.get("properties")
+    return list(properties) if properties else None
+
+
+def _refused(text: str, description: Description, hint: str) -> ConfigError:
+    return ConfigError(f"{text!r} is no key here: the keys are {format_name(description)}. {hint}.")

@@ -1,0 +1,118 @@
+"""JSON through a schema registry: what the type's own serde writes, behind the id of its schema.
+
+The frame is that of Confluent's serializers::
+
+    0x00 | 4 bytes schema id, big-endian | JSON        written and read
+    0x01 | 16 bytes schema GUID          | JSON        read only
+
+JSON names its fields itself, so a reader needs no schema of the writer: the registry is asked when
+the first record is written, and never for reading. What is read is checked by the declared type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from logstate.contracts.errors import SerdeError
+from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.registry.client import registry_of
+from logstate.registry.schema_registry import Registry
+from logstate.registry.subjects import Subjects
+
+T = TypeVar("T")
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class JsonSchemaSerde(Serde[T]):
+    """JSON of ``inner``, framed.
+
+    - ``inner``: the serde of the type; its description has the schema.
+    - ``registry``: as for ``avro``.
+    - ``schema``: the text to register in place of the type's schema, for a subject that has one
+      written by others. It is registered as it is: that the type writes what it says is not
+      checked.
+    - ``auto_register``: whether writing may add the schema to the registry.
+
+    Raises SerdeError for a type without a schema.
+    """
+
+    def __init__(
+        self,
+        inner: Serde[T],
+        registry: str | Mapping[str, Any] | Registry,
+        *,
+        schema: str | None = None,
+        auto_register: bool = True,
+    ) -> None:
+        self.inner = inner
+        self.immutable = inner.immutable
+        description = inner.describe()
+        self.schema: Any = description.get("schema")
+        if description["format"] != "json" or not self.schema:
+            raise SerdeError(
+                f"{inner!r} has no JSON schema to register. Declare a type with fields: a "
+                "msgspec.Struct, a dataclass, a class of attrs, a TypedDict or a pydantic model."
+            )
+        self.text = schema or msgspec.json.encode({"$schema": _DIALECT, **self.schema}).decode()
+        self.auto_register = auto_register
+        self.registry = registry_of(registry, "JSON")
+        ask = self.registry.register if auto_register else self.registry.lookup
+        self._subjects = Subjects(lambda subject: ask(subject, self.text))
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
+        write = self.inner.serializer(topic, is_key)
+        prefix: bytes | None = None
+
+        def serialize(value: T) -> bytes:
+            nonlocal prefix
+            data = write(value)
+            if prefix is None:  # The first record: only now is the network needed.
+                prefix = b"\0" + self.register(topic, is_key).to_bytes(4, "big")
+            return prefix + data
+
+        return serialize
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
+        read = self.inner.deserializer(topic, is_key)
+
+        def deserialize(data: bytes) -> T:
+            return read(data[5:] if data[:1] == b"\0" else data[frame_bytes(data) :])
+
+        return deserialize
+
+    def register(self, topic: str, is_key: bool) -> int:
+        """The schema's id for ``topic``, registered now instead of at the first record."""
+        return self._subjects.bind(topic, is_key)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "format": "json_schema",
+            "schema": self.schema,
+            "framing": "confluent",
+            "registry": self.registry.shown_url,
+        }
+
+    def __repr__(self) -> str:
+        return f"<serde json_schema_of {self.inner!r}>"
+
+
+def frame_bytes(data: bytes) -> int:
+    """How long what is in front of framed JSON is. Raises SerdeError where there is no frame.
+
+    >>> frame_bytes(bytes(5) + b"{}")
+    5
+    """
+    if data[:1] == b"\0":
+        return 5
+    if data[:1] == b"\1":
+        return 17
+    raise SerdeError(
+        f"{len(data)} bytes that do not begin with a schema id: the first byte is 0 before a "
+        f"4-byte id, found {data[:1].hex() or 'nothing'}. Was the record written without a "
+        "registry (then declare the type alone), or with the id in a record header (not "
+        "supported: let the producer put it in front of the value)?"
+    )

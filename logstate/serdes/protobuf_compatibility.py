@@ -1,0 +1,187 @@
+"""Whether Protobuf that was written for one message is read by another: by the fields' numbers.
+
+A number is what stands in the bytes. So a field that is added or gone does no harm, while a number
+that is used again for something else gives every row another meaning. Where only the name of a
+number differs, nobody can tell the one from the other but the user: ``renamed=`` says so. Pure;
+compares what :func:`logstate.serdes.protobuf_schema.message_schema` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logstate.contracts.compatibility import Change, Verdict
+
+Schema = Mapping[str, Any]
+
+#: types whose values are all values of the other, and have the same bytes there
+_WIDER = {
+    ("int32", "int64"), ("uint32", "uint64"), ("uint32", "int64"), ("sint32", "sint64"),
+    ("bool", "int32"), ("bool", "int64"), ("bool", "uint32"), ("bool", "uint64"),
+    ("enum", "int32"), ("enum", "int64"), ("string", "bytes"),
+}  # fmt: skip
+
+_ADDED = "Rows that are there are read with the default"
+_GONE = "It is kept unread in rows that are there. Never use its number again: reserve it"
+_READ = "Rows that are there are read as they were meant"
+_RENAMED = "The number stays, so rows that are there have it under the new name"
+_OTHER_NAME = (
+    "Rows that are there hold the number with its old meaning. If only the name is new, say so:"
+    " protobuf(..., renamed={{{old!r}: {new!r}}}); if it is another thing, give it a new number"
+)
+_REUSED = (
+    "The number stands in rows that are there for something else. Give the field a number that was"
+    " never used, and reserve the old one"
+)
+_NEEDED = "Rows that are there do not have it, and would be refused. Make the field optional"
+_EXCLUSIVE = (
+    "Rows that are there may have both, and only the last one would be read. Keep them apart"
+)
+_UNREAD_NAME = "A closed enum reads the number as if it were not there. Keep it"
+_OTHER_DEFAULT = "Rows that do not have the field are read with the new default"
+_OTHER_MESSAGE = (
+    "Framed rows name their message, and those that are there name another one. Keep the name"
+)
+
+
+def protobuf_changes(
+    subject: str,
+    part: str,
+    stored: Schema,
+    declared: Schema,
+    renamed: Mapping[str, str],
+    *,
+    rows_name_their_message: bool,
+) -> Iterator[Change]:
+    """What changed from the writer's message to the reader's."""
+    if rows_name_their_message and stored["message"] != declared["message"]:
+        sides = (stored["message"], declared["message"])
+        yield Change(Verdict.REFUSED, subject, f"{part}.message", *sides, _OTHER_MESSAGE)
+    comparison = _Comparison(subject, stored, declared, renamed)
+    yield from comparison.messages(part, stored["message"], declared["message"])
+
+
+class _Comparison:
+    def __init__(
+        self, subject: str, stored: Schema, declared: Schema, renamed: Mapping[str, str]
+    ) -> None:
+        self._subject = subject
+        self._stored = stored
+        self._declared = declared
+        self._renamed = renamed
+        #: pairs that were compared: a message that holds itself is compared once
+        self._seen: set[tuple[str, str]] = set()
+
+    def messages(self, part: str, stored: str, declared: str) -> Iterator[Change]:
+        if (stored, declared) in self._seen:
+            return
+        self._seen.add((stored, declared))
+        old = self._stored["messages"][stored]["fields"]
+        new = self._declared["messages"][declared]["fields"]
+        for number in sorted({*old, *new}, key=int):
+            yield from self._fields(part, number, old.get(number), new.get(number))
+        yield from self._oneofs(part, old, new)
+
+    def _fields(
+        self, part: str, number: str, before: Schema | None, after: Schema | None
+    ) -> Iterator[Change]:
+        if before is None and after is not None:
+            is_needed = after.get("presence") == "required"
+            verdict = Verdict.REFUSED if is_needed else Verdict.COMPATIBLE
+            meaning = _NEEDED if is_needed else _ADDED
+            yield self._change(verdict, f"{part}.{after['name']}", number, None, after, meaning)
+        elif before is not None and after is None:
+            place = f"{part}.{before['name']}"
+            yield self._change(Verdict.COMPATIBLE, place, number, before, None, _GONE)
+        elif before is not None and after is not None:
+            yield from self._field(f"{part}.{before['name']}", number, before, after)
+
+    def _field(self, part: str, number: str, before: Schema, after: Schema) -> Iterator[Change]:
+        is_read = self._is_read(before, after)
+        if not is_read:
+            yield self._change(Verdict.REFUSED, part, number, before, after, _REUSED)
+            return
+        if before["name"] != after["name"]:
+            is_told = self._renamed.get(before["name"]) == after["name"]
+            verdict = Verdict.COMPATIBLE if is_told else Verdict.DECISION
+            meaning = _OTHER_NAME.format(old=before["name"], new=after["name"])
+            meaning = _RENAMED if is_told else meaning
+            yield self._change(verdict, part, number, before, after, meaning)
+        elif before["type"] != after["type"]:
+            yield self._change(Verdict.COMPATIBLE, part, number, before, after, _READ)
+        if after.get("presence") == "required" != before.get("presence"):
+            yield self._change(Verdict.REFUSED, part, number, before, after, _NEEDED)
+        if before.get("default") != after.get("default"):
+            sides = (before.get("default"), after.get("default"))
+            yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _OTHER_DEFAULT)
+        values = [(before, after)]
+        if before["type"] == "map":
+            values = [(before["value"], after["value"])]
+        for one, other in values:
+            if one["type"] == other["type"] and one["type"] in ("message", "group"):
+                yield from self.messages(part, one["of"], other["of"])
+            elif one["type"] == other["type"] == "enum":
+                yield from self._enums(part, one["of"], other["of"])
+
+    def _is_read(self, before: Schema, after: Schema) -> bool:
+        if before.get("repeated") != after.get("repeated"):
+            return False
+        if before["type"] == after["type"] == "map":
+            is_same_key = before["key"] == after["key"]
+            return is_same_key and self._is_read(before["value"], after["value"])
+        return before["type"] == after["type"] or (before["type"], after["type"]) in _WIDER
+
+    def _enums(self, part: str, stored: str, declared: str) -> Iterator[Change]:
+        old, new = self._stored["enums"][stored], self._declared["enums"][declared]
+        for number, name in old["values"].items():
+            other = new["values"].get(number)
+            sides = (f"{name} = {number}", other and f"{other} = {number}")
+            if other is None and new["closed"]:
+                yield Change(Verdict.REFUSED, self._subject, part, *sides, _UNREAD_NAME)
+            elif other is None:
+                yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _GONE)
+            elif other != name and self._renamed.get(name) == other:
+                yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _RENAMED)
+            elif other != name:
+                is_moved = name in new["values"].values() or other in old["values"].values()
+                verdict = Verdict.REFUSED if is_moved else Verdict.DECISION
+                asked = _OTHER_NAME.format(old=name, new=other)
+                meaning = _REUSED if is_moved else asked
+                yield Change(verdict, self._subject, part, *sides, meaning)
+
+    def _oneofs(self, part: str, old: Schema, new: Schema) -> Iterator[Change]:
+        """Fields that could be set together must not come to exclude each other."""
+        groups: dict[str, list[str]] = {}
+        for number, field in new.items():
+            if number in old and "oneof" in field:
+                groups.setdefault(field["oneof"], []).append(number)
+        for name, numbers in groups.items():
+            before = {old[number].get("oneof", number) for number in numbers}
+            if len(before) > 1:
+                names = ", ".join(old[number]["name"] for number in numbers)
+                sides = (f"{names} apart", f"oneof {name}")
+                yield Change(Verdict.REFUSED, self._subject, part, *sides, _EXCLUSIVE)
+
+    def _change(
+        self,
+        verdict: Verdict,
+        part: str,
+        number: str,
+        before: Schema | None,
+        after: Schema | None,
+        meaning: str,
+    ) -> Change:
+        sides = (_shown(number, before), _shown(number, after))
+        return Change(verdict, self._subject, part, *sides, meaning)
+
+
+def _shown(number: str, field: Schema | None) -> str | None:
+    """As a .proto file has it."""
+    if field is None:
+        return None
+    kind = field.get("of", field["type"])
+    if field["type"] == "map":
+        kind = f"map<{field['key']['type']}, {field['value']['type']}>"
+    label = "repeated " if field.get("repeated") else ""
+    return f"{label}{kind} {field['name']} = {number}"

@@ -1,0 +1,69 @@
+"""Final results that expired in their store before they were sent: counted, and told.
+
+Aggregations with ``emit="close"`` look for closed windows when a record arrives, and see what their
+store still shows. Kafka Streams loses the rest without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Protocol
+
+from logstate.contracts.records import TaskId
+from logstate.contracts.stores import StoreSpec
+
+_LOGGER = logging.getLogger(__name__)
+
+#: between two lines about one store of a task
+_TELL_INTERVAL_MS = 10_000
+
+
+_LINE = (
+    "task %s: %d final results of store %r expired before they were sent, %d so far. The"
+    " record at %r, partition %d, offset %d, timestamp %d took the store's time farther"
+    " than its retention of %d ms beyond them, before anything had looked for them"
+    ' (emit="close" looks when a record arrives, at most once per emit interval). Kafka'
+    " Streams loses them too. Give store=Materialized(%r, retention=timedelta(...)) as much"
+    " as event time may jump, or use suppress(until_window_closes()); see"
+    " docs/late-records.md"
+)
+
+
+class _Place(Protocol):
+    """As much of a task as a line in the log needs."""
+
+    task_id: TaskId
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+
+    def monotonic_ms(self) -> float: ...
+
+
+class ExpiredResults:
+    """The figures of one task, by store."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        #: as of the last line, and when the next may follow
+        self._told: Counter[str] = Counter()
+        self._tell_at_ms: dict[str, float] = {}
+
+    def add(self, place: _Place, store: StoreSpec, count: int) -> None:
+        """``count`` results of ``store`` are gone; one line for the first of many."""
+        name = store.name
+        self.counts[name] += count
+        now_ms = place.monotonic_ms()
+        if now_ms < self._tell_at_ms.get(name, float("-inf")):
+            return
+        new = self.counts[name] - self._told[name]
+        _LOGGER.warning(
+            _LINE,
+            *(place.task_id, new, name, self.counts[name]),
+            *(place.topic, place.partition, place.offset, place.timestamp),
+            *(store.retention_ms or 0, name),
+        )
+        self._told[name] = self.counts[name]
+        self._tell_at_ms[name] = now_ms + _TELL_INTERVAL_MS

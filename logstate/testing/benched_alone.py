@@ -1,0 +1,146 @@
+"""A topology at full speed in this process, without a broker.
+
+What is timed is what an application's own thread does: decoding, functions, stores in RocksDB,
+encoding, commits every 100 ms. What is not: the client, its network, the brokers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from pathlib import Path
+
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
+from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_tasks import DriverTasks
+from logstate.testing.fake.fetched import StoredRecord
+from logstate.topology.plan.plan import Topology
+
+_BATCH = 2_000
+_COMMIT_NS = 100_000_000
+
+
+@dataclass
+class Benched:
+    """What was done in how long."""
+
+    records: int = 0
+    seconds: float = 0.0
+    #: by topic: outputs, and records of topics between sub-topologies
+    outputs: Counter[str] = field(default_factory=Counter)
+    changelog_records: int = 0
+    #: by operators, as their rules say: null keys, null values, late
+    dropped: int = 0
+
+    @property
+    def records_per_s(self) -> float:
+        """Of input."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+class Bench:
+    """One task of all sub-topologies, on one partition of everything."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        application_id: str,
+        state_dir: Path,
+        rows: Iterable[ProducedRecord],
+    ) -> None:
+        """``rows`` are those of global tables, which are there before anything else."""
+        clock = SystemClock()
+        tasks = DriverTasks(topology, application_id, clock, state_dir, False, None)
+        log = DriverLog()
+        for row in rows:
+            log.inputs[row.topic].append(row)
+        self._globals = tasks.new_globals(log)
+        self._task = tasks.new_task(self._globals, initialises=False)
+        self._next_offsets: Counter[str] = Counter()
+        self._benched = Benched()
+        self._committed_ns = 0
+
+    def run(self, records: Iterable[ProducedRecord]) -> Benched:
+        """Process them all; records are made while the clock stands.
+
+        Raises what the topology raises.
+        """
+        benched = self._benched
+        self._task.start_at(dict.fromkeys(self._task.partitions, 0))
+        self._task.initialise()
+        waiting = iter(records)
+        while batch := list(islice(waiting, _BATCH)):
+            by_topic = list(self._fetched(batch))
+            with self._timed():
+                for partition, fetched in by_topic:
+                    self._task.add_records(partition, fetched)
+                self._work()
+            benched.records += len(batch)
+        with self._timed():
+            self._commit()
+            self._work()
+        benched.dropped = self._task.dropped.total()
+        return benched
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._benched.seconds += time.perf_counter() - started
+
+    def close(self) -> None:
+        """Close the stores."""
+        for task in (self._task, *self._globals):
+            task.close()
+
+    def _fetched(
+        self, batch: Iterable[ProducedRecord]
+    ) -> Iterator[tuple[TopicPartition, list[StoredRecord]]]:
+        for topic, several in groupby(
+            sorted(batch, key=lambda one: one.topic), key=lambda one: one.topic
+        ):
+            records = [self._stored(topic, one.key, one.value, one.timestamp) for one in several]
+            yield TopicPartition(topic, 0), records
+
+    def _stored(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int
+    ) -> StoredRecord:
+        offset = self._next_offsets[topic]
+        self._next_offsets[topic] += 1
+        return StoredRecord(topic, 0, offset, key, value, timestamp)
+
+    def _work(self) -> None:
+        while self._task.process(_BATCH):
+            self._send()
+            if time.monotonic_ns() - self._committed_ns > _COMMIT_NS:
+                self._commit()
+
+    def _commit(self) -> None:
+        self._committed_ns = time.monotonic_ns()
+        self._task.punctuate("wall_clock")
+        commit = self._task.freeze()
+        self._route(commit.outputs)
+        self._benched.changelog_records += sum(map(len, commit.changes.writes.values()))
+        self._task.committed(commit, {})
+        self._task.state.apply()
+
+    def _send(self) -> None:
+        outputs = self._task.outputs.copy()
+        self._task.outputs.clear()
+        self._route(outputs)
+
+    def _route(self, outputs: Iterable[ProducedFields]) -> None:
+        """What a topic of the task's own takes comes back; everything else is counted."""
+        back: dict[str, list[StoredRecord]] = {}
+        for topic, _, key, value, timestamp, *_ in outputs:
+            self._benched.outputs[topic] += 1
+            if topic in self._task.source_topics:
+                stored = self._stored(topic, key, value, max(timestamp or 0, 0))
+                back.setdefault(topic, []).append(stored)
+        for topic, records in back.items():
+            self._task.add_records(TopicPartition(topic, 0), records)

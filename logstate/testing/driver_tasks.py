@@ -1,0 +1,90 @@
+"""The tasks of a test driver: one for all sub-topologies, and one for each global store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from logstate.changelog.state import TaskState
+from logstate.changelog.task_state import open_task_state
+from logstate.contracts.clock import Clock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.topic_names import topic_name
+from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.task import Task
+from logstate.testing.driver_log import DriverLog
+from logstate.testing.fake.fetched import StoredRecord
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
+
+
+@dataclass(frozen=True)
+class DriverTasks:
+    """Makes them, now and after a crash."""
+
+    topology: Topology
+    application_id: str
+    clock: Clock
+    state_dir: Path | None
+    logs_every_write: bool
+    error_handlers: ErrorHandlers | None
+
+    def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
+        """The task of everything that is not global."""
+        sub_topologies = self.topology.sub_topologies
+        topics = [ref for sub in sub_topologies for ref in sub.source_topics]
+        names = [topic_name(self.application_id, r.name, is_internal=r.is_internal) for r in topics]
+
+        def open_state(task: Task) -> TaskState:
+            return open_task_state(
+                list(self.topology.stores.values()),
+                task,
+                state_dir=self.state_dir,
+                logs_every_write=self.logs_every_write,
+                publishes_views=False,
+            )
+
+        return Task(
+            TaskId(0, 0),
+            sub_topologies,
+            list(dict.fromkeys(TopicPartition(name, 0) for name in names)),
+            application_id=self.application_id,
+            clock=self.clock,
+            open_state=open_state,
+            global_stores={n: s for task in global_tasks for n, s in task.state.stores.items()},
+            waits_for_empty_partitions=False,
+            error_handlers=self.error_handlers,
+            initialises=initialises,
+        )
+
+    def new_globals(self, log: DriverLog) -> list[Task]:
+        """The tasks of the global stores, which have read what was piped so far."""
+        tasks = [self._new_global(sub) for sub in self.topology.global_sub_topologies]
+        for task in tasks:
+            for topic in task.source_topics:
+                for offset, one in enumerate(log.inputs.get(topic, ())):
+                    stored = StoredRecord(
+                        topic, 0, offset, one.key, one.value, one.timestamp, one.headers
+                    )
+                    task.add_records(TopicPartition(topic, 0), [stored])
+                    follow(task)
+        return tasks
+
+    def _new_global(self, sub_topology: SubTopology) -> Task:
+        return Task(
+            TaskId(sub_topology.id, 0),
+            [sub_topology],
+            [TopicPartition(ref.name, 0) for ref in sub_topology.source_topics],
+            application_id=self.application_id,
+            clock=self.clock,
+            open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
+            waits_for_empty_partitions=False,
+        )
+
+
+def follow(task: Task) -> None:
+    """Let the task of a global store take one record over."""
+    task.process(1)
+    task.committed(task.freeze(), {})
+    task.state.apply()

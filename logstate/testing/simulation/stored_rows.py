@@ -1,0 +1,51 @@
+"""Rows of stores as they are compared: those that depend on nothing but what was consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstate.changelog.state import TaskState
+from logstate.contracts.stores import StoreSpec
+
+
+def rows_of(state: TaskState) -> dict[str, dict[bytes, bytes]]:
+    """Store -> its rows as the task sees them."""
+    return {name: dict(rows.scan()) for name, rows in state._rows.items()}
+
+
+def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Rows that depend on nothing but what was consumed, in which order.
+
+    Left out: the count of changes that a suppress buffer keeps to notice a rollback, rows of
+    windows that are older than the retention, which may go at any time, and the sequences of an LRU
+    store, of which the order counts.
+    """
+    if spec.kind == "suppress_buffer":
+        return {key: value for key, value in rows.items() if key != b"v"}
+    if spec.kind == "key_value_lru":
+        return in_order_of_use(rows)
+    if spec.retention_ms is not None and rows:
+        oldest = max(row_time(spec, key) for key in rows) - spec.retention_ms
+        return {key: value for key, value in rows.items() if row_time(spec, key) > oldest}
+    return dict(rows)
+
+
+def in_order_of_use(rows: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Entries of an LRU store by their places, the one to be forgotten next first."""
+    keys = [key for index, key in sorted(rows.items()) if index[:1] == b"\x01"]
+    entries = {key[1:]: row[8:] for key, row in rows.items() if key[:1] == b"\x00"}
+    assert sorted(entries) == sorted(keys), "every entry has its own place in the order"
+    return {place.to_bytes(2, "big") + key: entries[key] for place, key in enumerate(keys)}
+
+
+def row_time(spec: StoreSpec, row: bytes) -> int:
+    """By which the row expires: a session's end, or a window's start.
+
+    Rows of windows are segment, key, start, sequence number; for results on close, which lie by
+    time first, segment, 0, start, key, sequence number, or segment, 1 and the key as else.
+    """
+    if spec.kind == "session":
+        return int.from_bytes(row[-16:-8], "big")
+    if spec.keep_at_retention and row[8:9] == b"\x00":
+        return int.from_bytes(row[9:17], "big")
+    return int.from_bytes(row[-12:-4], "big")

@@ -1,0 +1,250 @@
+"""A task that notes what it reads, when, and what every operator makes of it.
+
+A crash or an abort undoes what a task did, not what is noted: which of its attempts counts is told
+by the commits of the group afterwards, whose cuts have its number as a clock.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple, cast
+
+from logstate.changelog.cut import decode_cut
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Committed
+from logstate.task.punctuation import PunctuationKind
+from logstate.task.task import Task
+from logstate.task.task_commit import TaskCommit
+from logstate.topology.graph.nodes import Node, ProcessorNode
+from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.plan.plan import Topology
+
+#: the name of a clock that no operator has: its cut says which attempt was committed
+_ATTEMPT = "attempt:"
+#: what changes a store
+_WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
+#: what differs between two objects that are equal otherwise
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class Emission(NamedTuple):
+    """What an operator handed on, or wrote into a store."""
+
+    node: str
+    text: str
+
+
+class Step(NamedTuple):
+    """One record that a task read, or one call of what the wall clock had due."""
+
+    #: None: what was called is schedules
+    partition: TopicPartition | None
+    offset: int
+    #: wall clock at which it was read, or they were called
+    time_ms: int
+    emitted: list[Emission]
+
+
+class Segment(NamedTuple):
+    """What a task did between two commits, the second of which may have failed."""
+
+    steps: list[Step]
+    offsets: Mapping[TopicPartition, int]
+    #: commits of the group when it was taken out
+    commits: int
+    #: which one of all, as its cut says
+    attempt: int
+    #: wall clock when its task was made, from which schedules count
+    began_ms: int
+
+
+@dataclass
+class History:
+    """Everything that the tasks of one application did, undone or not."""
+
+    count_commits: Callable[[], int] = lambda: 0
+    attempts: Iterator[int] = field(default_factory=count)
+    segments: dict[TaskId, list[Segment]] = field(default_factory=lambda: defaultdict(list))
+
+    def committed(
+        self, task_id: TaskId, commits: Sequence[Mapping[TopicPartition, Committed]]
+    ) -> list[Segment]:
+        """What counts, in order. Raises AssertionError for a commit that no attempt explains."""
+        found: list[Segment] = []
+        positions: dict[TopicPartition, int] = {}
+        for number, commit in enumerate(commits):
+            made = self.segments[task_id]
+            ends = {
+                tp: one.offset
+                for tp, one in commit.items()
+                if one.offset is not None and any(tp in segment.offsets for segment in made)
+            }
+            if ends:
+                attempt = _attempt(commit, ends)
+                fitting = [
+                    one
+                    for one in made
+                    if one.commits <= number
+                    and attempt in (None, one.attempt)
+                    and _fits(one, positions, ends)
+                ]
+                assert fitting, f"task {task_id} has committed {ends}, which it never reached"
+                found.append(([s for s in fitting if s.steps] or fitting)[-1])
+                positions |= ends
+        return found
+
+
+def _fits(
+    segment: Segment, before: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> bool:
+    return all(segment.offsets.get(tp) == end for tp, end in ends.items()) and all(
+        before.get(step.partition, 0) <= step.offset < ends.get(step.partition, 0)
+        for step in segment.steps
+        if step.partition is not None
+    )
+
+
+def _attempt(
+    commit: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]
+) -> int | None:
+    """The one that its cut names; None where that is in a topic of its own, because it is large."""
+    cuts = (decode_cut(commit[tp].metadata, committed_offset=end).cut for tp, end in ends.items())
+    return next((cut.clocks[_ATTEMPT] for cut in cuts if cut and _ATTEMPT in cut.clocks), None)
+
+
+class TracedTask(Task):
+    """See the module. When schedules of the wall clock were called is noted as records are."""
+
+    def __init__(self, history: History, *arguments: Any, **settings: Any) -> None:
+        self.history = history
+        self.steps: list[Step] = []
+        self.began_ms = 0
+        super().__init__(*arguments, **settings)
+
+    def initialise(self) -> None:
+        if self._sources:
+            return
+        self.began_ms = self.wall_clock_ms()
+        super().initialise()
+        self._sources = {
+            topic: replace(source, process=self._noting(source.process))
+            for topic, source in self._sources.items()
+        }
+
+    def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:
+        if kind == "stream_time":
+            return super().punctuate(kind, only=only)
+        self.steps.append(Step(None, -1, self.wall_clock_ms(), []))
+        called = super().punctuate(kind, only=only)
+        if not called:
+            self.steps.pop()
+        return called
+
+    def freeze(self) -> TaskCommit:
+        commit = super().freeze()
+        attempt, commits = next(self.history.attempts), self.history.count_commits()
+        segment = Segment(self.steps, commit.offsets, commits, attempt, self.began_ms)
+        self.history.segments[self.task_id].append(segment)
+        self.steps = []
+        clocks = {**commit.changes.clocks, _ATTEMPT: attempt}
+        return replace(commit, changes=replace(commit.changes, clocks=clocks))
+
+    def discard(self) -> None:
+        self.steps = []
+        super().discard()
+
+    def emits(self, node: str, arguments: tuple[Any, ...], what: str = "") -> None:
+        """An operator hands something on; what no record causes belongs to the last one."""
+        if self.steps:
+            text = ", ".join(_ADDRESS.sub("", repr(one)) for one in arguments)
+            self.steps[-1].emitted.append(Emission(node, f"{what}({text})"))
+
+    def _noting(self, process: Any) -> Any:
+        def noted(*record: Any) -> None:
+            where = TopicPartition(cast("str", self.topic), self.partition)
+            step = Step(where, self.offset, self.wall_clock_ms(), [])
+            if self.steps and self.steps[-1][:2] == step[:2]:
+                self.steps.pop()  # it is tried again
+            self.steps.append(step)
+            process(*record)
+
+        return noted
+
+
+def traced(topology: Topology) -> Topology:
+    """The same topology, whose operators tell their :class:`TracedTask` what they hand on."""
+    subs = tuple(
+        replace(sub, nodes=tuple(_traced_node(node) for node in sub.nodes))
+        for sub in topology.sub_topologies
+    )
+    return replace(topology, sub_topologies=subs)
+
+
+def sub_topology_of(topology: Topology, task_id: TaskId) -> SubTopology:
+    """The one that a task runs."""
+    return next(sub for sub in topology.sub_topologies if sub.id == task_id.sub_topology)
+
+
+def _traced_node(node: Node) -> Node:
+    if not isinstance(node, ProcessorNode):
+        return node
+    spy = copy.copy(node)
+
+    is_the_users = hasattr(node, "connections")
+
+    def compile_(task: Any, forward: Any, children: Mapping[str, Any]) -> Any:
+        told = {name: _telling(task, node.name, child) for name, child in children.items()}
+        asked = _TaskOfNode(task, node.name) if is_the_users else task
+        return node.compile(asked, _telling(task, node.name, forward), told)
+
+    vars(spy)["compile"] = compile_
+    return spy
+
+
+class _TaskOfNode:
+    """The task as one operator of the user's knows it: what it writes into its stores is noted."""
+
+    def __init__(self, task: TracedTask, node: str) -> None:
+        vars(self).update(_task=task, _node=node)
+
+    def store(self, name: str) -> Any:
+        return _NotedStore(self._task, self._node, name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_task"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._task, name, value)
+
+
+class _NotedStore:
+    """A store that tells what is written, and is the store for everything else."""
+
+    def __init__(self, task: TracedTask, node: str, name: str) -> None:
+        self._task, self._node, self._name = task, node, name
+        self._store = task.store(name)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(vars(self)["_store"], name)
+        if name not in _WRITES:
+            return found
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            given = tuple(list(one) if isinstance(one, Iterator) else one for one in arguments)
+            self._task.emits(self._node, (*given, *named.values()), f"{self._name}.{name}")
+            return found(*given, **named)
+
+        return noted
+
+
+def _telling(task: TracedTask, node: str, forward: Any) -> Any:
+    def told(*record: Any) -> None:
+        task.emits(node, record[:-1])
+        forward(*record)
+
+    return told

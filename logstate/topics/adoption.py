@@ -1,0 +1,179 @@
+"""An application that Kafka Streams has run so far: do its stores and topics have these names?
+
+Kafka Streams writes no manifest. What tells it is the offsets that it committed, and the internal
+topics beside them. A store under another name would count from nothing, and so would one whose
+changelog the JVM found in its source topic; both are settled before the first start of ours:
+
+    offsets of the group ──┐
+                           ├─ adoption_changes ─ start with `logged_as`, or UpgradeError
+    topics of the group  ──┘
+
+Kinds, windows and serdes are not compared: nothing on the brokers tells them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from logstate.changelog.cut import decode_cut
+from logstate.contracts.compatibility import Change, Decisions, Verdict
+from logstate.contracts.seams import Admin, Committed, Step, Steps
+from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.left_by_faust import refuse_tables_left_by_faust
+from logstate.topics.upgrade import check
+
+_LOGGER = logging.getLogger(__name__)
+
+_NEW = (
+    "It would start from nothing. Take over with the stores that there are, and add others with a"
+    " later version"
+)
+_UNDER_ANOTHER_NAME = "If it is one of those that are read by nothing ({others}), say renamed="
+_IN_ITS_SOURCE = (
+    "With topology.optimization=all Kafka Streams keeps a source table in its source topic: build"
+    " with that optimisation, too"
+)
+_LEFT_BEHIND = (
+    "Its rows would be left behind without a word: if it is called otherwise now, say"
+    " renamed={{{name!r}: ...}} (name stores of the JVM with Materialized.as); if it is not wanted"
+    " any more, or belongs to an application whose id begins like this one, say forget={{{name!r}}}"
+)
+_LOGGED = (
+    "Kafka Streams wrote its changelog, and this topology finds it in its source topic: build"
+    " without reuse of source topics"
+)
+_TOPIC_LEFT = (
+    "Records in it that the JVM did not process would never be. Name it as it was named, build with"
+    " the same optimisation, or say forget={{{name!r}}}"
+)
+
+
+class LeftByKafkaStreams(NamedTuple):
+    """The internal topics of an application, by what they are for."""
+
+    changelogs: frozenset[str]
+    repartition_topics: frozenset[str]
+
+
+def adopted(
+    admin: Admin, plan: BoundPlan, topics: Collection[str], decisions: Decisions
+) -> Steps[BoundPlan]:
+    """The plan that goes on where Kafka Streams stopped, if it was here; or raises UpgradeError."""
+    left = yield from left_by_kafka_streams(admin, plan, topics)
+    if left is None:
+        refuse_tables_left_by_faust(plan, topics)
+        return plan
+    plan = adopting(plan, left, decisions)
+    check(plan.application_id, adoption_changes(plan, left, decisions))
+    _LOGGER.info(
+        "application %s: Kafka Streams on the JVM ran it so far; goes on with its offsets and with"
+        " the changelogs %s",
+        plan.application_id,
+        sorted(left.changelogs),
+    )
+    return plan
+
+
+def left_by_kafka_streams(
+    admin: Admin, plan: BoundPlan, topics: Collection[str]
+) -> Steps[LeftByKafkaStreams | None]:
+    """What the JVM library has left under this application id; None where it was never here.
+
+    ``topics``: every topic whose name begins with it.
+    """
+    application_id = plan.application_id
+    found = LeftByKafkaStreams(
+        frozenset(name for name in topics if is_changelog(application_id, name)),
+        frozenset(name for name in topics if is_repartition(application_id, name)),
+    )
+    if cuts_topic(application_id) in topics or not any(found):
+        return None
+    inputs = [tp for task_id in plan.task_ids() for tp in plan.input_partitions(task_id)]
+    committed: Mapping[object, Committed] = yield Step(
+        "committed_so_far", admin.committed_so_far, (application_id, inputs)
+    )
+    return found if was_here(committed.values()) else None
+
+
+def was_here(committed: Iterable[Committed]) -> bool:
+    """Whether any of the offsets has the times that Kafka Streams keeps beside it."""
+    return any(
+        decode_cut(one.metadata, committed_offset=one.offset).is_of_kafka_streams
+        for one in committed
+        if one.offset is not None
+    )
+
+
+def adopting(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) -> BoundPlan:
+    """The plan whose renamed stores go on with changelogs of other names, and what it gives up."""
+    stores = plan.topology.stores
+    known = {store_of(plan.application_id, topic): topic for topic in left.changelogs}
+    logged_as = {
+        new: old
+        for old, new in decisions.renamed.items()
+        if old in known and new in stores and new not in known
+    }
+    forgotten = {
+        name: {"kind": "store of Kafka Streams", "changelog_topic": topic}
+        for name, topic in known.items()
+        if name in decisions.forget and name not in stores
+    }
+    return replace(plan, logged_as=logged_as, forgotten=forgotten)
+
+
+def adoption_changes(
+    plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions
+) -> list[Change]:
+    """What does not fit; ``plan`` is the one that is adopting already."""
+    return [
+        *_missing(plan, left),
+        *_unread(plan, left, decisions),
+        *_unread_repartition_topics(plan, left, decisions),
+    ]
+
+
+def _missing(plan: BoundPlan, left: LeftByKafkaStreams) -> Iterator[Change]:
+    others = ", ".join(repr(name) for name in _strange_stores(plan, left))
+    for spec in plan.topology.stores.values():
+        changelog = plan.changelog_topic(spec)
+        if changelog is None or spec.source_topic is not None or changelog in left.changelogs:
+            continue
+        hints = [_UNDER_ANOTHER_NAME.format(others=others)] if others else []
+        hints += [_IN_ITS_SOURCE] if spec.kind == "timestamped_key_value" else []
+        verdict = Verdict.DECISION if others else Verdict.REFUSED
+        meaning = ". ".join((f"There is no {changelog!r}", *hints, _NEW))
+        yield Change(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
+
+
+def _unread(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) -> Iterator[Change]:
+    for name in _strange_stores(plan, left):
+        spec = plan.topology.stores.get(name)
+        if spec is None and name in decisions.forget:
+            continue
+        verdict = Verdict.DECISION if spec is None else Verdict.REFUSED
+        meaning = _LEFT_BEHIND.format(name=name) if spec is None else _LOGGED
+        declared = None if spec is None else f"in {spec.source_topic!r}"
+        yield Change(verdict, f"store {name!r}", "changelog", "written", declared, meaning)
+
+
+def _unread_repartition_topics(
+    plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions
+) -> Iterator[Change]:
+    unread = left.repartition_topics - plan.repartition_topics - set(decisions.forget)
+    for name in sorted(unread):
+        meaning = _TOPIC_LEFT.format(name=name)
+        yield Change(Verdict.DECISION, f"topic {name!r}", "topic", "repartition", None, meaning)
+
+
+def _strange_stores(plan: BoundPlan, left: LeftByKafkaStreams) -> list[str]:
+    """Stores that the JVM logged, and that this topology does not find where they are."""
+    read = {
+        plan.changelog_topic(spec)
+        for spec in plan.topology.stores.values()
+        if spec.source_topic is None
+    }
+    return sorted(store_of(plan.application_id, topic) for topic in left.changelogs - read)

@@ -1,0 +1,127 @@
+"""What brokers may remove of changelogs: the settings of those that we make, doubts about others.
+
+Pure. Existing topics are never altered: what would lose rows for sure is a problem, what loses them
+with old data only is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from logstate.contracts.stores import StoreSpec
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topology.graph.nodes import ProcessorNode
+
+Configs = Mapping[str, Mapping[str, str]]
+
+#: Kafka Streams' windowstore.changelog.additional.retention.ms
+_EXTRA_RETENTION_MS = 86_400_000
+#: the longest that Kafka takes
+_NEVER_MS = 2**63 - 1
+
+
+def changelog_config(spec: StoreSpec) -> dict[str, str]:
+    """Configuration of a store's changelog.
+
+    As Kafka Streams', but for what old event times would do there. Brokers compare them with their
+    wall clock, so reprocessing would lose live rows:
+
+    - of windowed stores, by retention: nothing is deleted by time, their owner trims what has
+      expired (which needs the policy "delete": brokers refuse DeleteRecords on topics that are only
+      compacted);
+    - of versioned stores, by compaction: where timestamps jump back a segment ends, and versions in
+      it whose history has not ended are compacted at once. No segment ends by time here.
+    """
+    config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    if spec.traits.is_segmented:
+        config["cleanup.policy"] = "compact,delete"
+        config["retention.ms"] = "-1"
+    if spec.traits.is_versioned:
+        # Brokers measure the lag by the youngest timestamp of a segment. That of records is event
+        # time, which may be long ago; that of a commit's marker is now, if both are in one segment.
+        config["min.compaction.lag.ms"] = str((spec.history_ms or 0) + _EXTRA_RETENTION_MS)
+        config["segment.ms"] = str(_NEVER_MS)
+    config.update(spec.changelog_config)
+    return config
+
+
+def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str], list[str]]:
+    """Problems and doubts; ``configs`` is of the topics that exist."""
+    problems: list[str] = []
+    doubts: list[str] = []
+    for spec in plan.topology.stores.values():
+        topic = plan.changelog_topic(spec)
+        config = None if topic is None else configs.get(topic)
+        if topic is None or config is None:
+            continue
+        if spec.source_topic is not None:
+            doubts += _of_source_topic(plan, spec, config)
+        elif spec.traits.is_segmented:
+            lost, at_risk = _of_windows(spec, topic, config)
+            problems += lost
+            doubts += at_risk
+        elif spec.traits.is_versioned:
+            doubts += _of_versions(spec, topic, config)
+    return problems, doubts
+
+
+def _of_windows(
+    spec: StoreSpec, topic: str, config: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    kept_ms = int(config.get("retention.ms", -1))
+    if "delete" not in config.get("cleanup.policy", "") or kept_ms < 0:
+        return [], []
+    found = f"changelog topic {topic!r} has retention.ms={kept_ms}"
+    remedy = "Set retention.ms=-1; what has expired is deleted by whoever owns the partition"
+    if kept_ms < (spec.retention_ms or 0):
+        problem = (
+            f"{found}, and store {spec.name!r} keeps its rows for {spec.retention_ms} ms: those in"
+            f" between would be missing after a restore. {remedy}"
+        )
+        return [problem], []
+    if "retention.ms" in spec.changelog_config:
+        return [], []
+    doubt = (
+        f"{found}, as Kafka Streams sets it: brokers compare event time with their own clock, so of"
+        f" data that is older, rows of store {spec.name!r} that are still needed are missing after"
+        f" a restore. {remedy}"
+    )
+    return [], [doubt]
+
+
+def _of_versions(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iterator[str]:
+    segment_ms = int(config.get("segment.ms", _NEVER_MS))
+    if segment_ms < _NEVER_MS and "segment.ms" not in spec.changelog_config:
+        yield (
+            f"changelog topic {topic!r} has segment.ms={segment_ms}, as Kafka Streams leaves it:"
+            f" of data that is older, versions in store {spec.name!r} whose history has not ended"
+            f" may be compacted and are missing after a restore. Set segment.ms={_NEVER_MS}"
+        )
+
+
+def _of_source_topic(plan: BoundPlan, spec: StoreSpec, config: Mapping[str, str]) -> Iterator[str]:
+    """What is allowed of source topics that serve as changelogs, as in Kafka Streams, and risky."""
+    policy = config.get("cleanup.policy", "compact")
+    serves = f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r}"
+    if "compact" not in policy:
+        yield (
+            f"{serves} and has cleanup.policy={policy!r}: rows that its retention deletes are"
+            " missing after a restore. Set cleanup.policy=compact, or build without"
+            " 'reuse_source_topics'"
+        )
+    elif _needs_old_values(plan, spec):
+        yield (
+            f"{serves}, whose old values are needed downstream: where compaction has removed what a"
+            " record replaces, a restore onto an empty disk cannot know it, and aggregations"
+            " subtract too little. Build without 'reuse_source_topics' to be safe"
+        )
+
+
+def _needs_old_values(plan: BoundPlan, spec: StoreSpec) -> bool:
+    return any(
+        getattr(node, "sends_old_values", False)
+        and spec.name in {s.name for s in node.own_stores()}
+        for sub in plan.topology.sub_topologies
+        for node in sub.nodes
+        if isinstance(node, ProcessorNode)
+    )

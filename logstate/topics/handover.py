@@ -1,0 +1,57 @@
+"""Giving an application back to Kafka Streams on the JVM: is it free, what are its stores called.
+
+A JVM instance that joins while a member of ours lives ends with a NullPointerException, because the
+assignors do not understand each other. So one library has to be gone before the other comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Admin, Step, Steps
+from logstate.contracts.topic_names import changelog_topic, cuts_topic
+from logstate.topics.manifest_changes import Entry, Manifest
+
+
+class StoreForTheJvm(NamedTuple):
+    """What a topology on the JVM has to declare to find a store."""
+
+    name: str
+    #: the name for Materialized.as or Stores; None where the JVM finds no rows
+    name_on_the_jvm: str | None
+    kind: str
+    remark: str
+
+
+def check_nobody_lives(admin: Admin, application_id: str) -> Steps[None]:
+    """Raises MembersLiveError if the group of an application has a member.
+
+    Asked by a commit, which brokers take from strangers only where a group has no member. It is for
+    a topic that nobody reads as an input, and says nothing.
+    """
+    unread = TopicPartition(cuts_topic(application_id), 0)
+    yield Step("commit_for_nobody", admin.commit_for_nobody, (application_id, {unread: 0}))
+
+
+def stores_for_the_jvm(stored: Manifest) -> Iterator[StoreForTheJvm]:
+    """Every store of a manifest, as the JVM has to name it."""
+    for name, entry in stored["stores"].items():
+        changelog = entry["changelog_topic"]
+        if changelog is None:
+            remark = "not logged: its rows are local, and the JVM does not find them"
+            yield StoreForTheJvm(name, None, entry["kind"], remark)
+            continue
+        is_own = changelog == changelog_topic(stored["application_id"], entry["logged_as"])
+        name_on_the_jvm = entry["logged_as"] if is_own else name
+        yield StoreForTheJvm(name, name_on_the_jvm, entry["kind"], _remark(entry, is_own=is_own))
+
+
+def _remark(entry: Entry, *, is_own: bool) -> str:
+    remarks = []
+    if not is_own:
+        remarks.append(f"kept in {entry['changelog_topic']!r}: topology.optimization=all")
+    if any(entry.get(side, {}).get("format") == "upgradable" for side in ("key", "value")):
+        remarks.append("its rows begin with their version: a serde of yours has to read it")
+    return "; ".join(remarks)

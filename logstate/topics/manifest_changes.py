@@ -1,0 +1,173 @@
+"""What changed between the manifest that is stored and the one that a topology declares. Pure.
+
+Stores are told apart by name, as everywhere: a store whose name is gone was either renamed, or it
+is not wanted any more. Which of the two only the user knows, so it needs a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from logstate.changelog.store_fingerprint import store_changes
+from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions, Verdict
+from logstate.serdes.compatibility import serde_changes
+
+Manifest = Mapping[str, Any]
+Entry = Mapping[str, Any]
+
+_ADDED = "It starts from nothing, and holds what is processed from now on"
+_FORGOTTEN = "It is given up: its changelog {changelog!r} stays, and nothing reads or writes it"
+_RENAMED = "The rows of {old!r} are its rows; its changelog keeps its name, {changelog!r}"
+_TAKEN = "Two stores cannot become one. Rename it to a name that is not stored yet, or forget it"
+_UNLOGGED = "A store without a changelog cannot be renamed: its rows are local only. Forget it"
+_REVIVED = (
+    "It was given up before, and misses what came since. Delete the topic {changelog!r} for a store"
+    " that starts from nothing, or choose another name"
+)
+_MOVED = "Its tasks have other numbers now; the local rows are rebuilt from the changelog"
+_STRANDED = (
+    "Its rows are local only, in directories of tasks that have other numbers now. Declare the"
+    " sub-topologies in the order that they had, or forget it under this name and choose another"
+)
+_COUNT = (
+    "Keys would be looked up in the wrong partition. Move the rows with `logstate reshard`"
+    " (docs/resharding.md), give the topics the count that they had, or use another application_id"
+)
+_OTHER_LOG = (
+    "Its rows are in the other topic. Build with the optimisation that was used (reuse of source"
+    " topics), or use a store of another name and forget this one"
+)
+_OTHER_INPUTS = (
+    "The committed offsets that belong to its rows are those of other topics. Name repartition"
+    " topics as they were named, or use a store of another name and forget this one"
+)
+_TOPIC_GONE = (
+    "Records in it that were not processed yet would never be. Let the version that reads it finish"
+    " them, then say forget={{{name!r}}}; or name it as it was named"
+)
+_TOPIC_FORGOTTEN = "Nothing reads or writes it any more"
+
+
+def manifest_changes(
+    stored: Manifest, declared: Manifest, decisions: Decisions = NOTHING_DECIDED
+) -> list[Change]:
+    """Every difference that concerns stored bytes, in the order of what is stored."""
+    return [
+        *_store_changes(stored, declared["stores"], decisions),
+        *_topic_changes(stored.get("topics", {}), declared["topics"], decisions),
+    ]
+
+
+def renames(stored: Manifest, declared: Manifest, decisions: Decisions) -> dict[str, str]:
+    """Stored name -> declared name, of the decisions that there is something to do about."""
+    return {
+        old: new
+        for old, new in decisions.renamed.items()
+        if old in stored["stores"] and old not in declared["stores"] and new in declared["stores"]
+    }
+
+
+def _store_changes(
+    stored: Manifest, declared: Mapping[str, Entry], decisions: Decisions
+) -> Iterator[Change]:
+    known: Mapping[str, Entry] = stored["stores"]
+    moved = renames(stored, {"stores": declared}, decisions)
+    for name, entry in known.items():
+        if name in declared:
+            yield from _entry_changes(name, entry, declared[name])
+        elif name in moved:
+            yield from _renamed(name, moved[name], known, declared[moved[name]])
+        elif name in decisions.forget:
+            meaning = _FORGOTTEN.format(changelog=entry.get("changelog_topic"))
+            yield _change(Verdict.COMPATIBLE, name, entry["kind"], None, meaning)
+        else:
+            meaning = _undecided(name, entry, known, declared)
+            yield _change(Verdict.DECISION, name, entry["kind"], None, meaning)
+    forgotten = stored.get("forgotten", {})
+    for name, entry in declared.items():
+        if name in known or name in moved.values():
+            continue
+        if name in forgotten and _is_there_still(forgotten[name], entry):
+            meaning = _REVIVED.format(changelog=entry["changelog_topic"])
+            yield _change(Verdict.REFUSED, name, "given up", entry["kind"], meaning)
+        else:
+            yield _change(Verdict.COMPATIBLE, name, None, entry["kind"], _ADDED)
+
+
+def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change]:
+    if stored == declared:  # the usual start
+        return
+    yield from store_changes(name, stored, declared)
+    subject = f"store {name!r}"
+    yield from _moves(subject, stored, declared)
+    counts = (stored["partitions"], declared["partitions"])
+    if counts[0] != counts[1]:
+        yield Change(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
+    logs = (stored["changelog_topic"], declared["changelog_topic"])
+    if logs[0] != logs[1] and all(logs):
+        yield Change(Verdict.REFUSED, subject, "changelog_topic", *logs, _OTHER_LOG)
+    inputs = (stored["source_topics"], declared["source_topics"])
+    if not set(inputs[0]) & set(inputs[1]):
+        yield Change(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
+
+
+def _moves(subject: str, stored: Entry, declared: Entry) -> Iterator[Change]:
+    numbers = (stored["sub_topology"], declared["sub_topology"])
+    if numbers[0] != numbers[1]:
+        is_stranded = not declared["is_logged"] and not declared["in_memory"]
+        verdict = Verdict.REFUSED if is_stranded else Verdict.COMPATIBLE
+        meaning = _STRANDED if is_stranded else _MOVED
+        yield Change(verdict, subject, "sub_topology", *numbers, meaning)
+
+
+def _renamed(old: str, new: str, known: Mapping[str, Entry], declared: Entry) -> Iterator[Change]:
+    entry = known[old]
+    if new in known:
+        yield _change(Verdict.REFUSED, old, entry["kind"], new, _TAKEN)
+    elif not entry.get("is_logged", True):
+        yield _change(Verdict.REFUSED, old, entry["kind"], new, _UNLOGGED)
+    else:
+        meaning = _RENAMED.format(old=old, changelog=entry["changelog_topic"])
+        yield Change(Verdict.COMPATIBLE, f"store {new!r}", "name", old, new, meaning)
+        yield from _entry_changes(new, entry, declared)
+
+
+def _undecided(
+    name: str, entry: Entry, known: Mapping[str, Entry], declared: Mapping[str, Entry]
+) -> str:
+    alike = [
+        new for new, one in declared.items() if new not in known and one["kind"] == entry["kind"]
+    ]
+    said = [f"if it is called {new!r} now, say renamed={{{name!r}: {new!r}}}" for new in alike]
+    said.append(f"if it is not wanted any more, say forget={{{name!r}}}")
+    choice = "; ".join(said)
+    return f"Its rows would be left behind without a word: {choice}"
+
+
+def _is_there_still(forgotten: Entry, declared: Entry) -> bool:
+    """Whether the changelog of a store that was given up was not deleted since."""
+    before, now = forgotten.get("changelog_topic_id"), declared.get("changelog_topic_id")
+    return forgotten["changelog_topic"] is not None and (before is None or before == now)
+
+
+def _topic_changes(
+    stored: Mapping[str, Entry], declared: Mapping[str, Entry], decisions: Decisions
+) -> Iterator[Change]:
+    for name, entry in stored.items():
+        subject = f"topic {name!r}"
+        if name not in declared:
+            is_decided = name in decisions.forget
+            verdict = Verdict.COMPATIBLE if is_decided else Verdict.DECISION
+            meaning = _TOPIC_FORGOTTEN if is_decided else _TOPIC_GONE.format(name=name)
+            yield Change(verdict, subject, "topic", "repartition", None, meaning)
+            continue
+        counts = (entry["partitions"], declared[name]["partitions"])
+        if counts[0] != counts[1]:
+            yield Change(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
+        for part in ("key", "value"):
+            yield from serde_changes(subject, part, entry[part], declared[name][part])
+
+
+def _change(verdict: Verdict, store: str, stored: Any, declared: Any, meaning: str) -> Change:
+    return Change(verdict, f"store {store!r}", "store", stored, declared, meaning)

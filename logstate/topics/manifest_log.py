@@ -1,0 +1,91 @@
+"""The manifests in the cuts topic of an application, as one start reads them.
+
+Two instances may start at the same moment over nothing, with topologies that do not fit. Neither
+finds a manifest, so a look before writing does not tell them apart. Each looks again after it has
+written: the later record in the log is that of the instance which gives way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from logstate.changelog.cut import MANIFEST_KEY
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import RetriableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic
+
+_BATCH = 1_000
+_POLL_S = 0.2
+#: without any progress; a dead instance's transaction hides the end for ten seconds at most
+_PATIENCE_MS = 60_000
+
+
+class ManifestLog:
+    """Reads on from where it stopped."""
+
+    def __init__(self, application_id: str, cluster: Cluster, admin: Admin, clock: Clock) -> None:
+        self._partition = TopicPartition(cuts_topic(application_id), 0)
+        self._cluster = cluster
+        self._admin = admin
+        self._clock = clock
+        self._consumer: LogConsumer | None = None
+        self._position = 0
+
+    def new_manifests(self, is_stopping: Callable[[], bool]) -> Steps[list[bytes] | None]:
+        """Those written since the last call, oldest first; none where the topic is not there yet.
+
+        None where ``is_stopping`` ended the wait for an open transaction. Raises RetriableError
+        where one hides the end of the log for too long.
+        """
+        described = yield Step(
+            "describe_topics", self._admin.describe_topics, ([self._partition.topic],)
+        )
+        if self._partition.topic not in described:
+            return []
+        ends = yield Step("manifest_ends", self._admin.end_offsets, ([self._partition],))
+        end = ends[self._partition]
+        found: list[bytes] = []
+        if self._position < end:
+            consumer = yield from self._open()
+            moved_ms = self._clock.monotonic_ms()
+            while self._position < end:
+                polled = yield Step("manifest_poll", consumer.poll, (_BATCH, _POLL_S))
+                records = polled.records.get(self._partition, ())
+                found += [r.value() for r in records if r.key() == MANIFEST_KEY and r.value()]
+                reached = yield Step("manifest_position", consumer.position, (self._partition,))
+                if is_stopping():
+                    return None
+                now_ms = self._clock.monotonic_ms()
+                if (reached or 0) > self._position:
+                    self._position, moved_ms = reached, now_ms
+                elif now_ms - moved_ms > _PATIENCE_MS:
+                    raise RetriableError(
+                        f"the manifest in {self._partition} could not be read: nothing comes behind"
+                        f" offset {self._position} of {end}. Somebody's transaction is open"
+                    )
+        return found
+
+    def close(self) -> Steps[None]:
+        """Release the consumer."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            yield Step("close_manifest_reader", consumer.close)
+
+    def _open(self) -> Steps[LogConsumer]:
+        if self._consumer is None:
+            self._consumer = yield Step("new_manifest_reader", self._cluster.log_consumer)
+            starts = yield Step("manifest_starts", self._admin.start_offsets, ([self._partition],))
+            self._position = starts[self._partition]
+            assign = self._consumer.assign
+            yield Step("manifest_assign", assign, ({self._partition: self._position},))
+        return self._consumer
+
+
+def decoded(manifest: bytes) -> dict[str, Any]:
+    """A manifest as plain data."""
+    return msgspec.json.decode(manifest)  # type: ignore[no-any-return]

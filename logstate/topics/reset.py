@@ -1,0 +1,163 @@
+"""Setting an application back: its offsets, the topics that it made, its local state.
+
+What belongs together is no longer together in the middle of it: offsets of the start beside state
+of the end would count everything twice. So the first thing written is a mark in the place of the
+manifest, which no start passes, and the last thing deleted is the topic that it stands in:
+
+    1  nobody is in the group (else nothing happens)
+    2  the mark: the manifest, and since when; a reset that was interrupted begins again from it
+    3  offsets: inputs where they are wanted, repartition topics at 0
+    4  changelogs and repartition topics
+    5  local state
+    6  the cuts topic, and the mark with it
+
+Every step may be made again. Topics of others are never touched, nor those of an application whose
+id begins alike: only what the manifest names is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from logstate.changelog.cut import MANIFEST_KEY
+from logstate.contracts.errors import RestoreError, TopicError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import Admin, PlainProducer, Step, Steps
+from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshots_topic
+from logstate.topics.manifest_changes import Manifest
+
+#: where to begin again: the ends of the log, the first record since a time in ms, or an offset
+Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"
+
+
+@dataclass(frozen=True)
+class At:
+    """The first record at or after a time."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Exactly what a reset does."""
+
+    application_id: str
+    manifest: Manifest
+    #: input partition -> the offset to begin at
+    offsets: Mapping[TopicPartition, int]
+    #: partitions of repartition topics, which begin at 0
+    repartitions: Sequence[TopicPartition]
+    #: topics to delete, but for the cuts topic, which goes last
+    topics: Sequence[str]
+
+    def __str__(self) -> str:
+        lines = [f"offset {offset} for {tp}" for tp, offset in sorted(self.offsets.items())]
+        lines += [f"delete topic {name}" for name in self.topics]
+        lines.append(f"delete topic {cuts_topic(self.application_id)}")
+        return "\n".join(lines)
+
+
+def planned_reset(
+    admin: Admin, application_id: str, stored: Manifest | None, target: Target
+) -> Steps[Reset]:
+    """What would be done; changes nothing.
+
+    Raises TopicError where the application never ran, RestoreError for an offset outside a log.
+    """
+    if stored is None:
+        raise TopicError(
+            f"application {application_id!r} has no manifest in {cuts_topic(application_id)!r}: it"
+            " never ran on these brokers, or was reset already. Is the application id right?"
+        )
+    stores = stored["stores"].values()
+    internal = set(stored.get("topics", {}))
+    inputs = {t for entry in stores for t in entry["source_topics"]} | set(stored.get("inputs", ()))
+    inputs -= internal
+    kept = [*stores, *stored.get("forgotten", {}).values()]
+    logs = {entry["changelog_topic"] for entry in kept} - {None, *inputs}
+    own = {*internal, *logs, instances_topic(application_id), snapshots_topic(application_id)}
+    names = sorted({*own, *inputs})
+    described = yield Step("describe_topics", admin.describe_topics, (names,))
+
+    def partitions(topics: set[str]) -> list[TopicPartition]:
+        found = sorted(topics & described.keys())
+        return [TopicPartition(t, p) for t in found for p in range(described[t].partitions)]
+
+    offsets = yield from offsets_of_target(admin, partitions(inputs), target)
+    topics = sorted(own & described.keys())
+    return Reset(application_id, stored, offsets, partitions(internal), topics)
+
+
+def carried_out(
+    reset: Reset,
+    admin: Admin,
+    new_producer: Callable[[], PlainProducer],
+    delete_local_state: Callable[[], None],
+    *,
+    now: str,
+) -> Steps[None]:
+    """Do it. Raises MembersLiveError, and nothing was done, while instances live."""
+    application_id, commit = reset.application_id, admin.commit_for_nobody
+    cuts = TopicPartition(cuts_topic(application_id), 0)
+    yield Step("commit_for_nobody", commit, (application_id, {cuts: 0}))
+    mark = {"reset_since": now, **reset.manifest}
+    value = msgspec.json.encode(mark, order="deterministic")
+    yield from _written(new_producer, ProducedRecord(cuts.topic, 0, MANIFEST_KEY, value, 0))
+    offsets = {**reset.offsets, **dict.fromkeys(reset.repartitions, 0)}
+    if offsets:
+        yield Step("commit_for_nobody", commit, (application_id, offsets))
+    yield Step("delete_topics", admin.delete_topics, (reset.topics,))
+    yield Step("delete_local_state", delete_local_state)
+    yield Step("delete_topics", admin.delete_topics, ([cuts.topic],))
+
+
+def _written(new_producer: Callable[[], PlainProducer], record: ProducedRecord) -> Steps[None]:
+    producer = yield Step("plain_producer", new_producer)
+    try:
+        yield Step("produce_plain", producer.produce, ([record],))
+        yield Step("flush_plain", producer.flush)
+    except Exception:
+        yield Step("close_plain_producer", producer.close)
+        raise
+    yield Step("close_plain_producer", producer.close)
+
+
+def offsets_of_target(
+    admin: Admin, partitions: list[TopicPartition], target: Target
+) -> Steps[dict[TopicPartition, int]]:
+    """The offset of each partition that a target means; raises RestoreError outside a log."""
+    if isinstance(target, At):
+        at = yield Step("offsets_at", admin.offsets_at, (partitions, target.timestamp_ms))
+        return dict(at)
+    starts: dict[TopicPartition, int] = yield Step(
+        "start_offsets", admin.start_offsets, (partitions,)
+    )
+    ends: dict[TopicPartition, int] = yield Step("end_offsets", admin.end_offsets, (partitions,))
+    if target == "earliest":
+        return dict(starts)
+    if target == "latest":
+        return dict(ends)
+    outside = [
+        f"{tp} holds {starts[tp]} to {ends[tp]}"
+        for tp in partitions
+        if not starts[tp] <= target <= ends[tp]
+    ]
+    if outside:
+        raise RestoreError(
+            f"offset {target} is not in every input: {'; '.join(outside)}. Choose one that is, a"
+            " time, 'earliest' or 'latest'"
+        )
+    return dict.fromkeys(partitions, target)
+
+
+def as_plain_data(reset: Reset) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "application_id": reset.application_id,
+        "offsets": {str(tp): offset for tp, offset in sorted(reset.offsets.items())},
+        "topics": [*reset.topics, cuts_topic(reset.application_id)],
+    }

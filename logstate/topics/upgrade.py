@@ -1,0 +1,108 @@
+"""Whether a topology may start over what is stored under its application id. Pure.
+
+    manifest of the cuts topic ──┐
+                                 ├─ manifest_changes ─ worst verdict ─ start, or UpgradeError
+    manifest of this topology  ──┘
+
+A start changes nothing before it was accepted. What is compatible is logged, change by change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from logstate.contracts.compatibility import Change, Decisions, Verdict, worst
+from logstate.contracts.errors import UpgradeError
+from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.manifest import VERSION, manifest
+from logstate.topics.manifest_changes import Manifest, manifest_changes, renames
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
+    """The plan whose renamed stores go on with the changelogs that they have."""
+    if stored is None:
+        return plan
+    _check_readable(plan.application_id, stored)
+    known: Mapping[str, Any] = stored["stores"]
+    declared = {"stores": plan.topology.stores}
+    logged_as = {
+        new: known[old].get("logged_as", old)
+        for old, new in (
+            *renames(stored, declared, decisions).items(),
+            *((name, name) for name in plan.topology.stores if name in known),
+        )
+    }
+    moved = {
+        entry["usual_name"]: name
+        for name, entry in stored.get("topics", {}).items()
+        if entry.get("usual_name", name) != name
+    }
+    plan = plan.with_moved_topics(moved)
+    return replace(plan, logged_as={new: old for new, old in logged_as.items() if new != old})
+
+
+def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
+    """The plan with what was given up; raises UpgradeError where it does not fit what is stored.
+
+    Topic ids of changelogs that exist must be known to the plan.
+    """
+    if stored is None:
+        return plan
+    _check_readable(plan.application_id, stored)
+    own = manifest(plan)
+    if stored == own:
+        return plan
+    changes = manifest_changes(stored, own, decisions)
+    check(plan.application_id, changes)
+    for change in changes:
+        _LOGGER.info("application %s: %s", plan.application_id, change)
+    known = {**stored.get("forgotten", {}), **stored["stores"]}
+    gone = {
+        name: entry
+        for name, entry in known.items()
+        if name not in plan.topology.stores
+        and (name in decisions.forget or name in stored.get("forgotten", {}))
+    }
+    return replace(plan, forgotten=gone)
+
+
+def check(application_id: str, changes: Iterable[Change]) -> None:
+    """Raises UpgradeError, with every change that is not compatible."""
+    found = [change for change in changes if change.verdict > Verdict.COMPATIBLE]
+    if not found:
+        return
+    lines = "".join(f"\n  {i}. {change}" for i, change in enumerate(found, 1))
+    what = "does not fit" if worst(found) is Verdict.REFUSED else "leaves open what becomes of"
+    raise UpgradeError(
+        f"application {application_id!r}: the topology {what} what is stored:{lines}\nNothing was"
+        " changed. `logstate plan` shows this before a deployment; `logstate reset"
+        f" {application_id}` gives up all that is stored",
+        found,
+    )
+
+
+def _check_readable(application_id: str, stored: Manifest) -> None:
+    if "reset_since" in stored:
+        raise UpgradeError(
+            f"application {application_id!r} is being reset since {stored['reset_since']}, or the"
+            " reset was interrupted: offsets and topics do not fit together until it is over. Wait"
+            f" for its end, or run `logstate reset {application_id}` again, which takes it up"
+        )
+    if "resharding_since" in stored:
+        raise UpgradeError(
+            f"application {application_id!r} is being moved to other partitions since"
+            f" {stored['resharding_since']}, or that was interrupted: what was stored is whole and"
+            " waits. Wait for its end, or run `logstate reshard` again, which begins anew; with"
+            " --give-up the application goes on as it was"
+        )
+    if stored.get("version", VERSION) > VERSION:
+        raise UpgradeError(
+            f"application {application_id!r}: its manifest has version {stored['version']}, and"
+            f" this logstate reads version {VERSION}. A newer logstate started last: run that"
+            " version again, or a newer one"
+        )

@@ -1,0 +1,195 @@
+"""Which tasks of others a worker follows, and when: between its own work, from what it was told.
+
+Who is in the group comes from outside, by whatever way (:mod:`logstate.directory`), and may be late
+or wrong. It decides what is copied, never what is owned: that the group alone says.
+
+Followed is what ``standby_places`` puts here, and what this member would have if the group were as
+it was told: after a death, or before somebody joins, the heirs have the rows before the group has
+noticed.
+
+A member that is about to join tells of itself first, follows what the group will give it, and joins
+when it has that (``warm_up``). Those that will be given other tasks because of it see it coming and
+follow them as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.records import TaskId
+from logstate.contracts.seams import Step, Steps
+from logstate.contracts.worker_config import WorkerConfig
+from logstate.restore.standby_places import NOBODY, Inputs, Peer, standby_places
+from logstate.restore.standbys import Standbys, standby_lag
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task import Task
+from logstate.topics.bound_plan import BoundPlan
+
+_LOGGER = logging.getLogger(__name__)
+
+#: how long an idle worker waits for records of standbys, before it looks after its own
+_IDLE_S = 0.01
+#: between two looks of a member that has not joined yet
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class StandbyReport:
+    """One standby, for whoever asks."""
+
+    #: offsets that it lacks of what its changelogs had a second ago; None: it is not open yet
+    lag: int | None
+
+
+class FollowedTasks:
+    """See the module. Before the start and after the end there are none."""
+
+    def __init__(self, config: WorkerConfig, clock: Clock, wait: Callable[[float], None]) -> None:
+        self._config = config
+        self._clock = clock
+        self._wait = wait
+        #: told from any thread, replaced as a whole
+        self.neighbours = NOBODY
+        self._standbys: Standbys | None = None
+        self._plan: BoundPlan | None = None
+        self._inputs = Inputs({}, {})
+        self._ask_member_id: Callable[[], str] = lambda: ""
+        #: of this worker, also before it has joined; empty where it is not known
+        self.member_id = ""
+        #: by what the present choice was made
+        self._chosen_by: tuple[tuple[Peer, ...], str] | None = None
+        self._chosen: frozenset[TaskId] = frozenset()
+        #: those of them that this member would have itself
+        self._coming: frozenset[TaskId] = frozenset()
+        self.reports: Mapping[TaskId, StandbyReport] = {}
+        self._readable: Mapping[TaskId, OwnedTask] = {}
+        #: standbys that became tasks of this worker
+        self.promoted_total = 0
+
+    def begin(self, plan: BoundPlan, standbys: Standbys, member_id: Callable[[], str]) -> None:
+        """The worker has started."""
+        self._plan = plan
+        self._standbys = standbys
+        self._ask_member_id = member_id
+        self.member_id = ""
+        tasks = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
+        self._inputs = Inputs(tasks, plan.partition_counts)
+        self._chosen_by = None
+
+    def turn(self, owned: Mapping[TaskId, OwnedTask], *, is_busy: bool) -> Steps[None]:
+        """Some of the work. ``owned``: the worker's own tasks; ``is_busy``: they have records."""
+        if self._standbys is None or not self._is_used:
+            return
+        self.member_id = self._ask_member_id()
+        self._choose()
+        standbys = self._standbys
+        standbys.want(self._chosen - owned.keys())
+        wait_s = 0.0 if is_busy or not standbys.has_more else _IDLE_S
+        yield from standbys.turn(wait_s, beside=bool(owned))
+        self.reports = {
+            task_id: StandbyReport(standby_lag(one) if one.stage is Stage.STANDBY else None)
+            for task_id, one in standbys.tasks.items()
+        }
+        self._readable = {
+            task_id: one for task_id, one in standbys.tasks.items() if one.current_ms is not None
+        }
+
+    def warm_up(self, is_stopping: Callable[[], bool]) -> Steps[None]:
+        """Before joining: follow what will be given to this member, until it has nearly all."""
+        config = self._config
+        if not config.standby_replicas or config.acceptable_lag is None:
+            return
+        since_ms = self._clock.monotonic_ms()
+        while not is_stopping():
+            yield from self.turn({}, is_busy=False)
+            why = self._may_join(self._clock.monotonic_ms() - since_ms)
+            if why:
+                _LOGGER.info("joins the group: %s", why)
+                return
+            if not self.has_more:
+                yield Step("wait_for_peers", self._wait, (_LOOK_S,))
+
+    def _may_join(self, waited_ms: float) -> str:
+        """Why it is time; empty: it is not."""
+        config = self._config
+        if not self._own:
+            return "it has no member id before it has joined (classic protocol)"
+        if waited_ms >= config.warm_up_timeout_ms:
+            return f"{len(self.reports)} tasks are not warm, but it has waited long enough"
+        if self._own not in {peer.id for peer in self.neighbours.peers}:
+            is_long = waited_ms >= config.peers_timeout_ms
+            return "it has not heard of the other members" if is_long else ""
+        if len({peer.instance for peer in self.neighbours.peers}) == 1:
+            return "nobody else is there"
+        lags = [self.reports[t].lag if t in self.reports else None for t in self._stateful()]
+        limit = config.acceptable_lag or 0
+        is_warm = all(lag is not None and lag <= limit for lag in lags)
+        return f"its {len(lags)} tasks with state are warm" if is_warm else ""
+
+    def _stateful(self) -> list[TaskId]:
+        return [t for t in self._coming if self._plan is not None and self._plan.changelogs(t)]
+
+    @property
+    def _is_used(self) -> bool:
+        return bool(self._config.standby_replicas or self.neighbours.peers)
+
+    @property
+    def _own(self) -> str:
+        return self._config.instance_id or self.member_id
+
+    @property
+    def has_more(self) -> bool:
+        """Records of standbys are waiting to be read."""
+        return self._standbys is not None and self._standbys.has_more
+
+    def take(self, task_id: TaskId) -> Task | None:
+        """What there is of a task that is assigned here now."""
+        task = None if self._standbys is None else self._standbys.take(task_id)
+        self.reports = {followed: r for followed, r in self.reports.items() if followed != task_id}
+        self._readable = {t: one for t, one in self._readable.items() if t != task_id}
+        self.promoted_total += task is not None
+        return task
+
+    def keep(self, task_id: TaskId, task: Task) -> bool:
+        """Whether a task that goes to another member stays here as a copy of what was committed."""
+        standbys = self._standbys
+        if standbys is None or not self._is_used:
+            return False
+        standbys.keep(task_id, task)
+        return True
+
+    def queried(self) -> Mapping[TaskId, OwnedTask]:
+        """Those whose rows can be read; from any thread. They are kept newer for a while then."""
+        standbys = self._standbys
+        if standbys is not None:
+            standbys.read_ms = self._clock.monotonic_ms()
+        return self._readable
+
+    @property
+    def tasks(self) -> Mapping[TaskId, OwnedTask]:
+        """Those that are followed now; in the worker's thread."""
+        return {} if self._standbys is None else self._standbys.tasks
+
+    def close(self) -> Steps[None]:
+        """Let go of all."""
+        standbys, self._standbys, self.reports = self._standbys, None, {}
+        self._readable = {}
+        if standbys is not None:
+            yield from standbys.close()
+
+    def _choose(self) -> None:
+        by = self.neighbours.peers, self._own
+        if by == self._chosen_by:
+            return
+        self._chosen_by = by
+        peers, own = by
+        if own not in {peer.id for peer in peers}:
+            return  # whoever told this does not know of us yet, or no more
+        places = standby_places(self._inputs, peers, self._config.standby_replicas)
+        kept = {t for t, found in places.items() if any(p.id == own for p in found)}
+        owners = self._inputs.owners(peers)
+        self._coming = frozenset(task for task, peer in owners.items() if peer.id == own)
+        self._chosen = self._coming | kept

@@ -1,0 +1,96 @@
+"""What a poll brings goes to the tasks, and from which partitions more is fetched.
+
+A partition is paused at the client while too many of its records wait in memory, and every one of
+them while the whole worker is paused: polling goes on then, so the group keeps the member, and
+brings nothing. What was fetched before stays in its queue.
+"""
+
+from __future__ import annotations
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import AbortableError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import GroupConsumer, Polled, Step, Steps
+from logstate.task.marks import Marks
+from logstate.task.owned_task import OwnedTask
+from logstate.task.task_table import TaskTable
+from logstate.worker.worker_observer import WorkerObserver
+
+
+class Intake:
+    """See the module. ``wants_pause`` is set from any thread; the worker follows with a turn."""
+
+    def __init__(
+        self, tasks: TaskTable, observer: WorkerObserver, clock: Clock, buffered_records_max: int
+    ) -> None:
+        self.wants_pause = False
+        #: the worker processes nothing; changes between two turns only
+        self.is_paused = False
+        self._tasks = tasks
+        self._observer = observer
+        self._clock = clock
+        self._asks_ms = 0.0
+        self._buffered_max = buffered_records_max
+
+    @property
+    def marks(self) -> Marks:
+        """Of a snapshot that is being taken: orders come from another thread."""
+        return self._tasks.marks
+
+    def turn(self) -> None:
+        """A turn begins, with a poll."""
+        self._asks_ms = self._clock.monotonic_ms()
+        if self.is_paused != self.wants_pause:
+            self.is_paused = self.wants_pause
+            self._observer.paused(self.is_paused)
+
+    def take(self, polled: Polled, consumer: GroupConsumer) -> Steps[None]:
+        """Hand out what a poll brought. Raises AbortableError where positions are nowhere."""
+        self._tasks.heard_ms = self._asks_ms
+        # Here, behind the poll: what it brought may be younger than an order.
+        self.marks.follow(self._tasks.running(), self._asks_ms)
+        for partition, records in polled.records.items():
+            owned = self._tasks.running_owner(partition)
+            if owned is not None:
+                if owned.mark is None:
+                    owned.task.add_records(partition, records)
+                else:
+                    owned.mark.add_records(owned.task, partition, records)
+        for partition, position in polled.ends:
+            owned = self._tasks.running_owner(partition)
+            if owned is not None:
+                if owned.mark is None:
+                    owned.task.at_end(partition, position)
+                else:
+                    owned.mark.at_end(owned.task, partition, position)
+                owned.ends[partition] = position
+        if polled.out_of_range:
+            raise AbortableError(
+                f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
+            )
+        running = self._tasks.running()
+        if polled.records or self.is_paused or any(owned.paused for owned in running):
+            yield from self.pause_or_resume(consumer)
+
+    def pause_or_resume(self, consumer: GroupConsumer) -> Steps[None]:
+        """Pause what has too many records waiting, resume what has less than half of them.
+
+        A task of several partitions may hold one back for long while it waits for another's
+        records. While the worker is paused everything is; tasks that have just started, too.
+        """
+        for owned in self._tasks.running():
+            paused = owned.paused
+            full = [tp for tp in owned.partitions if tp not in paused and self._is_full(owned, tp)]
+            if full:
+                yield Step("pause", consumer.pause, (full,))
+                paused.update(full)
+            drained = [tp for tp in paused if self._is_drained(owned, tp)]
+            if drained:
+                yield Step("resume", consumer.resume, (drained,))
+                paused.difference_update(drained)
+
+    def _is_full(self, owned: OwnedTask, partition: TopicPartition) -> bool:
+        return self.is_paused or owned.buffered(partition) > self._buffered_max
+
+    def _is_drained(self, owned: OwnedTask, partition: TopicPartition) -> bool:
+        return not self.is_paused and owned.buffered(partition) < self._buffered_max // 2

@@ -1,0 +1,196 @@
+"""State moved to other partitions, on the real broker, by processes that are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from logstate.app import Application
+from logstate.changelog.offline.reshard import Resharded, reshard
+from logstate.cli import app as command
+from logstate.contracts.errors import (
+    ConfigError,
+    MembersLiveError,
+    StoreUnavailableError,
+    UpgradeError,
+)
+from logstate.contracts.records import ProducedRecord
+from logstate.contracts.seams import NewTopic
+from logstate.kafka.cluster import KafkaCluster
+from logstate.topology import StreamsBuilder
+from logstate.topology.plan.plan import Topology
+from tests.resharding.story import Story, tell
+from tests.upgrades.upgrading import until
+
+USERS = [f"user-{n}" for n in range(30)]
+
+
+def test_an_application_goes_on_with_more_partitions_whenever_the_move_is_killed(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    story = Story(bootstrap, unique("moved"), tmp_path, users=40)
+
+    figures = tell(story, records=400, kills=6)
+
+    assert figures["killed"] == 6
+
+
+class Shop:
+    """Orders per user, and per item behind a repartition topic."""
+
+    def __init__(self, bootstrap: str, name: str, path: Path) -> None:
+        self.bootstrap, self.name, self.path = bootstrap, name, path
+        self.cluster = KafkaCluster(bootstrap)
+        self.admin = self.cluster.admin()
+        self.inputs = f"{name}.orders"
+        self.admin.create_topics([NewTopic(self.inputs, 2, 1, {})])
+        self.orders = 0
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        orders = builder.stream(self.inputs, key=str, value=str)
+        orders.group_by_key().count(store="per-user")
+        orders.group_by(lambda _, item: item, name="by-item", key=str).count(store="per-item")
+        return builder.build()
+
+    def order(self, partitioner: Callable[[str], int | None] = lambda _: None) -> None:
+        """One order of each user."""
+        producer = self.cluster.plain_producer()
+        records = [
+            ProducedRecord(self.inputs, partitioner(user), user.encode(), b"tea", 1_000)
+            for user in USERS
+        ]
+        producer.produce(records)
+        producer.flush()
+        producer.close()
+
+    def run(self, orders: int) -> None:
+        """Until each user has so many orders."""
+        with Application(
+            self.topology(),
+            application_id=self.name,
+            bootstrap=self.bootstrap,
+            state_dir=self.path / "state",
+        ) as app:
+            until(lambda: self.totals(app) == {"tea": orders * len(USERS)})
+            assert {user: row.value for user, row in app.store("per-user").all()} == dict.fromkeys(
+                USERS, orders
+            )
+
+    def totals(self, app: Application) -> dict[str, int]:
+        try:
+            return {item: row.value for item, row in app.store("per-item").all()}
+        except StoreUnavailableError:
+            return {}
+
+    def move(self, partitions: int = 3, **options: Any) -> Resharded:
+        return reshard(
+            self.topology(),
+            application_id=self.name,
+            bootstrap=self.bootstrap,
+            partitions=partitions,
+            **options,
+        )
+
+    def command(self, *arguments: str) -> Result:
+        (self.path / "moved_shop.py").write_text("raise SystemExit('not asked for')")
+        place = ["reshard", self.name, "moved_shop:topology", "--bootstrap", self.bootstrap]
+        return CliRunner().invoke(command, [*place, *arguments])
+
+
+@pytest.fixture
+def shop(bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Shop:
+    found = Shop(bootstrap, unique("shop"), tmp_path)
+    found.order()
+    found.run(1)
+    return found
+
+
+def own_topics(shop: Shop) -> set[str]:
+    return {name for name in shop.admin.topic_names() if name.startswith(f"{shop.name}-")}
+
+
+def test_state_goes_to_another_topic_with_fewer_or_more_partitions(shop: Shop) -> None:
+    for partitions, orders in ((3, 2), (1, 3)):
+        shop.inputs = f"{shop.name}.orders-{partitions}"
+        shop.admin.create_topics([NewTopic(shop.inputs, partitions, 1, {})])
+        done = shop.move(partitions)
+        assert {after for _, after in done.partitions.values()} == {partitions}
+        assert sum(done.records.values()) >= len(USERS)
+        shop.order()
+        shop.run(orders)
+
+    changelogs = {name for name in own_topics(shop) if name.endswith("-changelog")}
+    assert changelogs == {
+        f"{shop.name}-g2.per-user-changelog",
+        f"{shop.name}-g2.per-item-changelog",
+    }
+    assert shop.move(1) == Resharded()  # nothing is left to do
+
+
+def test_what_would_be_lost_or_misplaced_is_refused_and_nothing_changes(shop: Shop) -> None:
+    before = own_topics(shop)
+    old = shop.inputs
+    shop.order()  # not read
+    shop.inputs = f"{shop.name}.wide"
+    shop.admin.create_topics([NewTopic(shop.inputs, 3, 1, {})])
+    with pytest.raises(UpgradeError, match="does not read this topic any more"):
+        shop.move()
+    with pytest.raises(ConfigError, match="--partitions is 5"):
+        shop.move(5)
+    shop.inputs = old
+    shop.run(2)
+    shop.inputs = f"{shop.name}.wide"
+    shop.order(partitioner=lambda _: 1)
+    with pytest.raises(UpgradeError, match="belongs to partition"):
+        shop.move()
+
+    assert own_topics(shop) == before
+    shop.inputs = old
+    shop.order()
+    shop.run(3)
+
+
+def test_a_move_is_refused_beside_a_live_member_and_changes_nothing(shop: Shop) -> None:
+    before = own_topics(shop)
+    with Application(
+        shop.topology(),
+        application_id=shop.name,
+        bootstrap=shop.bootstrap,
+        state_dir=shop.path / "state",
+    ) as app:
+        until(lambda: shop.totals(app) != {})
+        with pytest.raises(MembersLiveError, match=f"group '{shop.name}' has members"):
+            shop.move()
+
+    assert own_topics(shop) == before
+
+
+class Died(Exception):
+    pass
+
+
+def test_an_interrupted_move_stops_starts_until_it_is_ended_or_given_up(shop: Shop) -> None:
+    old = shop.inputs
+    shop.inputs = f"{shop.name}.wide"
+    shop.admin.create_topics([NewTopic(shop.inputs, 3, 1, {})])
+
+    def die(step: str) -> None:
+        if step == "hand over":
+            raise Died
+
+    with pytest.raises(Died):
+        shop.move(told=die)
+    with pytest.raises(UpgradeError, match="is being moved to other partitions"):
+        shop.run(1)
+
+    assert shop.command("--partitions", "3", "--give-up").exit_code == 0
+
+    assert not [name for name in own_topics(shop) if "-g1." in name]
+    shop.inputs = old
+    shop.order()
+    shop.run(2)

@@ -1,0 +1,109 @@
+"""The service example in two processes: asked over HTTP, and ended under load."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from logstate.contracts.records import ProducedRecord
+from logstate.kafka.client_settings import ClientSettings
+from logstate.kafka.cluster import KafkaCluster
+from tests.broker.raw_topic import create_topic
+
+ROOT = Path(__file__).resolve().parents[2]
+CUSTOMERS = [f"c{number}" for number in range(20)]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def spends(client: httpx.Client, port: int) -> dict[str, int]:
+    found = {}
+    for customer in CUSTOMERS:
+        answer = client.get(f"http://127.0.0.1:{port}/spend/{customer}")
+        if answer.status_code == 200:
+            found[customer] = answer.json()["spend"]
+    return found
+
+
+def until(is_so: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + 90
+    while True:
+        try:
+            if is_so():
+                return
+        except httpx.TransportError:
+            pass  # it has not begun to listen
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothing(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    name = unique("service")
+    orders = f"{name}-orders"
+    create_topic(bootstrap, orders, partitions=4)
+    ports = [free_port(), free_port()]
+    sent: Counter[str] = Counter()
+    cluster = KafkaCluster(bootstrap, ClientSettings({}, {}, {}, {}), client_id="orders")
+    producer = cluster.plain_producer()
+
+    def send(rounds: int) -> None:
+        for amount in range(rounds):
+            value = (amount + 1).to_bytes(8, "big")
+            producer.produce(
+                [ProducedRecord(orders, None, c.encode(), value, 1) for c in CUSTOMERS]
+            )
+            sent.update(dict.fromkeys(CUSTOMERS, amount + 1))
+        producer.flush()
+
+    with ExitStack() as stack:
+        stack.callback(producer.close)
+        processes = []
+        for port in ports:
+            command = [sys.executable, "-m", "examples.08_service.app", bootstrap]
+            command += [str(tmp_path / str(port)), "--port", str(port)]
+            command += ["--orders", orders, "--name", name]
+            environment = {**os.environ, "SERVICE_TOKEN": "example"}
+            process = subprocess.Popen(command, cwd=ROOT, env=environment)
+            stack.callback(process.kill)
+            processes.append(process)
+        client = stack.enter_context(httpx.Client(trust_env=False, timeout=60))
+        send(20)
+        token = {"Authorization": "Bearer example"}
+
+        def both_have_some() -> bool:
+            status = client.get(f"http://127.0.0.1:{ports[0]}/state/status", headers=token).json()
+            readable = [
+                sum(task["is_readable"] for task in one["tasks"].values())
+                for one in status["instances"]
+            ]
+            return len(readable) == 2 and all(readable) and sum(readable) == 4
+
+        until(both_have_some, "they do not share the partitions")
+        for port in ports:
+            until(lambda port=port: spends(client, port) == sent, "an answer is missing")  # type: ignore[misc]
+        hosts = {
+            client.get(f"http://127.0.0.1:{ports[0]}/spend/{c}").json()["from"] for c in CUSTOMERS
+        }
+        assert len(hosts) == 2
+        send(20)
+        processes[1].send_signal(signal.SIGTERM)
+        send(20)
+        assert processes[1].wait(60) in (0, -signal.SIGTERM)
+        until(lambda: spends(client, ports[0]) == sent, "something is lost or doubled")

@@ -1,0 +1,82 @@
+"""User code so slow that a full batch outlives the transaction's time-out, on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app import Application
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
+from logstate.kafka.cluster import KafkaCluster
+from logstate.topology import StreamsBuilder
+from logstate.topology.plan.plan import Topology
+from tests.broker.patient_offsets import committed_offsets
+
+#: the brokers look for transactions that are too old once a second
+TRANSACTION_TIMEOUT_MS = 1_500
+COST_MS = 10
+RECORDS = 500
+DEADLINE_MS = 60_000
+
+
+def topology(prefix: str, clock: SystemClock) -> Topology:
+    def work(value: str) -> str:
+        until_ms = clock.monotonic_ms() + COST_MS
+        while clock.monotonic_ms() < until_ms:
+            pass
+        return value
+
+    builder = StreamsBuilder()
+    values = builder.stream(f"{prefix}-in", key=str, value=str).map_values(work, value=str)
+    values.group_by_key().count(store="counts").to_stream().to(f"{prefix}-out")
+    return builder.build()
+
+
+def test_slow_records_are_committed_before_their_transaction_times_out(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    clock, name = SystemClock(), unique("slow")
+    cluster = KafkaCluster(
+        bootstrap,
+        {"socket.timeout.ms": TRANSACTION_TIMEOUT_MS},  # must not be longer
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+    )
+    admin = cluster.admin()
+    inputs = TopicPartition(f"{name}-in", 0)
+    admin.create_topics([NewTopic(f"{name}-{end}", 1, 1, {}) for end in ("in", "out")])
+    producer = cluster.plain_producer()
+    app = Application(
+        topology(name, clock),
+        application_id=name,
+        bootstrap=bootstrap,
+        state_dir=tmp_path,
+        cluster=cluster,
+        commit_interval=timedelta(seconds=1),
+    )
+    until_ms = clock.monotonic_ms() + DEADLINE_MS
+
+    def send(count: int, is_there: Callable[[], bool]) -> None:
+        producer.produce([ProducedRecord(inputs.topic, 0, b"k", b"v", 1) for _ in range(count)])
+        producer.flush()
+        while not is_there():
+            assert clock.monotonic_ms() < until_ms, f"{committed()} committed"
+
+    def committed() -> int:
+        return committed_offsets(admin, name, [inputs])[inputs].offset or 0
+
+    def total(metric: str) -> float:
+        return app.metrics_registry.total(metric)
+
+    with app:
+        app.wait_until_running(timedelta(seconds=30))
+        # A transaction is to be open when the many arrive: just after one was committed.
+        send(1, lambda: committed() == 1)
+        send(1, lambda: total("records_consumed_total") == 2)
+        send(RECORDS, lambda: committed() == RECORDS + 2)
+        aborted = total("transactions_aborted_total")
+    producer.close()
+    admin.close()
+    assert aborted == 0

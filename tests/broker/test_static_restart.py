@@ -1,0 +1,75 @@
+"""Static members: a restart moves nothing, and whoever leaves for good gives everything up."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from logstate.app import Application
+from tests.broker.counting_app import application
+from tests.broker.counting_scenario import PARTITIONS, Scenario, running
+
+TASKS = 2 * PARTITIONS
+#: the brokers' session time-out is 45 s: what takes less did not wait for it
+AT_ONCE_S = 15.0
+
+
+def tasks_of(apps: dict[int, Application]) -> dict[int, list[str]]:
+    return {number: sorted(app.tasks()) for number, app in apps.items()}
+
+
+def until_all_run(apps: dict[int, Application], within_s: float = 60.0) -> None:
+    """Wait until every task runs, and each of them has some."""
+    end = time.monotonic() + within_s
+    while True:
+        stages = [stage for app in apps.values() for stage in app.tasks().values()]
+        if stages == ["running"] * TASKS and all(app.tasks() for app in apps.values()):
+            return
+        assert time.monotonic() < end, tasks_of(apps)
+        time.sleep(0.05)
+
+
+def rebalances(app: Application) -> float:
+    return app.metrics_registry.total("rebalance_total")
+
+
+def test_a_rolling_restart_of_static_members_moves_nothing_and_the_last_leave_gives_all_up(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    rng = random.Random(5)
+    with running(bootstrap, unique("static"), tmp_path) as scenario, ExitStack() as stack:
+        apps: dict[int, Application] = {}
+
+        def start(number: int) -> None:
+            directory = scenario.state_dir(number)
+            app = application(bootstrap, scenario.prefix, directory, static=True)
+            apps[number] = stack.enter_context(app)
+
+        for number in range(3):
+            start(number)
+            until_all_run(apps)
+        before = tasks_of(apps)
+        for number in range(3):
+            scenario.send(300, rng)
+            others = {n: rebalances(app) for n, app in apps.items() if n != number}
+            apps[number].close()
+            scenario.send(300, rng)
+            start(number)
+            until_all_run(apps)
+            assert tasks_of(apps) == before
+            assert {n: rebalances(apps[n]) for n in others} == others, "they noticed it"
+        leave_for_good(scenario, apps)
+        scenario.send(300, rng)
+        scenario.outputs("per-page", len(scenario.sent))
+        apps.pop(0).close(leave_group=True)
+        scenario.check()
+
+
+def leave_for_good(scenario: Scenario, apps: dict[int, Application]) -> None:
+    for number in (1, 2):
+        scenario.send(300, random.Random(number))
+        apps.pop(number).close(leave_group=True)
+        until_all_run(apps, AT_ONCE_S)

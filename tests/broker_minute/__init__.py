@@ -1,0 +1,1 @@
+"""From an empty virtual environment to the address of a broker: seconds and megabytes."""

@@ -1,0 +1,82 @@
+"""Plain data becomes the bytes that the application's own serde writes."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from logstate.changelog.offline.described_encoders import encoder
+from logstate.contracts.errors import ConfigError, SerdeError
+from logstate.serdes.built_in import boolean, float64, int32, int64, string
+from logstate.serdes.json_serde import json_of
+
+
+class Part(msgspec.Struct, frozen=True):
+    size: int
+    name: str = "small"
+
+
+class Order(msgspec.Struct, frozen=True):
+    shop: str
+    amount: Decimal
+    at: datetime.datetime
+    parts: list[Part]
+    notes: dict[str, int]
+    picture: bytes | None = None
+    choice: int | str = 0
+
+
+ORDER = Order(
+    "tea & co",
+    Decimal("2.50"),
+    datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+    [Part(1), Part(2, "big")],
+    {"z": 1, "a": 2},
+    b"\x00\xff",
+    "text",
+)
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [(string, "ä"), (int64, -7), (int32, 7), (float64, 2.5), (boolean, True)],
+)
+def test_scalars_are_written_as_their_serdes_do(serde: Any, value: Any) -> None:
+    for is_key in (True, False):
+        written = encoder(serde.describe(), is_key=is_key)(value)
+        assert written == serde.serializer("t", is_key)(value)
+
+
+@pytest.mark.parametrize("is_key", [True, False])
+def test_objects_are_written_in_the_order_of_their_declaration(is_key: bool) -> None:
+    serde = json_of(Order)
+    plain = {
+        "choice": '"text"',  # a union is the text of its JSON, as readers show it
+        "picture": b"\x00\xff",
+        "notes": [("z", 1), ("a", 2)],  # as Arrow gives a map
+        "parts": [{"size": 1}, {"name": "big", "size": 2}],
+        "at": ORDER.at,
+        "amount": ORDER.amount,
+        "shop": ORDER.shop,
+    }
+
+    assert encoder(serde.describe(), is_key=is_key)(plain) == serde.serializer("t", is_key)(ORDER)
+
+
+def test_what_does_not_fit_is_refused_with_what_is_wrong() -> None:
+    encode = encoder(json_of(Part).describe(), is_key=False)
+
+    with pytest.raises(SerdeError, match="field 'size' is missing"):
+        encode({"name": "x"})
+    with pytest.raises(SerdeError, match="colour: the store's values have no such field"):
+        encode({"size": 1, "colour": "red"})
+    with pytest.raises(SerdeError, match="a text is wanted"):
+        encoder({"format": "string"}, is_key=True)(7)
+    with pytest.raises(SerdeError, match="no JSON text"):
+        encoder({"format": "json", "schema": None}, is_key=False)("{")
+    with pytest.raises(ConfigError, match="only the application's own serde can write"):
+        encoder({"format": "avro", "schema": "int"}, is_key=False)

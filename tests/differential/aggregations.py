@@ -1,0 +1,115 @@
+"""Drawn groupings, windows, aggregations and suppressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .drawing import PLAIN_KEY, Drawing, Drawn, Step
+
+
+def group(drawing: Drawing, flow: Drawn) -> None:
+    if flow.key == "string" and drawing.chance(0.6):
+        found = drawing.then(flow, "grouped", kind="grouped_stream")
+        drawing.add("group_by_key", found, **{"in": flow.name})
+    else:
+        found = drawing.then(flow, "grouped", kind="grouped_stream", **PLAIN_KEY)
+        drawing.add("group_by", found, **{"in": flow.name}, mapper=drawing.key_mapper(flow))
+
+
+def group_table(drawing: Drawing, flow: Drawn) -> None:
+    mapper, value = drawing.value_mapper(flow)
+    found = drawing.then(flow, "grouped", kind="grouped_table", **PLAIN_KEY, value=value)
+    spec = {"key": drawing.key_mapper(flow), "value": mapper}
+    drawing.add("group_by", found, **{"in": flow.name}, mapper=spec)
+
+
+def _window(drawing: Drawing) -> Step:
+    size, grace = drawing.rng.choice((5, 10, 20)), drawing.rng.choice((0, 0, 3, 10))
+    return drawing.rng.choice(
+        (
+            {"type": "tumbling", "size_ms": size, "grace_ms": grace},
+            {
+                "type": "hopping",
+                "size_ms": size,
+                "advance_ms": drawing.rng.choice((2, 5)),
+                "grace_ms": grace,
+            },
+            {"type": "sliding", "difference_ms": size, "grace_ms": grace},
+            {"type": "session", "gap_ms": size, "grace_ms": grace},
+        )
+    )
+
+
+def _keys_of(window: Step) -> dict[str, Any]:
+    if window["type"] == "session":
+        return {"key": "session_windowed", "window_size_ms": None, "grace_ms": 0}
+    size = window.get("size_ms", window.get("difference_ms"))
+    return {"key": "windowed", "window_size_ms": size, "grace_ms": window["grace_ms"]}
+
+
+def aggregation(drawing: Drawing, flow: Drawn) -> None:
+    op = drawing.rng.choice(("count", "reduce", "aggregate", "aggregate"))
+    members: Step = {"in": flow.name, **drawing.store(may_be_absent=False)}
+    value, numbers = flow.value, flow.value == "int64"
+    if op == "count":
+        value = "int64"
+    elif op == "reduce":
+        reducers = ("sum", "min", "max", "last") if numbers else ("concat", "min", "last")
+        if flow.kind == "grouped_table":
+            members["adder"], members["subtractor"] = (
+                ("sum", "minus") if numbers else ("concat", "concat_minus")
+            )
+        else:
+            members["reducer"] = drawing.rng.choice(reducers)
+    else:
+        names = ["count", "concat", "min", "max"]
+        if flow.kind == "grouped_stream":
+            names += ["last", "first"]
+        if numbers:
+            names += ["sum", "sum_drop_zero"]
+        members["aggregator"] = drawing.rng.choice(names)
+        value = _aggregated(members["aggregator"], value)
+    changed: dict[str, Any] = {"kind": "table", "value": value}
+    if flow.kind == "grouped_stream" and drawing.chance(0.65):
+        members["window"] = window = _window(drawing)
+        changed |= _keys_of(window)
+        if drawing.chance(0.3):
+            members["emit"] = "on_window_close"
+        if drawing.chance(0.4):
+            members["retention_ms"] = drawing.rng.choice((100, 100_000))
+    drawing.add(op, drawing.then(flow, "agg", **changed), **members)
+
+
+def _aggregated(aggregator: str, value: str) -> str:
+    if aggregator in ("min", "max", "last", "first"):
+        return value
+    return "string" if aggregator.startswith("concat") else "int64"
+
+
+def cogroup(drawing: Drawing, flow: Drawn) -> None:
+    others = [one for one in drawing.others(flow, "stream") if one != flow]
+    if not others:
+        return
+    groups = []
+    for one, aggregator in ((flow, "concat"), (drawing.rng.choice(others), "concat_star")):
+        grouped = drawing.add(
+            "group_by_key",
+            drawing.then(one, "grouped", kind="grouped_stream"),
+            **{"in": one.name},
+        )
+        groups.append({"in": grouped.name, "aggregator": aggregator})
+    changed: dict[str, Any] = {"kind": "table", "value": "string"}
+    members: Step = {"groups": groups, **drawing.store(may_be_absent=False)}
+    if drawing.chance(0.5):
+        members["window"] = _window(drawing)
+        changed |= _keys_of(members["window"])
+    drawing.add("cogroup", drawing.then(flow, "cogrouped", **changed), **members)
+
+
+def suppress(drawing: Drawing, flow: Drawn) -> None:
+    limit = drawing.rng.choice((None, None, 2))
+    until: Step = {"type": "time_limit", "ms": drawing.rng.choice((0, 5, 20))}
+    if flow.key != "string" and drawing.chance(0.7):
+        until, limit = {"type": "window_closes"}, None
+    found = drawing.then(flow, "held", has_rows=False)
+    drawing.add("suppress", found, **{"in": flow.name}, until=until, max_records=limit)

@@ -1,0 +1,68 @@
+"""Draws a topology: sources, then operators on the flows there are, then a sink for each end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from . import aggregations, joins, stateless
+from .drawing import Drawing, Drawn
+
+_Operator = Callable[[Drawing, Drawn], None]
+
+#: what may follow a stream; what stands twice is drawn twice as often
+_OF_STREAMS: list[_Operator] = [
+    stateless.filtered,
+    stateless.map_values,
+    stateless.map_records,
+    stateless.select_key,
+    stateless.flat_map,
+    stateless.flat_map_values,
+    stateless.merge,
+    stateless.to_table,
+    stateless.repartition,
+    stateless.split,
+    *4 * [aggregations.group],
+    aggregations.cogroup,
+    *2 * [joins.stream_join],
+    *2 * [joins.table_join],
+    joins.global_join,
+]
+_OF_TABLES: list[_Operator] = [
+    stateless.filtered,
+    stateless.map_values,
+    *2 * [stateless.to_stream],
+    *2 * [aggregations.group_table],
+    *2 * [aggregations.suppress],
+    *2 * [joins.tables_join],
+    joins.foreign_key_join,
+]
+#: of a table whose rows no operator can look up
+_OF_UPDATES: list[_Operator] = [stateless.filtered, stateless.map_values, stateless.to_stream]
+
+
+def drawn_topology(rng: Random) -> Drawing:
+    """One to three sources, two to seven operators and what they need, sinks."""
+    drawing = Drawing(rng)
+    for _ in range(rng.choice((1, 2, 2, 3))):
+        drawing.source()
+    for _ in range(rng.randint(2, 7)):
+        _operator(drawing)
+    for flow in list(drawing.flows):
+        if flow.kind.startswith("grouped") and flow.name not in drawing.used:
+            aggregations.aggregation(drawing, flow)
+    for flow in list(drawing.flows):
+        if flow.name not in drawing.used:
+            drawing.sink(flow)
+    return drawing
+
+
+def _operator(drawing: Drawing) -> None:
+    rng = drawing.rng
+    flow = rng.choice(drawing.flows[-4:] if drawing.chance(0.7) else drawing.flows)
+    if flow.kind.startswith("grouped"):
+        aggregations.aggregation(drawing, flow)
+    elif flow.kind == "stream":
+        rng.choice(_OF_STREAMS)(drawing, flow)
+    else:
+        rng.choice(_OF_TABLES if flow.has_rows else _OF_UPDATES)(drawing, flow)

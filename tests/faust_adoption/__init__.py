@@ -1,0 +1,1 @@
+"""One application, two libraries: Faust counts, is stopped, and logstate counts on."""

@@ -1,0 +1,49 @@
+"""A Faust worker with a logstate application in its process; both count the same topic."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import faust
+
+from logstate.app import Application
+from logstate.faust import beside, record_of
+from logstate.topology import StreamsBuilder
+from tests.faust_adoption.faust_app import INPUT, Visit, counting
+
+
+def streams(name: str, bootstrap: str, folder: Path) -> Application:
+    """The logstate half: amounts by page."""
+    builder = StreamsBuilder()
+    visits = builder.stream(f"{name}-{INPUT}", key=str, value=record_of(Visit))
+    visits.group_by_key().aggregate(
+        lambda: 0, lambda total, visit: total + visit.amount, value=int, store="amounts"
+    )
+    return Application(
+        builder.build(),
+        application_id=f"{name}-streams",
+        bootstrap=bootstrap,
+        state_dir=folder / "streams",
+        commit_interval=timedelta(milliseconds=100),
+    )
+
+
+def together(name: str, bootstrap: str, folder: Path) -> faust.App:
+    """Both, as one Faust application; a worker that was killed is missed after six seconds."""
+    app = counting(
+        name,
+        bootstrap,
+        str(folder / "faust"),
+        broker_session_timeout=6.0,
+        broker_heartbeat_interval=1.0,
+    )
+    beside(app, streams(name, bootstrap, folder))
+    return app
+
+
+if __name__ == "__main__":
+    faust.Worker(
+        together(sys.argv[1], sys.argv[2], Path(sys.argv[3])), loglevel="info"
+    ).execute_from_commandline()

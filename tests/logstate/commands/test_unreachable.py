@@ -1,0 +1,19 @@
+"""What a command says where nobody answers: one sentence, once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("asked", [["tail", "orders"], ["status", "shop"]])
+def test_an_address_where_nobody_answers_is_told_once(asked: list[str]) -> None:
+    command = [sys.executable, "-m", "logstate", *asked, "--bootstrap", "127.0.0.1:1"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert told.returncode == 1
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("logstate: ")
+    assert "127.0.0.1:1" in line
+    assert "Connection refused" in line

@@ -1,0 +1,84 @@
+"""The thread that reads and writes the directory, over brokers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from logstate.contracts.clock import SystemClock
+from logstate.contracts.errors import TopicError
+from logstate.contracts.topic_names import instances_topic
+from logstate.directory.directory_link import DirectoryLink, DirectoryTopic
+from logstate.directory.entries import InstanceEntry, TaskEntry
+from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import own_topics
+from logstate.topology import StreamsBuilder
+
+TOPIC = DirectoryTopic("app", -1, {})
+
+
+def link(cluster: FakeCluster, name: str, tasks: dict[str, TaskEntry]) -> DirectoryLink:
+    def describe() -> InstanceEntry:
+        return InstanceEntry(name, f"http://{name}:1", 0, 50, tasks=dict(tasks))
+
+    return DirectoryLink(TOPIC, cluster, SystemClock(), describe)
+
+
+def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:
+    with one.changed:
+        assert one.changed.wait_for(is_so, 30), one.trouble
+
+
+def owner(one: DirectoryLink, task: str) -> str | None:
+    entry = one.known.owner(task, SystemClock().monotonic_ms()).entry
+    return None if entry is None else entry.instance
+
+
+def test_instances_hear_of_each_other_and_of_a_clean_end() -> None:
+    cluster = FakeCluster({})
+    tasks_of_a = {"0_0": TaskEntry(0, "running")}
+    a, b = link(cluster, "a", tasks_of_a), link(cluster, "b", {})
+    a.start()
+    until(a, lambda: a.trouble is None)
+    b.start()
+    until(b, lambda: b.trouble is None and owner(b, "0_0") == "a")
+    tasks_of_a["0_1"] = TaskEntry(0, "assigned")  # news are told without a heartbeat's wait
+    until(b, lambda: owner(b, "0_1") == "a")
+    a.stop()
+    until(b, lambda: owner(b, "0_0") is None)
+    b.stop()
+    records = cluster.records(instances_topic("app"))
+    assert {r.key(): r.value() for r in records} == {b"a": None, b"b": None}
+    assert (
+        cluster.admin().topic_configs([instances_topic("app")])[instances_topic("app")][
+            "cleanup.policy"
+        ]
+        == "compact"
+    )
+
+
+def test_brokers_that_are_away_are_waited_for_and_said_so() -> None:
+    cluster = FakeCluster({})
+    one = link(cluster, "a", {})
+    cluster.away = "the cable is out"
+    one.start()
+    until_lost = lambda: "the cable is out" in (one.trouble or "")  # noqa: E731
+    with one.changed:
+        while not until_lost():
+            one.changed.wait(0.02)
+    cluster.away = None
+    until(one, lambda: one.trouble is None)
+    one.stop()
+
+
+def test_a_directory_in_several_partitions_is_refused() -> None:
+    cluster = FakeCluster({instances_topic("app"): 2})
+    with pytest.raises(TopicError, match="has 2 partitions and needs 1"):
+        TOPIC.ensure(cluster.admin())
+
+
+def test_a_pattern_of_sources_never_means_the_directory() -> None:
+    builder = StreamsBuilder()
+    builder.stream("clicks", key=str, value=str)
+    assert instances_topic("app") in own_topics(builder.build(), "app")

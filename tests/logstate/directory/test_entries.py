@@ -1,0 +1,26 @@
+"""The bytes of an entry, across versions of the library."""
+
+from __future__ import annotations
+
+import json
+
+from logstate.directory.entries import Figures, InstanceEntry, decode_entry, encode_entry
+
+ENTRY = InstanceEntry("one", "http://a:1", 3, 1_000, figures=Figures(5, 4, 3, 2, 1.5))
+
+
+def test_figures_travel_with_an_entry() -> None:
+    assert decode_entry(encode_entry(ENTRY)) == ENTRY
+
+
+def test_an_entry_of_a_version_without_figures_counts_as_nothing() -> None:
+    told = json.loads(encode_entry(ENTRY))
+    del told["figures"]
+    found = decode_entry(json.dumps(told).encode())
+    assert found is not None
+    assert (found.address, found.figures) == ("http://a:1", Figures())
+
+
+def test_figures_alone_are_no_news() -> None:
+    more = InstanceEntry("one", "http://a:1", 3, 1_000, figures=Figures(6, 4, 3, 2, 1.5))
+    assert more.without_figures() == ENTRY.without_figures()

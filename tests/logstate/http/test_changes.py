@@ -1,0 +1,154 @@
+"""The committed changes of stores, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from logstate.app import Application
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.serving import Serving
+from logstate.contracts.topic_names import changelog_topic
+from logstate.testing import FakeCluster
+from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
+
+TOTAL = sum(range(1, len(KEYS) + 1))
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return cluster_with()
+
+
+@pytest.fixture
+def app(cluster: FakeCluster, tmp_path: Path) -> Iterator[Application]:
+    with instance(cluster, tmp_path, serve=Serving("127.0.0.1:0", streams=2)) as app:
+        until(app, shared(app, 1))
+        yield app
+
+
+@pytest.fixture
+def http(app: Application) -> Iterator[httpx.Client]:
+    host = app.all_instances()[0].host
+    with httpx.Client(base_url=host, trust_env=False, timeout=60) as client:
+        yield client
+
+
+def events(response: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Id and data of each change; the data of an error under the id "error"."""
+    name = place = ""
+    for line in response.iter_lines():
+        field, _, rest = line.partition(": ")
+        if field == "id":
+            place = rest
+        elif field == "event":
+            name = rest
+        elif field == "data":
+            yield name or place, json.loads(rest)
+
+
+def positions(place: str) -> dict[int, int]:
+    return {int(p): int(at) for p, _, at in (one.partition(":") for one in place.split(","))}
+
+
+def until_counted(found: Iterator[tuple[str, dict[str, Any]]]) -> tuple[str, dict[str, int]]:
+    """The last id, and what each key came to, once all records were counted."""
+    counts: dict[str, int] = {}
+    for place, change in found:
+        counts[change["key"]] = change["value"]
+        if sum(counts.values()) == TOTAL:
+            return place, counts
+    raise AssertionError(counts)
+
+
+def test_every_committed_change_comes_once_and_a_reader_goes_on_where_it_was(
+    http: httpx.Client, cluster: FakeCluster
+) -> None:
+    path = "/stores/counts/changes"
+    with http.stream("GET", path, params={"from": "beginning"}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        place, counts = until_counted(events(response))
+    assert counts == {key: i + 1 for i, key in enumerate(KEYS)}
+    send(cluster, "k3")
+    with http.stream("GET", path, headers={"Last-Event-ID": place}) as response:
+        later, change = next(events(response))
+    partition = partition_of(b"k3", PARTITIONS)
+    assert (change["key"], change["value"], change["partition"]) == ("k3", 5, partition)
+    before, after = positions(place), positions(later)
+    assert after == {**before, partition: change["offset"] + 1}
+
+
+def test_windows_carry_their_times_and_a_deletion_is_null(
+    http: httpx.Client, cluster: FakeCluster
+) -> None:
+    with http.stream("GET", "/stores/per-10s/changes?from=beginning") as response:
+        _, change = next(events(response))
+    assert (change["start_ms"], change["end_ms"]) == (0, 10_000)
+    assert change["key"] in KEYS
+    with http.stream("GET", "/stores/names/changes?from=beginning") as response:
+        found = events(response)
+        assert next(found)[1]["value"] == "Ada"
+        cluster.produce("names", b"k1", None, timestamp=2)
+        _, change = next(found)
+    assert (change["key"], change["value"]) == ("k1", None)
+
+
+def test_what_is_not_committed_is_no_change(http: httpx.Client, cluster: FakeCluster) -> None:
+    topic = changelog_topic("app", "counts")
+    with http.stream("GET", "/stores/counts/changes?from=beginning") as response:
+        until_counted(found := events(response))
+        for name, ends in (("aborts", "abort"), ("commits", "commit")):
+            producer = cluster.transactional_producer(name)
+            producer.init_transactions()
+            producer.begin()
+            row = ProducedRecord(topic, 0, name.encode(), (7).to_bytes(8, "big"), 1)
+            producer.produce([row])
+            producer.flush()
+            getattr(producer, ends)()
+        assert next(found)[1]["key"] == "commits"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/stores/nothing/changes", 400, "there is no store 'nothing'"),
+        ("/stores/counts/changes?from=yesterday", 400, "from must be now or beginning"),
+        ("/stores/counts/changes?after=garbage", 400, "'garbage' is not the id of a change"),
+        ("/stores/counts/changes?after=0:1", 400, "is not the id of a change of this store"),
+        ("/stores/counts/changes?after=0:9999,1:0,2:0,3:0", 410, "begin anew"),
+    ],
+)
+def test_what_cannot_be_gone_on_from_says_why(
+    http: httpx.Client, path: str, status: int, reason: str
+) -> None:
+    refused = http.get(path)
+    assert (refused.status_code, reason in refused.json()["error"]) == (status, True), refused.text
+
+
+def test_there_are_no_more_streams_than_the_setting_allows(http: httpx.Client) -> None:
+    path = "/stores/counts/changes?from=beginning"
+    with http.stream("GET", path) as first, http.stream("GET", path) as second:
+        next(events(first))
+        next(events(second))
+        refused = http.get(path)
+        assert refused.status_code == 503
+        assert "2 streams of changes are open" in refused.json()["error"]
+
+
+def test_changes_that_are_deleted_below_a_reader_end_its_stream(
+    http: httpx.Client, cluster: FakeCluster
+) -> None:
+    partition = TopicPartition(changelog_topic("app", "per-10s"), 0)
+    with http.stream("GET", "/stores/per-10s/changes?after=0:0,1:0,2:0,3:0") as response:
+        found = events(response)
+        next(found)
+    admin = cluster.admin()
+    admin.delete_records({partition: admin.end_offsets([partition])[partition]})
+    refused = http.get("/stores/per-10s/changes?after=0:0,1:0,2:0,3:0")
+    assert (refused.status_code, "has " in refused.json()["error"]) == (410, True)

@@ -1,0 +1,81 @@
+"""What is compared with manifests that know less, and what decisions do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logstate.contracts.compatibility import Decisions, Verdict, worst
+from logstate.topics.manifest import manifest
+from logstate.topics.manifest_changes import manifest_changes, renames
+from tests.logstate.plans import plan_of
+from tests.upgrades.topologies import both, by_value, counted, windowed
+
+#: what a store's entry had before there were fingerprints
+OF_OLD = ("kind", "changelog_topic", "partitions", "sub_topology", "source_topics")
+OF_OLD = (*OF_OLD, "key", "value", "window_size_ms", "retention_ms", "history_ms")
+
+
+def manifest_of(*declares: Any, partitions: int = 1) -> dict[str, Any]:
+    return manifest(plan_of(both(*declares), **{"in": partitions, "other": partitions}))
+
+
+def of_old(found: dict[str, Any]) -> dict[str, Any]:
+    """As an earlier logstate wrote it."""
+    stores = {
+        name: {part: entry[part] for part in OF_OLD} for name, entry in found["stores"].items()
+    }
+    return {"version": 1, "application_id": "app", "describe": "", "stores": stores}
+
+
+def test_a_manifest_of_old_is_compared_as_far_as_it_goes() -> None:
+    stored = of_old(manifest_of(windowed(10)))
+    assert manifest_changes(stored, manifest_of(windowed(10))) == []
+    (change,) = manifest_changes(stored, manifest_of(windowed(60)))[:1]
+    assert (change.verdict, change.part) == (Verdict.REFUSED, "window_size_ms")
+
+
+def test_the_number_of_partitions_is_part_of_what_is_stored() -> None:
+    stored = manifest_of(by_value("counts", "by-value"), partitions=2)
+    found = manifest_changes(stored, manifest_of(by_value("counts", "by-value"), partitions=3))
+    assert [(c.subject, c.part, c.stored, c.declared) for c in found] == [
+        ("store 'counts'", "partitions", 2, 3),
+        ("topic 'app-by-value-repartition'", "partitions", 2, 3),
+    ]
+    assert worst(found) is Verdict.REFUSED
+
+
+def test_a_store_is_not_renamed_onto_one_that_is_stored() -> None:
+    stored = manifest_of(counted("one"), counted("two", "other"))
+    decided = Decisions(renamed={"one": "two"})
+    change, *_ = manifest_changes(stored, manifest_of(counted("two", "other")), decided)
+    assert change.verdict is Verdict.REFUSED
+    assert "Two stores cannot become one" in change.meaning
+
+
+def test_a_store_without_a_changelog_is_not_renamed() -> None:
+    stored = manifest_of(counted("one", logged=False))
+    decided = Decisions(renamed={"one": "two"})
+    (change,) = manifest_changes(stored, manifest_of(counted("two", logged=False)), decided)
+    assert "its rows are local only" in change.meaning
+
+
+def test_a_renamed_store_must_fit_as_any_other() -> None:
+    decided = Decisions(renamed={"one": "two"})
+    stored, declared = manifest_of(counted("one")), manifest_of(windowed(name="two"))
+    found = manifest_changes(stored, declared, decided)
+    assert worst(found) is Verdict.REFUSED
+    assert "kind" in [change.part for change in found]
+
+
+def test_decisions_about_nothing_that_is_stored_do_nothing() -> None:
+    stored = manifest_of(counted())
+    decided = Decisions(renamed={"never": "counts", "counts": "never"}, forget={"nothing"})
+    assert manifest_changes(stored, stored, decided) == []
+    assert renames(stored, stored, decided) == {}
+
+
+def test_a_store_without_a_changelog_does_not_follow_its_tasks_to_other_numbers() -> None:
+    stored = manifest_of(counted("local", logged=False))
+    declared = manifest_of(counted("late", "other"), counted("local", logged=False))
+    found = [c for c in manifest_changes(stored, declared) if c.verdict is Verdict.REFUSED]
+    assert [(c.subject, c.part) for c in found] == [("store 'local'", "sub_topology")]

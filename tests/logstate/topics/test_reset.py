@@ -1,0 +1,149 @@
+"""Setting an application back, and every instant at which that can be interrupted."""
+
+from __future__ import annotations
+
+import pytest
+
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import MembersLiveError, RestoreError, TopicError, UpgradeError
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Steps, run_steps
+from logstate.testing import FakeCluster
+from logstate.topics.manifest_log import ManifestLog, decoded
+from logstate.topics.reset import At, Reset, Target, carried_out, planned_reset
+from tests.logstate.flows import recounted
+from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
+
+IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
+#: calls of a reset, and those up to the one that writes the mark
+STEPS = 9
+BEFORE_THE_MARK = range(3)
+
+
+class World:
+    """One application that has counted three records, behind a repartition topic."""
+
+    def __init__(self) -> None:
+        self.cluster: FakeCluster = cluster_of({"in": 2, "out": 1, "app-eu-counts-changelog": 1})
+        self.disk = Disk()
+        send(self.cluster, "a", "b", "a")
+        rig = self.started()
+        rig.commit()
+        rig.commit()
+        rig.stop()
+        assert sorted(outputs(self.cluster)) == [("a", "1"), ("a", "2"), ("b", "1")]
+
+    def started(self) -> WorkerRig:
+        return WorkerRig(self.cluster, recounted, disk=self.disk).start()
+
+    def plan(self, target: Target = "earliest") -> Reset:
+        admin = self.cluster.admin()
+        log = ManifestLog("app", self.cluster, admin, ManualClock())
+        found = run_steps(log.new_manifests(lambda: False))
+        stored = decoded(found[-1]) if found else None
+        return run_steps(planned_reset(admin, "app", stored, target))
+
+    def carrying_out(self, reset: Reset) -> Steps[None]:
+        admin, producer = self.cluster.admin(), self.cluster.plain_producer
+        return carried_out(reset, admin, producer, self.disk.clear, now="2026-01-02T03:04:05")
+
+    def reset(self, target: Target = "earliest") -> None:
+        run_steps(self.carrying_out(self.plan(target)))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def counted_again(world: World) -> list[tuple[str | None, str | None]]:
+    """What a start says that processes everything there is."""
+    before = len(outputs(world.cluster))
+    rig = world.started()
+    rig.commit()
+    rig.commit()
+    rig.stop()
+    return sorted(outputs(world.cluster)[before:])
+
+
+def test_an_application_begins_from_nothing_afterwards(world: World) -> None:
+    world.reset()
+    assert not world.disk
+    assert set(world.cluster.topics) == {"in", "out", "app-eu-counts-changelog"}
+    assert counted_again(world) == [("a", "1"), ("a", "2"), ("b", "1")]
+
+
+def test_exactly_what_goes_is_told_before(world: World) -> None:
+    told = str(world.plan()).splitlines()
+    logs = sorted(name for name in world.cluster.topics if name.startswith("app-"))
+    logs.remove("app-eu-counts-changelog")  # of an application whose id begins alike
+    logs.remove("app-cuts")  # last of all
+    deleted = [f"delete topic {name}" for name in (*logs, "app-cuts")]
+    assert told == ["offset 0 for in-0", "offset 0 for in-1", *deleted]
+    assert counted_again(world) == []
+
+
+def test_it_is_refused_while_an_instance_lives(world: World) -> None:
+    rig = world.started().until_running()
+    plan = world.plan()
+    with pytest.raises(MembersLiveError):
+        run_steps(world.carrying_out(plan))
+    rig.stop()
+    assert counted_again(world) == []
+
+
+def test_a_reset_that_was_interrupted_lets_nobody_start_until_it_is_taken_up(
+    world: World,
+) -> None:
+    crash_after = 0
+    while True:
+        is_over = interrupted(world, crash_after)
+        if is_over:
+            break
+        if crash_after in BEFORE_THE_MARK:
+            assert counted_again(world) == []
+        else:
+            with pytest.raises(UpgradeError, match="is being reset since 2026-01-02"):
+                world.started()
+            world.reset()
+            assert counted_again(world) == [("a", "1"), ("a", "2"), ("b", "1")]
+        crash_after += 1
+    assert crash_after == STEPS
+
+
+def interrupted(world: World, crash_after: int) -> bool:
+    """A reset that ends for ever after so many of its calls; True where there were no more."""
+    machine = world.carrying_out(world.plan())
+    step = next(machine)
+    try:
+        for _ in range(crash_after):
+            step = machine.send(step.call(*step.arguments))
+    except StopIteration:
+        return True
+    _dead.append(machine)  # closing it would be a clean end
+    return False
+
+
+_dead: list[Steps[None]] = []
+
+
+def test_offsets_begin_where_they_are_wanted(world: World) -> None:
+    ends = world.cluster.admin().end_offsets([IN_0, IN_1])
+    assert world.plan("latest").offsets == ends
+    assert world.plan(At(0)).offsets == {IN_0: 0, IN_1: 0}
+    assert world.plan(0).offsets == {IN_0: 0, IN_1: 0}
+    with pytest.raises(RestoreError, match="offset 99 is not in every input: in-0 holds 0 to"):
+        world.plan(99)
+
+
+def test_an_application_that_never_ran_is_not_reset(world: World) -> None:
+    admin = world.cluster.admin()
+    with pytest.raises(TopicError, match="'other' has no manifest in 'other-cuts'"):
+        run_steps(planned_reset(admin, "other", None, "earliest"))
+
+
+def test_the_directory_of_the_instances_goes_too_where_there_is_one(world: World) -> None:
+    world.cluster.create_topic("app-logstate-instances", 1)
+    assert "app-logstate-instances" in world.plan().topics
+    world.reset()
+    assert "app-logstate-instances" not in world.cluster.admin().topic_names()

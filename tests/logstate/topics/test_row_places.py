@@ -1,0 +1,56 @@
+"""What of a changelog key decides about its partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from logstate.contracts.partitioner import partition_of
+from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
+from logstate.serdes.built_in import string
+from logstate.serdes.foreign_key_serdes import (
+    CombinedKeySerde,
+    Instruction,
+    Subscription,
+    SubscriptionSerde,
+)
+from logstate.topics.row_places import key_part, with_place_of_left
+
+KEY = b"user-7"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key_format", "logged"),
+    [
+        ("key_value", "string", KEY),
+        ("versioned", "string", KEY),
+        ("timestamped_window", "string", KEY + pack_window_tail(10, 3)),
+        ("session", "string", KEY + pack_session_tail(20, 10)),
+        ("timestamped_key_value", "windowed", KEY + pack_start(10)),
+        ("suppress_buffer", "string", KEY),
+        ("suppress_buffer", "windowed", KEY + pack_start(10)),
+        ("suppress_buffer", "session_windowed", KEY + pack_session_tail(20, 10)),
+        ("outer_join", "string", bytes(8) + b"\x01" + KEY),
+        ("join_buffer", "string", bytes(9) + KEY + bytes(4)),
+    ],
+)
+def test_a_row_of_every_kind_lies_with_the_records_of_its_key(
+    kind: str, key_format: str, logged: bytes
+) -> None:
+    assert key_part(kind, key_format)(logged) == KEY
+
+
+def test_a_subscription_lies_with_its_right_row_and_names_the_place_of_its_left() -> None:
+    topic = "app-registration"
+    keys = CombinedKeySerde(string, string, registration_topic=topic).serializer(topic, True)
+    serde = SubscriptionSerde(string)
+    subscription = Subscription(bytes(16), Instruction.SUBSCRIBE_AND_ANSWER, "left", 3)
+    key, value = keys(("right", "left")), serde.serializer(topic, False)(subscription)
+
+    moved = with_place_of_left(key, value, key_part("key_value", "string"), 6)
+
+    assert key_part("foreign_key_subscription", "combined_key")(key) == b"right"
+    assert moved is not None
+    assert serde.deserializer(topic, False)(moved) == subscription._replace(
+        primary_partition=partition_of(b"left", 6)
+    )
+    assert with_place_of_left(key, None, key_part("key_value", "string"), 6) is None

@@ -1,0 +1,67 @@
+"""The topics that an application will need, compared with what is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logstate.contracts.errors import TopicError
+from logstate.contracts.seams import NewTopic, run_steps
+from logstate.testing import FakeCluster
+from logstate.topics.topics_ahead import TopicsAhead, topics_ahead
+from logstate.topology import StreamsBuilder, Topology
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=str).group_by(str.upper, key=str, name="words")
+    words.count(store="counts")
+    return builder.build()
+
+
+def ahead(cluster: FakeCluster, **options: Any) -> TopicsAhead:
+    given: dict[str, Any] = {"replication_factor": 3, "overrides": {}, **options}
+    return run_steps(topics_ahead(cluster.admin(), counting(), "app", None, **given))
+
+
+def test_what_a_first_start_would_make_is_missing() -> None:
+    found = ahead(FakeCluster({"in": 4}), overrides={"min.insync.replicas": "2"})
+    told = {one.name: (one.partitions, one.replication_factor) for one in found.missing}
+    assert told == {
+        "app-cuts": (1, 3),
+        "app-words-repartition": (4, 3),
+        "app-counts-changelog": (4, 3),
+    }
+    assert all(one.config["min.insync.replicas"] == "2" for one in found.missing)
+    assert not found.is_refused
+
+
+def test_what_was_made_ahead_is_there_and_as_it_is_needed() -> None:
+    cluster = FakeCluster({"in": 4})
+    cluster.admin().create_topics(ahead(cluster).missing)
+    found = ahead(cluster)
+    assert found.missing == []
+    assert not any(one.differences or one.problem for one in found.topics)
+
+
+def test_a_topic_with_other_partitions_would_stop_a_start() -> None:
+    cluster = FakeCluster({"in": 4, "app-cuts": 1, "app-counts-changelog": 3})
+    found = ahead(cluster)
+    wrong = {one.topic.name: one.problem for one in found.topics if one.problem}
+    assert "has 3 partitions and needs 4" in wrong["app-counts-changelog"]
+    assert found.is_refused
+
+
+def test_other_settings_of_a_topic_are_told() -> None:
+    cluster = FakeCluster({"in": 1})
+    first, *others = ahead(cluster).missing
+    made = NewTopic(first.name, 1, 1, {**first.config, "message.timestamp.type": "LogAppendTime"})
+    cluster.admin().create_topics([made, *others])
+    found = {one.topic.name: one.differences for one in ahead(cluster).topics}
+    assert found[first.name] == (("message.timestamp.type", "LogAppendTime", "CreateTime"),)
+
+
+def test_topics_of_others_have_to_be_there() -> None:
+    with pytest.raises(TopicError, match="'in'"):
+        ahead(FakeCluster({}))

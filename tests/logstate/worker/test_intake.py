@@ -1,0 +1,107 @@
+"""Partitions with too much waiting are paused until half of it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from logstate.contracts.clock import ManualClock
+from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.seams import Polled
+from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.task_table import TaskTable
+from logstate.testing import FakeCluster
+from logstate.testing.fake.consumers import FakeGroupConsumer
+from logstate.topology import StreamsBuilder
+from logstate.worker.intake import Intake
+from logstate.worker.worker_observer import WorkerObserver
+from tests.logstate.commit.step_recorder import StepRecorder
+from tests.logstate.task.task_bench import TaskBench
+from tests.logstate.worker.worker_rig import cluster_of, send
+
+LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
+LIMIT = 10
+
+
+def merged(builder: StreamsBuilder) -> None:
+    left = builder.stream("left", key=str, value=str)
+    left.merge(builder.stream("right", key=str, value=str)).to("out")
+
+
+class Balance:
+    """A task of two partitions and the consumer that feeds it."""
+
+    def __init__(self) -> None:
+        self.cluster: FakeCluster = cluster_of({"left": 1, "right": 1})
+        self.consumer: FakeGroupConsumer = self.cluster.group_consumer(
+            group_id="app", instance_id=None
+        )
+        self.consumer.subscribe(["left", "right"], lambda _: None)
+        self.consumer.poll(10, 0)
+        self.consumer.start({LEFT: 0, RIGHT: 0})
+        self.bench = TaskBench(merged)
+        self.owned = OwnedTask(TaskId(0, 0), (LEFT, RIGHT), 1, self.bench.task)
+        for stage in (Stage.RESTORING, Stage.STARTING, Stage.RUNNING):
+            self.owned.move_to(stage)
+        tasks = TaskTable()
+        tasks.add(self.owned)
+        self.intake = Intake(tasks, WorkerObserver(), ManualClock(), LIMIT)
+        self.recorder = StepRecorder()
+
+    def wait(self, count: int, topic: str = "left") -> None:
+        self.bench.add(topic, *(("k", "v", 1) for _ in range(count)))
+
+    def process(self, count: int) -> None:
+        self.bench.end("left")
+        self.bench.end("right")
+        assert self.bench.task.process(count) == count
+
+    def balance(self) -> list[str]:
+        self.recorder.run(self.intake.pause_or_resume(self.consumer))
+        return self.recorder.take()
+
+    def poll(self) -> Polled:
+        return self.consumer.poll(100, 0)
+
+
+@pytest.fixture
+def rig() -> Balance:
+    return Balance()
+
+
+def test_as_many_records_as_allowed_do_not_pause(rig: Balance) -> None:
+    rig.wait(LIMIT)
+    assert rig.balance() == []
+
+
+def test_one_more_pauses_the_partition_and_only_it(rig: Balance) -> None:
+    rig.wait(LIMIT + 1)
+    assert rig.balance() == ["pause"]
+    assert rig.owned.paused == {LEFT}
+    send(rig.cluster, "a", topic="left")
+    send(rig.cluster, "b", topic="right")
+    assert set(rig.poll().records) == {RIGHT}
+
+
+def test_a_paused_partition_is_not_paused_again(rig: Balance) -> None:
+    rig.wait(LIMIT + 1)
+    rig.balance()
+    assert rig.balance() == []
+
+
+def test_it_is_resumed_below_half_of_the_limit_not_before(rig: Balance) -> None:
+    rig.wait(LIMIT + 1)
+    rig.balance()
+    rig.process(LIMIT + 1 - LIMIT // 2)
+    assert rig.balance() == []
+    rig.process(1)
+    assert rig.balance() == ["resume"]
+    assert rig.owned.paused == set()
+    send(rig.cluster, "a", topic="left")
+    assert set(rig.poll().records) == {LEFT}
+
+
+def test_several_full_partitions_are_one_call(rig: Balance) -> None:
+    rig.wait(LIMIT + 1)
+    rig.wait(LIMIT + 1, topic="right")
+    assert rig.balance() == ["pause"]
+    assert rig.owned.paused == {LEFT, RIGHT}

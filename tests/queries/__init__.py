@@ -1,0 +1,1 @@
+"""Queries to any instance, for keys of any other, while instances come, go and die."""

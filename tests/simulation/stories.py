@@ -1,0 +1,53 @@
+"""The kinds of schedules by name, for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tests.simulation import failed_ends
+from tests.simulation.coverage import FAULTS
+from tests.simulation.dead_letters import DeadLetters
+from tests.simulation.dead_owner import DeadOwner
+from tests.simulation.directories import Directories
+from tests.simulation.failed_ends import FailedEnds
+from tests.simulation.foreign_keys import ForeignKeys
+from tests.simulation.held_outputs import HeldOutputs
+from tests.simulation.histories import Histories
+from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.partition_times import PartitionTimes
+from tests.simulation.pauses import Pauses
+from tests.simulation.refused_results import RefusedResults
+from tests.simulation.schedule import Schedule
+from tests.simulation.slow_functions import SlowFunctions
+from tests.simulation.slow_replay import SlowReplay
+from tests.simulation.standbys import Standbys
+
+#: of everything, as a seed draws it: the kind of which the most are run
+DRAWN = "drawn"
+
+
+class Story(NamedTuple):
+    """One kind; ``faults`` are those that it must not do without."""
+
+    make: Callable[[int], Schedule]
+    faults: Sequence[str] = ()
+
+
+STORIES = {
+    DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
+    "directories": Story(Directories.of),
+    "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
+    "dead_letters": Story(DeadLetters.of),
+    "dead_owner": Story(DeadOwner.of),
+    "foreign_keys": Story(ForeignKeys.of),
+    "held_outputs": Story(HeldOutputs.of),
+    "histories": Story(Histories.of),
+    "large_cuts": Story(LargeCuts.of),
+    "partition_times": Story(PartitionTimes.of),
+    "pauses": Story(Pauses.of),
+    "refused_results": Story(RefusedResults.of),
+    "slow_functions": Story(SlowFunctions.of),
+    "slow_replay": Story(SlowReplay.of),
+    "standbys": Story(Standbys.of),
+}

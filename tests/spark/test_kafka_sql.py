@@ -1,0 +1,143 @@
+"""The same tables by SQL expressions over raw records, as Spark's own Kafka source gives them."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from logstate.changelog.spark.kafka_sql import (
+    decoded,
+    kafka_packages,
+    kafka_table,
+    newest_rows,
+    row_expressions,
+)
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.records import TopicPartition
+from logstate.kafka.log_reader import log_bounds, read_partition
+from logstate.serdes.json_serde import json_of
+from tests.spark.changelog_writer import (
+    INT64,
+    STRING,
+    ApplicationLog,
+    int64,
+    session_key,
+    window_key,
+)
+
+RAW = "key binary, value binary, partition int, offset long, timestamp timestamp"
+
+
+class Order(msgspec.Struct):
+    item: str
+    amount: float
+    tags: list[str] = []
+
+
+def raw_records(spark: SparkSession, log: ApplicationLog, topic: str) -> DataFrame:
+    """What the Kafka source would read of a topic."""
+    settings = {"bootstrap.servers": log.bootstrap}
+    rows = []
+    for tp in (TopicPartition(topic, n) for n in range(log.partitions)):
+        end = log_bounds(settings, [tp])[tp].stable_end
+        for batch in read_partition(settings, tp, start=0, end=end):
+            rows += [
+                (r.key(), r.value(), tp.partition, r.offset(), r.timestamp()[1]) for r in batch
+            ]
+    plain = spark.createDataFrame(rows, RAW.replace("timestamp timestamp", "time long"))
+    return plain.selectExpr(
+        "key", "value", "partition", "offset", "timestamp_millis(time) as timestamp"
+    )
+
+
+@pytest.mark.parametrize("kind", ["key_value", "timestamped_window", "session", "versioned"])
+def test_expressions_give_the_table_of_every_kind_of_store(
+    spark: SparkSession,
+    log: ApplicationLog,
+    table: Callable[..., DataFrame],
+    kind: str,
+) -> None:
+    # Recent times, and the lag that versioned stores have: or the cleaner takes versions.
+    config = {"min.compaction.lag.ms": "86400000"}
+    topic = log.add_store("rows", kind, window_size_ms=10, history_ms=10_000, config=config)
+    now = int(time.time() * 1000)
+    keys = {
+        "timestamped_window": [window_key("a", 0), window_key("a", 10), window_key("b", 0)],
+        "session": [session_key("a", 0, 5), session_key("b", 7, 9), session_key("b", 1, 2)],
+    }.get(kind, [b"a", b"b", b"c"])
+    a, b, c = keys
+    log.write(topic, [(a, int64(1), now), (b, int64(-2), now), (a, int64(3), now + 9)])
+    log.write(topic, [(b, None, now), (c, int64(7), now)], partition=1)
+    entry = {"kind": kind, "key": STRING, "value": INT64, "window_size_ms": 10}
+
+    found = newest_rows(raw_records(spark, log, topic), row_expressions(entry), entry, None)
+    ours = table("rows", cut="latest", includeExpired="true")
+
+    assert found.columns == ours.columns
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, ours.collect()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "data"),
+    [
+        ("int32", -5, struct.pack(">i", -5)),
+        ("int64", -(2**63), struct.pack(">q", -(2**63))),
+        ("float64", -2.75, struct.pack(">d", -2.75)),
+        ("float64", 1e-310, struct.pack(">d", 1e-310)),
+        ("float64", 0.1, struct.pack(">d", 0.1)),
+        ("boolean", True, b"\x01"),
+        ("string", "ä", "ä".encode()),
+        ("bytes", bytearray(b"\x00"), b"\x00"),
+    ],
+)
+def test_scalars_are_decoded_by_sql(
+    spark: SparkSession, name: str, value: Any, data: bytes
+) -> None:
+    frame = spark.createDataFrame([(data,)], "raw binary")
+
+    assert frame.selectExpr(decoded({"format": name}, "raw") + " as v").first().v == value
+
+
+def test_a_struct_is_decoded_by_its_schema(spark: SparkSession) -> None:
+    serde = json_of(Order)
+    data = serde.serializer("t", False)(Order("tea", 2.5, ["hot"]))
+    frame = spark.createDataFrame([(data,)], "raw binary")
+
+    row = frame.selectExpr(decoded(serde.describe(), "raw") + " as v").first().v
+
+    assert row.asDict() == {"item": "tea", "amount": 2.5, "tags": ["hot"]}
+
+
+def test_a_document_that_does_not_fit_is_an_error_and_not_null(spark: SparkSession) -> None:
+    document = decoded(
+        {"format": "json", "schema": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "raw",
+    )
+    frame = spark.createDataFrame([(b'{"n": 1.5}',)], "raw binary")
+
+    with pytest.raises(Exception, match=r"value 1\.5 of the JSON token"):
+        frame.selectExpr(document + " as v").collect()
+
+
+def test_without_the_connector_the_missing_coordinate_is_named(
+    spark: SparkSession, log: ApplicationLog
+) -> None:
+    topic = log.add_store("counts")
+    log.write(topic, [(b"a", int64(1))])
+
+    with pytest.raises(ConfigError, match=kafka_packages().replace(".", r"\.")):
+        kafka_table(
+            spark,
+            bootstrap=log.bootstrap,
+            application=log.application,
+            store="counts",
+            options={"cut": "latest"},
+        )
+    with pytest.raises(ConfigError, match="no SQL expression decodes"):
+        row_expressions({"kind": "outer_join", "key": STRING, "value": INT64})

@@ -1,0 +1,128 @@
+"""Which holes of a log may be compaction's, and which repeats show that nothing behind matters."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from logstate.changelog.reading import latest_records
+from logstate.changelog.reading.latest_records import LatestRecords, WideHoles
+from logstate.changelog.reading.tables import StoreTable
+from logstate.contracts.records import TopicPartition
+
+
+@dataclass
+class Record:
+    """A record of a log."""
+
+    at: int
+    name: str
+
+    def offset(self) -> int:
+        return self.at
+
+    def key(self) -> bytes:
+        return self.name.encode()
+
+    def value(self) -> bytes:
+        return b""
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.at
+
+    def headers(self) -> None:
+        return None
+
+
+def latest_of(kind: str, log: dict[int, str], end: int) -> LatestRecords:
+    table = StoreTable({"kind": kind, "key": {"format": "string"}, "value": None})
+    latest = LatestRecords(table, None, 0, log=TopicPartition("changelog", 0))
+    records: list[Any] = [Record(at, name) for at, name in log.items()]
+    latest.add(records)
+    latest.reach(end)
+    return latest
+
+
+@pytest.mark.parametrize(
+    ("present", "end", "first"),
+    [
+        ([0, 1, 2], 3, None),
+        ([0, 1, 3], 5, None),  # markers
+        ([0, 3], 4, 1),
+        ([2], 3, 0),
+        ([0], 3, 1),
+        ([0, 2, 5], 6, 3),
+    ],
+)
+def test_one_missing_offset_is_a_marker_and_more_are_a_hole(
+    present: list[int], end: int, first: int | None
+) -> None:
+    at_once, one_by_one = WideHoles(0), WideHoles(0)
+    records: list[Any] = [Record(at, "a") for at in present]
+    at_once.add(records)
+    for record in records:
+        one_by_one.add([record])
+    for holes in (at_once, one_by_one):
+        holes.reach(end)
+        assert holes.first == first
+
+
+@pytest.mark.parametrize("kind", ["key_value", "versioned"])
+def test_a_repeat_in_the_tail_clears_no_hole_before_it(kind: str) -> None:
+    """A pass under way has cleaned the beginning, and the tail has all its repeats yet."""
+    latest = latest_of(kind, {5: "b", 6: "c", 7: "c"}, 8)
+
+    assert latest.first_hole == 0
+    assert not latest.clears(0)
+    assert latest.clears(8)
+
+
+@pytest.mark.parametrize("kind", ["key_value", "versioned"])
+def test_a_repeat_from_before_a_hole_clears_it_and_all_behind(kind: str) -> None:
+    latest = latest_of(kind, {0: "a", 5: "b", 9: "a"}, 10)
+
+    assert latest.first_hole == 1
+    assert latest.clears(1)
+
+
+@pytest.mark.parametrize("kind", ["key_value", "versioned"])
+@pytest.mark.parametrize("in_memory", [0, 1 << 30])
+def test_the_newest_of_each_row_is_kept_wherever_it_lies(
+    kind: str, in_memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest_records, "_WAITING", 50)
+    monkeypatch.setattr(latest_records, "_BLOCK_ROWS", 30)
+    monkeypatch.setattr(latest_records, "_IN_MEMORY", in_memory)
+    rng = random.Random(5)
+    names = [f"key-{rng.randrange(120)}" for _ in range(1_000)]
+    latest = LatestRecords(
+        StoreTable({"kind": kind, "key": {"format": "string"}, "value": None}),
+        None,
+        0,
+        log=TopicPartition("changelog", 0),
+        with_headers=True,
+    )
+    for start in range(0, 1_000, 7):
+        records: list[Any] = [Record(at, names[at]) for at in range(1_000)[start : start + 7]]
+        latest.add(records)
+
+    found = [
+        row
+        for block in latest.blocks()
+        for row in zip(block.offsets.to_pylist(), block.keys.to_pylist(), strict=True)
+    ]
+
+    newest = {name: at for at, name in enumerate(names)}
+    expected = newest.items() if kind == "key_value" else zip(names, range(1_000), strict=True)
+    assert found == sorted((at, name.encode()) for name, at in expected)
+
+
+def test_only_keys_that_were_not_seen_before_the_cut_can_have_lost_a_record() -> None:
+    latest = latest_of("key_value", {0: "a", 5: "b"}, 6)
+    ahead: list[Any] = [Record(6, "a"), Record(7, "b")]
+
+    assert not latest.lacks(ahead)
+    assert latest.lacks([*ahead, Record(8, "new")])  # type: ignore[list-item]

@@ -1,0 +1,47 @@
+"""Spark 4.0 and 4.1 read tables and streams; what they cannot do is refused in a sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# What these versions lack, for a process of its own: modules cannot be imported anew in this one.
+_OLDER = """
+import sys
+import pyspark.sql.datasource
+sys.modules["pyspark.sql.streaming.datasource"] = None
+from logstate.changelog.spark import LogstateDataSource, change_reader, read_limits
+from logstate.changelog.reading.changelog_source import ChangelogSource
+from logstate.changelog.reading.options import SourceOptions
+"""
+
+
+def run_on_older(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _OLDER + code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_spark_without_read_limits_asks_for_an_offset_and_says_nothing() -> None:
+    told = run_on_older(
+        "source = ChangelogSource('t', 'i', 1, {})\n"
+        "reader = change_reader.ChangeReader(SourceOptions('b'), source)\n"
+        "class Bounds: stable_end = 7\n"
+        "reader._bounds = lambda: {0: Bounds}\n"
+        "print(read_limits.HAS_READ_LIMITS, reader.latestOffset())"
+    )
+
+    assert told == "False {'t': {'0': 7}, 'topic_ids': {'t': 'i'}}"
+
+
+def test_a_limit_is_refused_by_a_spark_that_has_none() -> None:
+    told = run_on_older(
+        "source = LogstateDataSource({'bootstrap': 'b', 'topic': 't', 'readChangeFeed': 'true',"
+        " 'maxOffsetsPerTrigger': '1'})\n"
+        "try: source.streamReader(None).latestOffset()\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+
+    assert told.startswith("ConfigError maxOffsetsPerTrigger needs Spark 4.2")

@@ -1,0 +1,96 @@
+"""Generations of one application: who runs each part, and what comes out of all of them.
+
+Written as letters: L logstate; J Kafka Streams on the JVM, j the same without the disk it had; a
+minus sign where the one before just goes on. An exclamation mark: it is killed in the middle.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.takeover.process import Running, running
+from tests.takeover.scripts import Chunk, script
+from tests.takeover.topologies import BEHIND_TOPICS, READS
+from tests.takeover.world import Output, World
+
+#: no output for so long, after the inputs are committed, is the end of a chunk
+_QUIET_S = 0.4
+_QUIET_BEHIND_TOPICS_S = 1.2
+
+
+class Generation(NamedTuple):
+    """One process: how many parts it runs, how it begins and how it ends."""
+
+    library: str
+    parts: int = 1
+    is_killed: bool = False
+    loses_disk: bool = False
+
+
+def generations(who: str) -> list[Generation]:
+    """The processes that letters stand for.
+
+    >>> generations("J-!j")
+    [Generation(library='J', parts=2, is_killed=True, loses_disk=False), \
+Generation(library='J', parts=1, is_killed=False, loses_disk=True)]
+    """
+    found: list[Generation] = []
+    for letter in who:
+        if letter == "!":
+            found[-1] = found[-1]._replace(is_killed=True)
+        elif letter == "-":
+            found[-1] = found[-1]._replace(parts=found[-1].parts + 1)
+        else:
+            found.append(Generation(letter.upper(), loses_disk=letter == "j"))
+    return found
+
+
+def controls(who: str) -> Iterator[str]:
+    """The same parts by Kafka Streams alone: restarted, going on, or restarted without its disk."""
+    count = sum(letter != "!" for letter in who)
+    changes = product("J-j", repeat=count - 1)
+    yield from ("J" + "".join(later) for later in sorted(changes, key=lambda one: len(set(one))))
+    if "!" in who:
+        yield from (f"J!{later}" for later in ("J", "j"))
+
+
+def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: str) -> list[Output]:
+    """What comes out when ``who`` runs one part after the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    world = World(bootstrap, application_id, folder)
+    runs = generations(who)
+    left_over: list[Chunk] = []
+    coming = iter(script(topology, sum(generation.parts for generation in runs)))
+    try:
+        for library, count, is_killed, loses_disk in runs:
+            waiting = [*left_over, *chain.from_iterable(islice(coming, count))]
+            state = folder / library
+            if library == "J" and (folder / "L.log").exists():
+                world.wait_until_nobody_lives()
+            if loses_disk:
+                shutil.rmtree(state, ignore_errors=True)
+            arguments = (bootstrap, application_id, str(state), topology)
+            with running(library, arguments, folder / f"{library}.log") as process:
+                left_over = _feed(world, topology, process, waiting, is_killed=is_killed)
+        return world.outputs
+    finally:
+        world.close()
+
+
+def _feed(
+    world: World, topology: str, process: Running, waiting: list[Chunk], *, is_killed: bool
+) -> list[Chunk]:
+    """Send chunk after chunk, each after the one before was worked off; returns what is left."""
+    quiet_s = _QUIET_BEHIND_TOPICS_S if topology in BEHIND_TOPICS else _QUIET_S
+    kill_at = len(waiting) // 2 if is_killed else len(waiting)
+    for number, chunk in enumerate(waiting):
+        world.send(chunk)
+        if number == kill_at:
+            process.kill()
+            return waiting[number + 1 :]
+        world.drain(READS[topology], process, quiet_s=quiet_s)
+    return []

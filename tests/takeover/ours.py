@@ -1,0 +1,28 @@
+"""Takeover.java's counterpart: the same arguments, and it ends in order when its input ends."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from logstate.app import Application
+from tests.takeover.topologies import topology_of
+
+
+def main(bootstrap: str, application_id: str, state_dir: str, topology: str) -> None:
+    """Run one generation."""
+    logging.basicConfig(level=logging.INFO)
+    with Application(
+        topology_of(topology, application_id),
+        application_id=application_id,
+        bootstrap=bootstrap,
+        state_dir=Path(state_dir),
+        commit_interval=timedelta(milliseconds=100),
+    ):
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,98 @@
+"""The topics of one application: what goes in, and what came out so far."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from logstate.contracts.errors import MembersLiveError
+from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic, run_steps
+from logstate.kafka.cluster import KafkaCluster
+from logstate.topics.handover import check_nobody_lives
+from tests.takeover.process import Running
+from tests.takeover.scripts import Input
+
+_PATIENCE_S = 90.0
+#: what came out: key, value, time in ms
+Output = tuple[str, str, int]
+
+
+class World:
+    """The topics of one application, and what came out so far."""
+
+    def __init__(self, bootstrap: str, application_id: str, folder: Path) -> None:
+        self.bootstrap, self.application_id, self.folder = bootstrap, application_id, folder
+        self._cluster = KafkaCluster(bootstrap)
+        self._admin = self._cluster.admin()
+        self._inputs = [TopicPartition(f"{application_id}.{one}", 0) for one in ("left", "right")]
+        output = TopicPartition(f"{application_id}.out", 0)
+        self._admin.create_topics([NewTopic(tp.topic, 1, 1, {}) for tp in (*self._inputs, output)])
+        self._output = output
+        self._reader = self._cluster.log_consumer()
+        self._reader.assign({output: 0})
+        self.outputs: list[Output] = []
+
+    def send(self, records: list[Input]) -> None:
+        """Write a part to the inputs."""
+        producer = self._cluster.plain_producer()
+        producer.produce(
+            [
+                ProducedRecord(
+                    f"{self.application_id}.{r.topic}",
+                    0,
+                    r.key.encode(),
+                    r.value.encode(),
+                    r.timestamp_ms,
+                )
+                for r in records
+            ]
+        )
+        producer.flush()
+        producer.close()
+
+    def drain(self, read: set[str], process: Running, *, quiet_s: float) -> None:
+        """Until all that is read was committed, and nothing comes out any more, or it ended."""
+        deadline = time.monotonic() + _PATIENCE_S
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < quiet_s:
+            if process.is_over:
+                return
+            assert time.monotonic() < deadline, f"not drained; {len(self.outputs)} outputs"
+            is_idle = process.is_ready() and self._is_committed(read) and self._is_at_end()
+            if self._take() or not is_idle:
+                quiet_since = time.monotonic()
+
+    def wait_until_nobody_lives(self) -> None:
+        """What ``logstate handover`` asks: whoever was killed counts until its session is over."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                run_steps(check_nobody_lives(self._admin, self.application_id))
+            except MembersLiveError:
+                assert time.monotonic() < deadline, "its members do not go"
+            else:
+                return
+
+    def close(self) -> None:
+        """Let go of the clients."""
+        self._reader.close()
+        self._admin.close()
+
+    def _take(self) -> bool:
+        found = self._reader.poll(1_000, 0.1).records.get(self._output, ())
+        for record in found:
+            key, value = record.key() or b"", record.value() or b""
+            self.outputs.append((key.decode(), value.decode(), record.timestamp()[1]))
+        return bool(found)
+
+    def _is_at_end(self) -> bool:
+        """Whether no transaction hides what comes out."""
+        end = self._admin.end_offsets([self._output])[self._output]
+        return (self._reader.position(self._output) or 0) >= end
+
+    def _is_committed(self, read: set[str]) -> bool:
+        inputs = [tp for tp in self._inputs if tp.topic.rpartition(".")[2] in read]
+        ends = self._admin.end_offsets(inputs)
+        found = self._admin.committed_so_far(self.application_id, inputs)
+        return all((found[tp].offset or 0) >= end for tp, end in ends.items())
