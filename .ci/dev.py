@@ -2,6 +2,7 @@
 
     ./dev demo [--seed N …]    the flights demo, end to end on a real broker
     ./dev test [--fast] [ARG…] every test; --fast: quick ones without a broker, Spark or Java
+    ./dev fix                  what a machine can mend: lint, format, generated texts
     ./dev check                lint, format, types, house rules
     ./dev broker start|stop|status
     ./dev run COMMAND…         a command in the project's environment, in the current directory
@@ -39,17 +40,22 @@ SMALL_EXTRAS = ("avro", "protobuf", "registry", "metrics", "otel", "cli", "worke
 FULL_EXTRAS = (*SMALL_EXTRAS, "spark-connect", "demo")
 GROUPS = ("test", "dev")
 
+# Every rule that is cheap: nothing cheap is found only after the long tests.
 HOUSE_TESTS = (
+    "tests/test_architecture.py",
+    "tests/test_exports.py",
+    "tests/test_generated_texts.py",
     "tests/test_imports.py",
+    "tests/test_readme.py",
     "tests/test_rooms.py",
     "tests/test_tidy.py",
-    "tests/test_exports.py",
+    "tests/topology/dsl/test_documentation.py",
     "tests/docker",
 )
 
 
 def main(arguments: list[str]) -> int:
-    commands = {"demo": demo, "test": test, "check": check, "broker": broker, "run": run}
+    commands = {one.__name__: one for one in (demo, test, fix, check, broker, run)}
     if not arguments or arguments[0] not in commands:
         asked_for_help = not arguments or arguments[0] in ("help", "-h", "--help")
         print(__doc__, file=sys.stdout if asked_for_help else sys.stderr)
@@ -91,6 +97,19 @@ def test(arguments: list[str]) -> NoReturn:
     become([str(PYTHON), "-m", "pytest", *rest])
 
 
+def fix(arguments: list[str]) -> int:
+    """Mend what a machine can; what is left, `check` says."""
+    if arguments:
+        sys.exit(f"dev: fix takes no arguments, got {' '.join(arguments)}")
+    ensure_environment(full=False)
+    steps = (
+        ["-m", "ruff", "check", "--quiet", "--fix-only", "."],
+        ["-m", "ruff", "format", "--quiet", "."],
+        ["-m", "tests.generated_texts"],
+    )
+    return max(call(*command) for command in steps)
+
+
 def check(arguments: list[str]) -> int:
     """Run every check, even after one has failed, and say at the end which did."""
     if arguments:
@@ -108,8 +127,11 @@ def check(arguments: list[str]) -> int:
         print(f"--- {name}", flush=True)
         if call(*command) != 0:
             failed.append(name)
-    print(f"failed: {', '.join(failed)}" if failed else "all checks passed", flush=True)
-    return 1 if failed else 0
+    if failed:
+        print(f"failed: {', '.join(failed)}. `./dev fix` mends what a machine can", flush=True)
+        return 1
+    print("all checks passed", flush=True)
+    return 0
 
 
 def call(*arguments: str, output: IO[str] | None = None, quiet: bool = False) -> int:

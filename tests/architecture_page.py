@@ -1,11 +1,10 @@
-"""What ARCHITECTURE.md takes from the source: the floor plan, the module map, the lines of links.
-
-    python -m tests.architecture_page    writes them anew
+"""What ARCHITECTURE.md takes from the source: the floor plan and the module map.
 
 Between ``<!-- rooms -->`` and ``<!-- /rooms -->`` stand the rooms with the first sentence of their
-``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. A
-link such as ``[Committer.commit](logstate/commit/commit.py#L1)`` gets the line in which its text is
-defined: a class, a function, a method or a constant.
+``__init__``; between ``<!-- modules -->`` and ``<!-- /modules -->`` every module with its own. The
+text of a link such as ``[Committer.commit](logstate/commit/commit.py)`` is a class, a function, a
+method or a constant that the file defines; `unknown_names` tells of those that it does not. Lines
+are not in it, since every change elsewhere in a file would change them.
 """
 
 from __future__ import annotations
@@ -19,18 +18,22 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 #: folders by floor, what is above imports what is below
 FLOORS = ("logstate", "topology", "changelog")
-_LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)#L\d+\)")
-
-
-class UnknownName(LookupError):
-    """A link to a name that its file does not define."""
+_LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)\)")
 
 
 def rendered(page: str) -> str:
     """The page with what is generated as it has to be today."""
     page = _between(page, "rooms", "\n".join(_floor_plan()))
-    page = _between(page, "modules", "\n".join(_module_map()))
-    return _LINK.sub(_with_line, page)
+    return _between(page, "modules", "\n".join(_module_map()))
+
+
+def unknown_names(page: str) -> Iterator[str]:
+    """Links to names that their files do not define."""
+    written, _, _ = page.partition("<!-- modules -->")
+    for name, path in _LINK.findall(written):
+        is_module = name in (Path(path).name, Path(path).stem)
+        if not is_module and not _defines(name, ROOT / path):
+            yield f"{path} defines no {name}"
 
 
 def _between(page: str, mark: str, text: str) -> str:
@@ -72,22 +75,15 @@ def _first_line(path: Path) -> str:
     return first[0].upper() + first[1:]
 
 
-def _with_line(link: re.Match[str]) -> str:
-    name, path = link[1], link[2]
-    return re.sub(r"#L\d+", f"#L{line_of(name, ROOT / path)}", link[0])
-
-
-def line_of(name: str, path: Path) -> int:
-    """Where a module defines a class, function, method or constant."""
+def _defines(name: str, path: Path) -> bool:
+    """Whether a module defines a class, function, method or constant."""
     scope: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
-    found: ast.stmt | None = None
     for part in name.split("."):
         found = next((node for node in scope if part in _names(node)), None)
         if found is None:
-            raise UnknownName(f"{path.relative_to(ROOT)} defines no {name}")
+            return False
         scope = getattr(found, "body", [])
-    assert found is not None
-    return found.lineno
+    return True
 
 
 def _names(node: ast.stmt) -> set[str]:
@@ -95,7 +91,3 @@ def _names(node: ast.stmt) -> set[str]:
         return {node.name}
     targets = getattr(node, "targets", [getattr(node, "target", None)])
     return {target.id for target in targets if isinstance(target, ast.Name)}
-
-
-if __name__ == "__main__":
-    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -4,7 +4,7 @@ Tiers are folders: everything in tests/broker, tests/spark and tests/demo carrie
 same name, whatever its file says; the rest is the fast tier. A run goes through them in the order
 fast, broker, spark, demo, so that the cheap failures come first. With several processes (`-n 2`),
 one of them has the tests that share a broker and a Spark session, and mostly wait for them; the
-others go through the fast tier meanwhile, giving way to it, for brokers have time-outs.
+others go through the fast tier meanwhile.
 
 Property tests (marker `hypothesis`) try a few examples, the same ones each time, so that a run
 fails for what was changed and not by chance; with `--hypothesis-profile=long` 10,000 new ones.
@@ -59,11 +59,6 @@ def _tier(item: pytest.Item) -> str | None:
     if folder in TIERS:
         return folder
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ and _tier(item) is None and os.nice(0) == 0:
-        os.nice(10)
 
 
 class OneBroker(LoadScopeScheduling):

@@ -1,0 +1,58 @@
+"""Texts in the project that follow from others, so that nobody writes them by hand.
+
+    python -m tests.generated_texts    writes them anew, as `./dev fix` does
+
+The floor plan and the module map of ARCHITECTURE.md, the list of packages in pyproject.toml, and
+what type checkers are shown of the facade's table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import logstate
+from tests import architecture_page
+from tests.built_wheel import FOLDERS, ROOT
+
+
+def packages(text: str) -> str:
+    """pyproject.toml with the folders that are there as its packages."""
+    listed = "".join(f'    "{name}",\n' for name in sorted(_packages()))
+    return re.sub(
+        r"^packages = \[\n.*?^\]$", f"packages = [\n{listed}]", text, flags=re.DOTALL | re.MULTILINE
+    )
+
+
+def _packages() -> Iterator[str]:
+    for folder, target in FOLDERS.items():
+        for path in (ROOT / folder).rglob("__init__.py"):
+            inside = path.parent.relative_to(ROOT / folder)
+            yield ".".join([*Path(target).parts, *inside.parts])
+
+
+def facade(text: str) -> str:
+    """The facade with an import of each name of its table, for type checkers only."""
+    table = sorted((module, name) for name, module in logstate._MODULES.items())
+    lines = "".join(f"    from {module} import {name} as {name}\n" for module, name in table)
+    start = "if TYPE_CHECKING:\n"
+    before, _, rest = text.partition(start)
+    after = re.sub(r"\A(?:    .*\n)+", "", rest)
+    return f"{before}{start}{lines}{after}"
+
+
+GENERATED: dict[str, Callable[[str], str]] = {
+    "ARCHITECTURE.md": architecture_page.rendered,
+    "pyproject.toml": packages,
+    "logstate/__init__.py": facade,
+}
+
+
+if __name__ == "__main__":
+    for name, rendered in GENERATED.items():
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        if rendered(text) != text:
+            path.write_text(rendered(text), encoding="utf-8")
+            print(f"wrote {name}")
