@@ -31,6 +31,10 @@ class Bug:
 BUGS: dict[str, Bug] = {}
 
 
+class StaleBug(AssertionError):
+    """What a planted bug replaces is not there any more: it is out of date."""
+
+
 def bug(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
     """Register a function that plants a bug; its docstring says what goes wrong."""
     assert plant.__doc__ is not None
@@ -81,6 +85,8 @@ def planted(found: Bug) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
 
     def patch(target: Any, name: str, value: Any) -> None:
+        if name not in target.__dict__:
+            raise StaleBug(f"{found.name} replaces {target.__name__}.{name}, which is not there")
         undo.append((target, name, target.__dict__[name]))
         setattr(target, name, value)
 
