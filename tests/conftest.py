@@ -2,9 +2,9 @@
 
 Tiers are folders: everything in tests/broker, tests/spark and tests/demo carries the marker of the
 same name, whatever its file says; the rest is the fast tier. A run goes through them in the order
-fast, broker, spark, demo, so that the cheap failures come first. With several processes (`-n 2`),
-one of them has the tests that share a broker and a Spark session, and mostly wait for them; the
-others go through the fast tier meanwhile.
+fast, broker, spark, demo, so that the cheap failures come first. With several processes
+(`-n auto`), half of them begin with the tests that mostly wait, for a broker or a Spark session,
+and the others with those that compute; whoever has no more of his kind helps the others.
 
 Property tests (marker `hypothesis`) try a few examples, the same ones each time, so that a run
 fails for what was changed and not by chance; with `--hypothesis-profile=long` 10,000 new ones.
@@ -27,6 +27,7 @@ from typing import Any
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.probe import broker_count
@@ -61,19 +62,60 @@ def _tier(item: pytest.Item) -> str | None:
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
 
 
-class OneBroker(LoadScopeScheduling):
-    """Of the processes that share the tests one has all that share a broker, or a browser."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        folder = Path(nodeid).parts[1]
-        if folder == "browser":
-            return "of one browser"
-        return "of one broker" if folder in ("broker", "spark") else nodeid
+def pytest_configure() -> None:
+    # A JVM that lives for seconds gains nothing from the optimising compiler, and starts in half
+    # the time without it.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneBroker:
-    return OneBroker(config, log)
+def pytest_xdist_auto_num_workers() -> int:
+    return max(4, os.cpu_count() or 1)
+
+
+class TwoQueues(LoadScopeScheduling):
+    """Gives half of the processes what waits and the others what computes, while there is both.
+
+    What shares something dear stays together: a file of tests its brokers, all tests of Spark their
+    session, those of the page their browser. A broker for all files is each process's own.
+    """
+
+    #: the folders whose tests mostly wait; the longest first, lest one is left alone at the end
+    WAITING = ("spark", "demo", "chaos", "browser", "broker")
+    TOGETHER = ("spark", "browser")
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._waiting: list[str] | None = None
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        folder = Path(path).parts[1]
+        if folder in self.TOGETHER:
+            return f"tests/{folder}"
+        return path if folder == "broker" else nodeid
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._waiting is None:
+            waiting = [scope for scope in self.workqueue if self._rank(scope) is not None]
+            self._waiting = sorted(waiting, key=lambda scope: self._rank(scope) or 0)
+        takes_waiting = int(node.gateway.id.removeprefix("gw")) % 2 == 0
+        if takes_waiting and self._waiting:
+            self.workqueue.move_to_end(self._waiting.pop(0), last=False)
+        elif self._waiting:
+            others = set(self._waiting)
+            first = next((scope for scope in self.workqueue if scope not in others), None)
+            self.workqueue.move_to_end(first or self._waiting.pop(0), last=False)
+        super()._assign_work_unit(node)
+
+    def _rank(self, scope: str) -> int | None:
+        folder = Path(scope.partition("::")[0]).parts[1]
+        return self.WAITING.index(folder) if folder in self.WAITING else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TwoQueues:
+    return TwoQueues(config, log)
 
 
 # --- brokers --------------------------------------------------------------------------------------
@@ -86,7 +128,7 @@ def docker_compose_file() -> str:
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a broker for the whole run."""
+    """The address of a broker for the whole run of this process."""
     if given := os.environ.get("LOGSTATE_BOOTSTRAP"):
         if broker_count(given) == 0:
             pytest.fail(f"LOGSTATE_BOOTSTRAP names {given}, and no broker answers there", False)
