@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import logstate
+from tests.patience import PATIENCE_S
 
 HEAVY = ("confluent_kafka", "fastavro", "pyspark", "rocksdict", "typer")
 
@@ -44,6 +45,6 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 def test_importing_the_facade_loads_no_heavy_library() -> None:
     code = f"import logstate, sys; print([m for m in {HEAVY} if m in sys.modules])"
     answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert answer.stdout.strip() == "[]"

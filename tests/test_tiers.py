@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parent.parent
 BROKER_TEST = "tests/broker/test_bootstrap.py"
 
@@ -23,7 +25,7 @@ def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
         check=False,
         cwd=ROOT,
         env={**os.environ, **variables},
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 

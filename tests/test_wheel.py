@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.built_wheel import FOLDERS, ROOT, built_wheel, pip
+from tests.patience import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -55,7 +56,7 @@ def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             text=True,
             check=False,
             cwd=elsewhere,
-            timeout=120,
+            timeout=PATIENCE_S,
         )
 
     return run

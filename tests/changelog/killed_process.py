@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -17,5 +19,5 @@ def kill_on_the_way(program: str, *arguments: str) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == b"on the way\n"
     process.kill()
-    process.wait(30)
+    process.wait(PATIENCE_S)
     process.stdout.close()

@@ -15,6 +15,7 @@ import pytest
 from logstate.changelog.directory import MARKER, StateDirectory
 from logstate.contracts.errors import StateDirectoryError
 from logstate.contracts.records import TaskId
+from tests.patience import PATIENCE_S
 
 HOLDER = """
 import sys
@@ -54,7 +55,7 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> Non
     with start_holder(tmp_path) as holder:
         with pytest.raises(StateDirectoryError) as refused:
             StateDirectory(tmp_path, "shop")
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=PATIENCE_S)
     message = str(refused.value)
     assert f"process {holder.pid} on host" in message
     assert "own state_dir" in message
@@ -64,14 +65,14 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> Non
 def test_a_killed_holder_leaves_no_lock_behind(tmp_path: Path) -> None:
     with start_holder(tmp_path) as holder:
         os.kill(holder.pid, signal.SIGKILL)
-        holder.wait(30)
+        holder.wait(PATIENCE_S)
     StateDirectory(tmp_path, "shop").close()
 
 
 def test_workers_with_different_slots_share_the_directory(tmp_path: Path) -> None:
     with start_holder(tmp_path, slot=1) as holder:
         StateDirectory(tmp_path, "shop", slot=0).close()
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=PATIENCE_S)
 
 
 def test_two_applications_share_a_state_dir(tmp_path: Path) -> None:
@@ -197,7 +198,11 @@ def test_a_place_that_cannot_hold_directories_is_an_error_that_says_what_to_do(
 
 def test_an_unwritable_directory_is_an_error_that_says_what_to_do() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", UNPRIVILEGED], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", UNPRIVILEGED],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
     )
     assert "Permission denied" in ran.stdout or "Read-only file system" in ran.stdout
     assert "Set state_dir" in ran.stdout

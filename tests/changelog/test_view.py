@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +24,7 @@ from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 from tests.changelog.store_bench import MEDIA, BenchContext
+from tests.patience import PATIENCE_S, until
 
 PREFIX = b"\x01\x00\x00"
 
@@ -90,20 +91,20 @@ def test_closing_waits_for_the_readers_that_are_inside(snapshot: MemorySnapshot)
     def read() -> None:
         with lease.read() as held:
             inside.set()
-            may_read.wait(10)
+            may_read.wait(PATIENCE_S)
             found.append(held.get(b"a"))
 
     with ThreadPoolExecutor(2) as pool:
         reader = pool.submit(read)
-        assert inside.wait(10)
-        closing = pool.submit(lease.close, 10.0)
-        _until(lambda: lease._is_closed)
+        assert inside.wait(PATIENCE_S)
+        closing = pool.submit(lease.close, PATIENCE_S)
+        until(lambda: lease._is_closed)
         with pytest.raises(StoreUnavailableError), lease.read():
             pass
         assert not closing.done()
         may_read.set()
-        reader.result(10)
-        closing.result(10)
+        reader.result(PATIENCE_S)
+        closing.result(PATIENCE_S)
     assert found == [b"1"]
 
 
@@ -127,15 +128,6 @@ def test_several_leases_are_waited_for_together_not_one_after_the_other(
         started = SystemClock().monotonic_ms()
         close_leases(leases, 0.02)
         assert SystemClock().monotonic_ms() - started < 500
-
-
-def _until(is_true: Callable[[], bool]) -> None:
-    changed = threading.Event()
-    for _ in range(2_000):
-        if is_true():
-            return
-        changed.wait(0.005)
-    raise TimeoutError
 
 
 # --- views of a task ------------------------------------------------------------------------------
@@ -264,4 +256,4 @@ def test_readers_in_other_threads_see_whole_commits_while_rows_are_applied(
                     state.apply()
         finally:
             is_done.set()
-        assert all(reader.result(10) for reader in readers)
+        assert all(reader.result(PATIENCE_S) for reader in readers)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 from .mutation import one_of_each_kind
 from .suite import case_verdicts, file_verdicts
 from .vectors import Case, case_name, read_vector, vector_files
@@ -100,6 +102,6 @@ def run_command(folder: str) -> subprocess.CompletedProcess[str]:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )

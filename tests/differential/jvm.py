@@ -14,6 +14,7 @@ from logstate.local_broker.jar_list import KAFKA_VERSION
 from logstate.local_broker.java import find_java
 from tests.ivy_jars import ivy_module, resolve_jars
 from tests.java_programs import compiled
+from tests.patience import PATIENCE_S
 
 _HERE = Path(__file__).resolve().parent
 _JARS = (
@@ -49,7 +50,7 @@ class KafkaStreams:
         traceback: TracebackType | None,
     ) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, case: dict[str, Any]) -> dict[str, Any]:

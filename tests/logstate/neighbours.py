@@ -12,6 +12,8 @@ from logstate.app import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology, TumblingWindows
+from tests import patience
+from tests.unhurried import unhurried
 
 PARTITIONS = 4
 KEYS = [f"k{i}" for i in range(20)]
@@ -29,7 +31,7 @@ def counting() -> Topology:
 
 def cluster_with(counts: dict[str, int] | None = None) -> FakeCluster:
     """``k3`` was seen 4 times, and so on."""
-    cluster = FakeCluster({"in": PARTITIONS, "names": 1})
+    cluster = unhurried({"in": PARTITIONS, "names": 1})
     for key, count in (counts or {key: i + 1 for i, key in enumerate(KEYS)}).items():
         for _ in range(count):
             send(cluster, key)
@@ -54,15 +56,11 @@ def instance(cluster: FakeCluster, state_dir: Path, **settings: Any) -> Applicat
     )
 
 
-def until(app: Application, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Wait for what the directory tells; it wakes up with every entry."""
+def until(app: Application, is_so: Callable[[], bool]) -> None:
+    """Wait for what the directory tells; where it never does, the failure says what it has."""
     presence = app._presence
     assert presence is not None
-    with presence.link.changed:
-        assert presence.link.changed.wait_for(is_so, timeout_s), (
-            presence.link.trouble,
-            app.all_instances(),
-        )
+    patience.until(is_so, lambda: f"{presence.link.trouble}; {app.all_instances()}")
 
 
 def shared(app: Application, instances: int) -> Callable[[], bool]:
@@ -80,6 +78,8 @@ def caught_up(app: Application, cluster: FakeCluster) -> None:
     """Wait until every record that was sent is in the answers, whoever gives them."""
     sent = Counter(record.partition() for record in cluster.records("in"))
     ends = {f"in-{partition}": count for partition, count in sent.items()}
-    store = app.remote_store("counts", at_least=ends, timeout=timedelta(seconds=60))
+    store = app.remote_store(
+        "counts", at_least=ends, timeout=timedelta(seconds=patience.PATIENCE_S)
+    )
     for key in KEYS:
         store.get(key)

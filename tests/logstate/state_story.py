@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from logstate.instance.states import ApplicationState
+from tests.patience import PATIENCE_S
 
 S = ApplicationState
 
@@ -25,7 +26,9 @@ class Story:
 
     def until(self, state: S) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self.states[-1:] == [state], 10), self.told
+            assert self._changed.wait_for(lambda: self.states[-1:] == [state], PATIENCE_S), (
+                self.told
+            )
 
     @property
     def states(self) -> list[S]:

@@ -30,13 +30,15 @@ from logstate.topology import StreamsBuilder
 from tests.logstate.flows import counted, named, passed
 from tests.logstate.task.task_bench import topology_of
 from tests.logstate.worker.worker_rig import outputs
+from tests.patience import PATIENCE_S, until
+from tests.unhurried import unhurried
 
 MakeApp = Callable[..., Application]
 
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster({"in": 1, "out": 1})
+    return unhurried({"in": 1, "out": 1})
 
 
 @pytest.fixture
@@ -63,23 +65,13 @@ def make(cluster: FakeCluster, tmp_path: Path) -> Iterator[MakeApp]:
     for app in made:
         app.stop()
         if app._thread is not None:
-            app._thread.join(10)
+            app._thread.join(PATIENCE_S)
         app._workers.directory.close()
 
 
 def send(cluster: FakeCluster, keys: str) -> None:
     for number, key in enumerate(keys):
         cluster.produce("in", key.encode(), key.encode(), timestamp=number + 1)
-
-
-def until(is_true: Callable[[], object]) -> None:
-    """Look until something is true, for ten seconds at most."""
-    changed = threading.Event()
-    for _ in range(2_000):
-        if is_true():
-            return
-        changed.wait(0.005)
-    raise TimeoutError
 
 
 def processed(app: Application) -> int:
@@ -89,7 +81,7 @@ def processed(app: Application) -> int:
 
 def ended(app: Application) -> bool:
     assert app._thread is not None
-    app._thread.join(10)
+    app._thread.join(PATIENCE_S)
     return not app.is_alive
 
 
@@ -102,7 +94,7 @@ def test_an_application_counts_in_a_thread_of_its_own(cluster: FakeCluster, make
         app.wait_until_running()
         assert app.tasks() == {"0_0": "running"}
         assert app.is_alive
-        cluster.wait_for_records("out", 5, 10)
+        cluster.wait_for_records("out", 5, PATIENCE_S)
     assert not app.is_alive
     assert sorted(outputs(cluster)) == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2"), ("c", "1")]
 
@@ -125,11 +117,11 @@ def test_an_application_runs_in_the_callers_thread_until_it_is_stopped(
     app = make()
     send(cluster, "abc")
     stopper = threading.Thread(
-        target=lambda: (cluster.wait_for_records("out", 3, 10), app.stop()), daemon=True
+        target=lambda: (cluster.wait_for_records("out", 3, PATIENCE_S), app.stop()), daemon=True
     )
     stopper.start()
     app.run()
-    stopper.join(10)
+    stopper.join(PATIENCE_S)
     assert len(outputs(cluster)) == 3
     assert not app.is_alive
     app.close()
@@ -143,12 +135,15 @@ def test_a_signal_ends_a_run_cleanly_and_handlers_are_put_back(
     app = make()
     send(cluster, "abc")
     sender = threading.Thread(
-        target=lambda: (cluster.wait_for_records("out", 3, 10), os.kill(os.getpid(), number)),
+        target=lambda: (
+            cluster.wait_for_records("out", 3, PATIENCE_S),
+            os.kill(os.getpid(), number),
+        ),
         daemon=True,
     )
     sender.start()
     app.run()
-    sender.join(10)
+    sender.join(PATIENCE_S)
     assert signal.getsignal(number) is before
     assert cluster.group("app").members == {}
 
@@ -176,7 +171,7 @@ def test_the_state_directory_is_released_at_the_end_and_kept_for_the_next_start(
     send(cluster, "abc")
     with make() as app:
         app.wait_until_running()
-        cluster.wait_for_records("out", 3, 10)
+        cluster.wait_for_records("out", 3, PATIENCE_S)
     with make() as again:
         again.wait_until_running()
         assert again.transactional_id == app.transactional_id
@@ -193,7 +188,7 @@ def test_a_lost_directory_costs_a_restore_and_nothing_else(
     progress: list[RestoreProgress] = []
     with make() as app:
         app.wait_until_running()
-        cluster.wait_for_records("out", 3, 10)
+        cluster.wait_for_records("out", 3, PATIENCE_S)
     with make(state="another", restore_listener=progress.append) as again:
         again.wait_until_running()
         assert {key: row.value for key, row in again.store("counts").all()} == dict.fromkeys(
@@ -204,13 +199,13 @@ def test_a_lost_directory_costs_a_restore_and_nothing_else(
 
 
 def test_two_instances_share_the_work(make: MakeApp) -> None:
-    cluster = FakeCluster({"in": 2, "out": 1})
+    cluster = unhurried({"in": 2, "out": 1})
     with make(state="one", cluster=cluster) as one, make(state="two", cluster=cluster) as two:
         until(lambda: [*one.tasks().values(), *two.tasks().values()] == ["running"] * 2)
         until(lambda: len(one.tasks()) == len(two.tasks()) == 1)
         assert one.transactional_id != two.transactional_id
         send(cluster, "abcdefabcdef")
-        cluster.wait_for_records("out", 12, 10)
+        cluster.wait_for_records("out", 12, PATIENCE_S)
     assert sorted(outputs(cluster)) == sorted((k, n) for k in "abcdef" for n in "12")
 
 
@@ -288,7 +283,7 @@ def test_a_start_that_takes_too_long_stops_and_says_so(make: MakeApp) -> None:
     app = make(passed)
     release = threading.Event()
     started = app._workers.observer.started
-    app._workers.observer.started = lambda: (release.wait(10), started())  # type: ignore[method-assign]
+    app._workers.observer.started = lambda: (release.wait(PATIENCE_S), started())  # type: ignore[method-assign]
     with pytest.raises(TimeoutError, match=r"did not start within 0:00:00\.010000 \(.*started"):
         app.start(timeout=timedelta(milliseconds=10))
     release.set()
@@ -323,7 +318,7 @@ def test_a_failure_of_the_worker_is_raised_by_run(cluster: FakeCluster, make: Ma
 def test_whoever_waits_for_tasks_hears_of_a_failure(cluster: FakeCluster, make: MakeApp) -> None:
     cluster.faults.add(Fault("committed", BrokerError("not authorised for the group")))
     with pytest.raises(BrokerError, match="not authorised"):
-        make().start().wait_until_running(timedelta(seconds=10))
+        make().start().wait_until_running()
 
 
 def test_an_error_in_the_with_block_is_raised_and_a_failed_close_is_a_note(
@@ -360,7 +355,7 @@ def test_stores_are_read_from_any_thread_and_unknown_ones_named(
         app.store("count")
     with app:
         app.wait_until_running()
-        cluster.wait_for_records("out", 3, 10)
+        cluster.wait_for_records("out", 3, PATIENCE_S)
         store = app.store("counts")
         until(lambda: getattr(store.get("a"), "value", 0) == 2)
     with pytest.raises(StoreUnavailableError):
@@ -368,7 +363,7 @@ def test_stores_are_read_from_any_thread_and_unknown_ones_named(
 
 
 def test_a_global_store_can_be_queried(make: MakeApp) -> None:
-    cluster = FakeCluster({"in": 1, "out": 1, "names": 2})
+    cluster = unhurried({"in": 1, "out": 1, "names": 2})
     cluster.produce("names", b"a", b"Ada", timestamp=1, partition=1)
     with make(named, cluster=cluster) as app:
         assert app.store("names").get("a").value == "Ada"
@@ -378,7 +373,7 @@ def test_metrics_are_those_of_the_live_registry(cluster: FakeCluster, make: Make
     send(cluster, "abc")
     with make() as app:
         app.wait_until_running()
-        cluster.wait_for_records("out", 3, 10)
+        cluster.wait_for_records("out", 3, PATIENCE_S)
     assert app.metrics_registry.total("records_consumed_total") == 3
     assert app.metrics()["commit_total"]["series"][0]["value"] >= 1
 

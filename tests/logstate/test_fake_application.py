@@ -11,9 +11,9 @@ import pytest
 
 from logstate.app import Application
 from logstate.contracts.errors import RecordError, StoreUnavailableError
-from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
-from tests.upgrades.upgrading import until
+from tests.patience import PATIENCE_S, until
+from tests.unhurried import unhurried
 
 SHORT = timedelta(milliseconds=10)
 
@@ -27,7 +27,7 @@ def counting() -> Topology:
 
 
 def test_an_application_runs_on_it(tmp_path: Path) -> None:
-    cluster = FakeCluster({"lines": 2, "counts": 2})
+    cluster = unhurried({"lines": 2, "counts": 2})
     for i in range(30):
         cluster.produce("lines", f"k{i}".encode(), f"w{i % 3}".encode(), timestamp=i + 1)
     with Application(
@@ -38,13 +38,13 @@ def test_an_application_runs_on_it(tmp_path: Path) -> None:
         commit_interval=SHORT,
         cluster=cluster,
     ):
-        cluster.wait_for_records("counts", 30)
+        cluster.wait_for_records("counts", 30, PATIENCE_S)
     latest = {r.key(): r.value() for r in cluster.records("counts")}
     assert latest == {b"w0": b"10", b"w1": b"10", b"w2": b"10"}
 
 
 def test_two_instances_share_the_work_and_one_takes_over(tmp_path: Path) -> None:
-    cluster = FakeCluster({"lines": 4, "counts": 4})
+    cluster = unhurried({"lines": 4, "counts": 4})
     instances = [
         Application(
             counting(),
@@ -61,10 +61,10 @@ def test_two_instances_share_the_work_and_one_takes_over(tmp_path: Path) -> None
         with second:
             for i in range(40):
                 cluster.produce("lines", f"k{i}".encode(), f"w{i % 7}".encode(), timestamp=i + 1)
-            cluster.wait_for_records("counts", 40)
+            cluster.wait_for_records("counts", 40, PATIENCE_S)
         for i in range(40, 80):
             cluster.produce("lines", f"k{i}".encode(), f"w{i % 7}".encode(), timestamp=i + 1)
-        cluster.wait_for_records("counts", 80)
+        cluster.wait_for_records("counts", 80, PATIENCE_S)
     found = Counter((r.key(), r.value()) for r in cluster.records("counts"))
     wanted = Counter(f"w{i % 7}".encode() for i in range(80))
     assert found == Counter(
@@ -82,7 +82,7 @@ def test_a_pattern_is_resolved_at_start_and_new_topics_are_read_after_a_restart(
     keyed = words.group_by_key().count(store="per-key")
     topology = builder.build()
     assert keyed.name
-    cluster = FakeCluster({"lines-a": 2, "other": 1, "totals": 2})
+    cluster = unhurried({"lines-a": 2, "other": 1, "totals": 2})
 
     def run_until(records: int) -> None:
         with Application(
@@ -93,7 +93,7 @@ def test_a_pattern_is_resolved_at_start_and_new_topics_are_read_after_a_restart(
             commit_interval=SHORT,
             cluster=cluster,
         ) as app:
-            cluster.wait_for_records("totals", records)
+            cluster.wait_for_records("totals", records, PATIENCE_S)
             assert app.store("per-key").get("k") is not None
 
     cluster.produce("lines-a", b"k", b"x", timestamp=1)
@@ -116,7 +116,7 @@ def failing(builder: StreamsBuilder) -> None:
 def test_a_query_after_the_application_failed_says_that_it_ended_and_why(
     tmp_path: Path, store: str
 ) -> None:
-    cluster = FakeCluster({"lines": 1, "names": 1})
+    cluster = unhurried({"lines": 1, "names": 1})
     builder = StreamsBuilder()
     failing(builder)
     app = Application(
@@ -145,7 +145,7 @@ def test_a_query_after_the_end_says_that_it_was_stopped(tmp_path: Path) -> None:
         application_id="app",
         bootstrap="fake:9092",
         state_dir=tmp_path,
-        cluster=FakeCluster({"lines": 1, "counts": 1}),
+        cluster=unhurried({"lines": 1, "counts": 1}),
     ) as app:
         store = app.store("counts")
     with pytest.raises(StoreUnavailableError, match="'app' has ended, because it was stopped"):
@@ -156,12 +156,12 @@ def test_a_query_after_the_end_says_that_it_was_stopped(tmp_path: Path) -> None:
 
 def _ended(app: Application) -> bool:
     assert app._thread is not None
-    app._thread.join(10)
+    app._thread.join(PATIENCE_S)
     return not app.is_alive
 
 
 def test_an_instance_that_is_spare_is_told_from_one_that_was_not_told_yet(tmp_path: Path) -> None:
-    cluster = FakeCluster({"lines": 1, "counts": 1})
+    cluster = unhurried({"lines": 1, "counts": 1})
     first, second = (
         Application(
             counting(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from logstate.app import Application
-from logstate.contracts.clock import ManualClock, SystemClock
+from logstate.contracts.clock import ManualClock
 from logstate.contracts.errors import BrokerError, StoreUnavailableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Rebalance
@@ -22,6 +21,8 @@ from logstate.worker.watch import Watch
 from tests.logstate.flows import counted
 from tests.logstate.plans import topology_of
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
+from tests.patience import PATIENCE_S, until
+from tests.unhurried import unhurried
 
 REFUSED = "broker-1:9092: Connection refused"
 
@@ -208,25 +209,26 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Application]]:
 
 
 def real(**topics: int) -> FakeCluster:
-    return FakeCluster(topics or {"in": 1, "out": 1}, clock=SystemClock())
+    return unhurried(topics or {"in": 1, "out": 1})
 
 
 def test_a_start_waits_for_brokers_that_are_away(make: Callable[..., Application]) -> None:
     cluster = real()
     cluster.away = REFUSED
     app = make(cluster).start(waits=False)
-    threading.Timer(0.3, setattr, (cluster, "away", None)).start()
-    assert app.is_live()
-    assert not app.is_ready()
-    app.wait_until_running(timedelta(seconds=30))
-    assert app.is_ready().reason.startswith("1 tasks can be read")
+    for _ in range(3):  # it lives through several looks
+        until(lambda: not app.is_ready())
+        assert app.is_live()
+    cluster.away = None
+    app.wait_until_running(timedelta(seconds=PATIENCE_S))
+    until(lambda: app.is_ready().reason.startswith("1 tasks can be read"))
 
 
 def test_a_start_that_is_told_to_stop_stops_waiting(make: Callable[..., Application]) -> None:
     cluster = real()
     cluster.away = REFUSED
     app = make(cluster).start(waits=False)
-    app.close(timeout=timedelta(seconds=20))
+    app.close(timeout=timedelta(seconds=PATIENCE_S))
     health = app.is_live()
     assert not health
     assert "it was stopped" in health.reason

@@ -12,6 +12,7 @@ from logstate.contracts.errors import ConfigError, LogstateError, ProcessingErro
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import instances_topic
 from logstate.testing import FakeCluster
+from tests import patience
 from tests.logstate.neighbours import cluster_with, instance, shared, until
 
 _failed: WeakKeyDictionary[FakeCluster, bool] = WeakKeyDictionary()
@@ -45,8 +46,7 @@ def failing(cluster: FakeCluster, path: Path, name: str, response: str) -> Appli
 
 
 def ended(app: Application) -> None:
-    with app._workers.changed:
-        assert app._workers.changed.wait_for(lambda: app.state.is_over, 60), app.state
+    patience.until(lambda: app.state.is_over, lambda: str(app.state))
 
 
 def test_all_others_commit_and_end_with_the_reason(tmp_path: Path) -> None:
@@ -65,7 +65,8 @@ def test_all_others_commit_and_end_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(LogstateError, match=r"asked all instances .* to stop, after .*poison"):
         other.close()
     assert first.state is second.state is ApplicationState.ERROR
-    assert cluster.records(instances_topic("app"))[-1].value() is None
+    # Its last words may come later than a stop waits for them.
+    patience.until(lambda: cluster.records(instances_topic("app"))[-1].value() is None)
 
 
 def test_who_starts_later_is_not_meant(tmp_path: Path) -> None:

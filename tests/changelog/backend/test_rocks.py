@@ -21,6 +21,7 @@ from logstate.contracts.errors import (
     StoreUnavailableError,
 )
 from tests.changelog.killed_process import kill_on_the_way
+from tests.patience import PATIENCE_S
 
 WRITER = """
 import os, signal, sys
@@ -101,7 +102,7 @@ def test_a_second_open_by_another_process_is_refused(tmp_path: Path) -> None:
         assert holder.stdout.readline() == b"open\n"
         with pytest.raises(StateDirectoryError, match="own state_dir"):
             RocksBackend(tmp_path / "db")
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=PATIENCE_S)
     RocksBackend(tmp_path / "db").close()
 
 
@@ -137,7 +138,7 @@ def test_a_write_that_the_disk_refuses_raises_and_leaves_the_rows_as_they_were(
         [sys.executable, "-c", FULL, str(tmp_path / "db")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     message, rows = ran.stdout.splitlines()

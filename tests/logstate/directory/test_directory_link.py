@@ -14,6 +14,7 @@ from logstate.directory.entries import InstanceEntry, TaskEntry
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import own_topics
 from logstate.topology import StreamsBuilder
+from tests import patience
 
 TOPIC = DirectoryTopic("app", -1, {})
 
@@ -26,8 +27,7 @@ def link(cluster: FakeCluster, name: str, tasks: dict[str, TaskEntry]) -> Direct
 
 
 def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:
-    with one.changed:
-        assert one.changed.wait_for(is_so, 30), one.trouble
+    patience.until(is_so, lambda: str(one.trouble))
 
 
 def owner(one: DirectoryLink, task: str) -> str | None:
@@ -48,8 +48,10 @@ def test_instances_hear_of_each_other_and_of_a_clean_end() -> None:
     a.stop()
     until(b, lambda: owner(b, "0_0") is None)
     b.stop()
-    records = cluster.records(instances_topic("app"))
-    assert {r.key(): r.value() for r in records} == {b"a": None, b"b": None}
+    # Its last words may come later than a stop waits for them.
+    topic = instances_topic("app")
+    last = lambda: {r.key(): r.value() for r in cluster.records(topic)}  # noqa: E731
+    patience.until(lambda: last() == {b"a": None, b"b": None}, lambda: str(last()))
     assert (
         cluster.admin().topic_configs([instances_topic("app")])[instances_topic("app")][
             "cleanup.policy"
@@ -63,10 +65,7 @@ def test_brokers_that_are_away_are_waited_for_and_said_so() -> None:
     one = link(cluster, "a", {})
     cluster.away = "the cable is out"
     one.start()
-    until_lost = lambda: "the cable is out" in (one.trouble or "")  # noqa: E731
-    with one.changed:
-        while not until_lost():
-            one.changed.wait(0.02)
+    until(one, lambda: "the cable is out" in (one.trouble or ""))
     cluster.away = None
     until(one, lambda: one.trouble is None)
     one.stop()

@@ -20,7 +20,8 @@ from logstate.contracts.snapshots import (
 from logstate.contracts.topic_names import snapshots_topic
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.task.marks import Marks
-from logstate.testing import FakeCluster
+from tests.patience import PATIENCE_S, until
+from tests.unhurried import unhurried
 
 TOPIC = snapshots_topic("shop")
 SHAPE = {0: SubShape(2, {}, {"between": 2})}
@@ -30,7 +31,7 @@ class Ear:
     """A link that listens, with the marks of a worker that does nothing."""
 
     def __init__(self) -> None:
-        self.cluster = FakeCluster({TOPIC: 1})
+        self.cluster = unhurried({TOPIC: 1})
         self.marks = Marks()
         self.marks.shape = SHAPE
         clock, topic = SystemClock(), SnapshotsTopic("shop")
@@ -47,15 +48,18 @@ class Ear:
         return [one for one in messages if not isinstance(one, Order)]
 
     def until(self, is_true: Callable[[], bool]) -> None:
-        assert self.cluster.wait_for(is_true, 10.0)
+        assert self.cluster.wait_for(is_true, PATIENCE_S)
 
 
 @pytest.fixture
 def ear() -> Iterator[Ear]:
     one = Ear()
-    one.ordered(Order("first", 0))  # said again until it listens
-    while not one.cluster.wait_for(lambda: len(one.said()) > 0, 0.2):
-        one.ordered(Order("first", 0))
+
+    def has_answered() -> bool:
+        one.ordered(Order("first", 0))  # said again until it listens
+        return one.cluster.wait_for(lambda: len(one.said()) > 0, 0.2)
+
+    until(has_answered)
     yield one
     one.link.stop()
 

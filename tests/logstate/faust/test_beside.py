@@ -10,6 +10,7 @@ import faust
 import pytest
 
 from logstate.faust import beside
+from tests.patience import PATIENCE_S
 
 
 class Running:
@@ -26,7 +27,7 @@ class Running:
         self.log.append("started")
         if self.failure is not None:
             raise self.failure
-        assert self._stopped.wait(60)
+        assert self._stopped.wait(PATIENCE_S)
         self.log.append("closed")
 
     def stop(self) -> None:
@@ -57,7 +58,7 @@ def test_what_stops_it_stops_the_faust_application() -> None:
     async def story() -> BaseException | None:
         service = service_of(application, "shop-b")
         await service.start()
-        await asyncio.wait_for(service._crashed.wait(), 60)
+        await asyncio.wait_for(service._crashed.wait(), PATIENCE_S)
         reason: BaseException | None = service.crash_reason
         await service.stop()
         return reason

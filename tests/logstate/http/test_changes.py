@@ -17,6 +17,7 @@ from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
 from logstate.testing import FakeCluster
 from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
+from tests.patience import PATIENCE_S
 
 TOTAL = sum(range(1, len(KEYS) + 1))
 
@@ -36,7 +37,7 @@ def app(cluster: FakeCluster, tmp_path: Path) -> Iterator[Application]:
 @pytest.fixture
 def http(app: Application) -> Iterator[httpx.Client]:
     host = app.all_instances()[0].host
-    with httpx.Client(base_url=host, trust_env=False, timeout=60) as client:
+    with httpx.Client(base_url=host, trust_env=False, timeout=PATIENCE_S) as client:
         yield client
 
 

@@ -14,6 +14,7 @@ import pytest
 from logstate.app import Application
 from logstate.contracts.serving import Serving
 from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
+from tests.patience import PATIENCE_S
 
 TOKEN = {"Authorization": "Bearer hush"}
 
@@ -29,7 +30,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 
 @pytest.fixture(scope="module")
 def http(app: Application) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=app.all_instances()[0].host, trust_env=False, timeout=60) as client:
+    with httpx.Client(
+        base_url=app.all_instances()[0].host, trust_env=False, timeout=PATIENCE_S
+    ) as client:
         yield client
 
 

@@ -33,6 +33,7 @@ from tests.logstate.neighbours import (
     shared,
     until,
 )
+from tests.patience import PATIENCE_S
 
 COUNTS = {key: number + 1 for number, key in enumerate(KEYS)}
 SERVING = Serving("127.0.0.1:0", token="t0ken", page_rows=2)
@@ -123,7 +124,7 @@ def test_an_answer_waits_for_the_positions_that_it_has_to_have_reached(pair: Pai
         with pytest.raises(StoreUnavailableError, match=wanted):
             soon.get(key)
         send(pair.cluster, key)
-        later = app.remote_store("counts", at_least=asked, timeout=timedelta(seconds=60))
+        later = app.remote_store("counts", at_least=asked, timeout=timedelta(seconds=PATIENCE_S))
         assert later.get(key).value == before.value.value + 1
         COUNTS[key] += 1
 
@@ -199,9 +200,9 @@ def test_instances_need_the_same_token(pair: Pair) -> None:
     from logstate.http.client import Client
 
     _, address, request = asks(pair.apps[0])
-    assert Client(SERVING)(address, request, 10).rows
+    assert Client(SERVING)(address, request, PATIENCE_S).rows
     with pytest.raises(StoreError, match="401: the bearer token is missing or another one"):
-        Client(replace(SERVING, token="other"))(address, request, 10)
+        Client(replace(SERVING, token="other"))(address, request, PATIENCE_S)
 
 
 def test_reads_go_on_while_an_instance_comes_and_goes(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_reads_go_on_while_an_instance_comes_and_goes(tmp_path: Path) -> None:
     with instance(cluster, tmp_path / "a", serve=SERVING) as first:
         until(first, shared(first, 1))
         caught_up(first, cluster)
-        store = first.remote_store("counts", timeout=timedelta(seconds=60))
+        store = first.remote_store("counts", timeout=timedelta(seconds=PATIENCE_S))
         seen = dict.fromkeys(KEYS, 1)
 
         def look(sent: int) -> None:

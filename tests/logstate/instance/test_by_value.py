@@ -18,6 +18,7 @@ from logstate.instance.by_value import dumps, loads
 from logstate.topology import StreamsBuilder, Topology
 from tests.logstate.flows import counted
 from tests.logstate.task.task_bench import topology_of
+from tests.patience import PATIENCE_S
 
 SCRIPT = """
 import dataclasses, sys, msgspec
@@ -114,7 +115,9 @@ def test_a_topology_travels_with_its_serdes(kind: Any) -> None:
 def test_what_a_script_defines_travels_by_value(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, check=True, timeout=PATIENCE_S
+    )
     topology = loads(ran.stdout)
     spent = topology.stores["spent"].value
     value = spent.deserializer("topic", False)(b'{"n": 4}')
@@ -126,7 +129,9 @@ def test_what_a_script_defines_travels_by_value(tmp_path: Path) -> None:
 def test_classes_of_a_script_are_the_same_in_the_other_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(CLASSES)
-    ran = subprocess.run([sys.executable, str(script)], capture_output=True, check=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, check=True, timeout=PATIENCE_S
+    )
     there = (
         "import sys; from logstate.instance.by_value import loads;"
         " expected, tried = loads(sys.stdin.buffer.read()); found = tried();"
@@ -137,7 +142,7 @@ def test_classes_of_a_script_are_the_same_in_the_other_process(tmp_path: Path) -
         input=ran.stdout,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (again.stdout, again.stderr) == (b"8\n", b"")
 

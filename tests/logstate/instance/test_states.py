@@ -19,6 +19,7 @@ from logstate.instance.states import (
     joint,
     state_of,
 )
+from tests.patience import PATIENCE_S
 
 S = ApplicationState
 LIVE = (S.STARTING, S.REBALANCING, S.RUNNING, S.PAUSED)
@@ -142,14 +143,14 @@ def test_changes_of_several_threads_are_told_one_after_the_other() -> None:
     def slow(old: S, new: S) -> None:
         told.append((old, new))
         is_told.set()
-        goes_on.wait(10)
+        goes_on.wait(PATIENCE_S)
 
     lifecycle.listen(slow)
     first = threading.Thread(target=lifecycle.move_to, args=(S.STARTING,))
     first.start()
-    assert is_told.wait(10)
+    assert is_told.wait(PATIENCE_S)
     lifecycle.move_to(S.STOPPING)  # returns at once: the other thread is at it
     assert told == [(S.CREATED, S.STARTING)]
     goes_on.set()
-    first.join(10)
+    first.join(PATIENCE_S)
     assert told == [(S.CREATED, S.STARTING), (S.STARTING, S.STOPPING)]

@@ -20,6 +20,8 @@ from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.logstate.flows import counted, named
 from tests.logstate.instance.thread_process import Rig
 from tests.logstate.worker.worker_rig import outputs
+from tests.patience import PATIENCE_S, until
+from tests.unhurried import unhurried
 
 S = ApplicationState
 KEYS = [f"k{number}" for number in range(40)]
@@ -33,7 +35,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    return FakeCluster({"in": 4, "out": 1}, session_timeout_ms=500)
+    return unhurried({"in": 4, "out": 1})
 
 
 def send(cluster: FakeCluster, keys: list[str]) -> None:
@@ -51,6 +53,18 @@ def stored(rig: Rig) -> dict[str, int]:
     return {key: row.value for key, row in rig.workers.store("counts", None).all()}
 
 
+def until_stored(rig: Rig, count: int) -> None:
+    """What is committed can be read a moment later."""
+
+    def is_stored() -> bool:
+        try:
+            return stored(rig) == dict.fromkeys(KEYS, count)
+        except Unavailable:
+            return False
+
+    until(is_stored)
+
+
 def test_the_workers_share_the_tasks_and_are_one_instance(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -59,7 +73,7 @@ def test_the_workers_share_the_tasks_and_are_one_instance(
     with rig:
         rig.until_running()
         send(cluster, KEYS * 2)
-        cluster.wait_for_records("out", 80, 20)
+        cluster.wait_for_records("out", 80, PATIENCE_S)
         rig.until(lambda: rig.lifecycle.state is S.RUNNING)
         assert rig.workers.tasks() == dict.fromkeys(["0_0", "0_1", "0_2", "0_3"], "running")
         assert all(told.report.tasks for told in rig.workers._told.values())
@@ -83,12 +97,12 @@ def test_workers_come_and_go_and_the_instance_is_ready_all_the_while(
         tasks = lambda: [len(told.report.tasks) for told in rig.workers._told.values()]  # noqa: E731
         rig.until(lambda: tasks() == [1, 1, 1, 1] and rig.workers.are_tasks_running)
         send(cluster, KEYS)
-        cluster.wait_for_records("out", 40, 20)
+        cluster.wait_for_records("out", 40, PATIENCE_S)
         assert rig.workers.scale(-3) == 1
         rig.until(lambda: tasks() == [4] and rig.workers.are_tasks_running)
         assert rig.workers.readiness(None)
         send(cluster, KEYS)
-        cluster.wait_for_records("out", 80, 20)
+        cluster.wait_for_records("out", 80, PATIENCE_S)
         with pytest.raises(ConfigError, match="the last worker cannot be removed"):
             rig.workers.scale(-1)
     assert rig.workers.failure is None
@@ -104,8 +118,9 @@ def full(cluster: FakeCluster, tmp_path: Path) -> Any:
     """Two workers that have counted every key once."""
     send(cluster, KEYS)
     with Rig(cluster, tmp_path, counted) as rig:
-        cluster.wait_for_records("out", len(KEYS), 20)
+        cluster.wait_for_records("out", len(KEYS), PATIENCE_S)
         rig.until_running()
+        until_stored(rig, 1)
         yield rig
 
 
@@ -114,7 +129,7 @@ def test_a_key_is_read_from_the_worker_that_has_it(full: Rig) -> None:
     assert {key: store.get(key).value for key in KEYS} == dict.fromkeys(KEYS, 1)
     assert store.get("unknown") is None
     assert store.partitions == [0, 1, 2, 3]
-    assert store.age < timedelta(seconds=20)
+    assert store.age < timedelta(seconds=PATIENCE_S)
 
 
 def test_what_goes_over_all_partitions_goes_over_all_workers_in_their_order(full: Rig) -> None:
@@ -152,7 +167,7 @@ def test_errors_are_those_of_a_store_in_this_process(full: Rig) -> None:
 def test_after_the_end_nothing_is_read(full: Rig) -> None:
     store = full.workers.store("counts", None)
     full.workers.stop()
-    full.thread.join(30)
+    full.thread.join(PATIENCE_S)
     with pytest.raises(Unavailable, match="'app' has ended, because it was stopped"):
         store.get("k1")
     with pytest.raises(Unavailable, match="'app' has ended"):
@@ -168,15 +183,15 @@ def test_windows_are_read_with_their_arguments(cluster: FakeCluster, tmp_path: P
 
     with Rig(cluster, tmp_path, windowed) as rig:
         send(cluster, KEYS)
-        cluster.wait_for_records("out", len(KEYS), 20)
+        cluster.wait_for_records("out", len(KEYS), PATIENCE_S)
         rig.until_running()
         store = rig.workers.store("counts", None)
-        assert store.fetch("k1", 0).value == 1
+        until(lambda: getattr(store.fetch("k1", 0), "value", 0) == 1)
         assert [start for start, _ in store.fetch_range("k1", 0, 5_000, reverse=True)] == [0]
 
 
 def test_global_stores_are_read_from_any_worker(tmp_path: Path) -> None:
-    cluster = FakeCluster({"in": 2, "names": 1, "out": 1})
+    cluster = unhurried({"in": 2, "names": 1, "out": 1})
     cluster.produce("names", b"a", b"Ada", timestamp=1)
     with Rig(cluster, tmp_path, named) as rig:
         rig.until_running()
@@ -193,13 +208,13 @@ def test_a_killed_worker_starts_again_and_nothing_is_lost_or_doubled(
     with Rig(cluster, tmp_path, counted) as rig:
         rig.until_running()
         send(cluster, KEYS)
-        cluster.wait_for_records("out", 40, 20)
+        cluster.wait_for_records("out", 40, PATIENCE_S)
         rig.alive[1].kill()
         send(cluster, KEYS)
         rig.until(lambda: rig.lives[1] == 2)
-        cluster.wait_for_records("out", 80, 20)
+        cluster.wait_for_records("out", 80, PATIENCE_S)
         rig.until_running()
-        assert stored(rig) == dict.fromkeys(KEYS, 2)
+        until_stored(rig, 2)
         assert rig.lives == {0: 1, 1: 2}
     assert sorted(outputs(cluster)) == sorted((key, n) for key in KEYS for n in "12")
     assert "worker 1 was killed by SIGKILL" in caplog.text
@@ -212,7 +227,7 @@ def test_a_worker_that_ends_again_and_again_ends_the_instance_with_the_reason(
         for life in range(1, restarts.RESTARTS_MAX + 2):
             rig.until(lambda life=life: rig.lives[1] == life)
             rig.alive[1].kill()
-        rig.thread.join(30)
+        rig.thread.join(PATIENCE_S)
     assert rig.lifecycle.state is S.ERROR
     assert isinstance(rig.workers.failure, LogstateError)
     for part in ("worker 1 was killed by SIGKILL", "ended 13 times within 10 minutes", "memory"):
@@ -243,7 +258,7 @@ def test_an_exception_of_a_worker_ends_all_of_them_and_is_raised(
     with Rig(cluster, tmp_path, Fails(1).declare) as rig:
         rig.until_running()
         send(cluster, [*KEYS, "x"])
-        rig.thread.join(30)
+        rig.thread.join(PATIENCE_S)
     assert rig.lifecycle.state is S.ERROR
     assert isinstance(rig.workers.failure, ProcessingError)
     notes = "".join(rig.workers.failure.__notes__)
@@ -263,7 +278,7 @@ def test_the_handler_is_asked_here_and_may_have_the_worker_replaced(
     with Rig(cluster, tmp_path, Fails(1).declare, uncaught=replace_it) as rig:
         rig.until_running()
         send(cluster, [*KEYS, "x"])
-        cluster.wait_for_records("out", 41, 20)
+        cluster.wait_for_records("out", 41, PATIENCE_S)
         rig.until(lambda: sum(rig.lives.values()) == 3)
         rig.until_running()
     assert [type(failure) for failure in asked] == [ProcessingError]
@@ -272,7 +287,7 @@ def test_the_handler_is_asked_here_and_may_have_the_worker_replaced(
 
 def test_a_start_that_fails_is_told_by_its_cause(tmp_path: Path) -> None:
     with Rig(FakeCluster({}), tmp_path, counted) as rig:
-        rig.thread.join(30)
+        rig.thread.join(PATIENCE_S)
     assert "source topic 'in' does not exist" in str(rig.workers.failure)
     assert rig.lifecycle.state is S.ERROR
 
@@ -293,7 +308,7 @@ def test_a_pause_reaches_every_worker_and_those_that_start_later(
         rig.until(lambda: rig.lifecycle.state is S.PAUSED)
         assert outputs(cluster) == []
         rig.workers.pause(False)
-        cluster.wait_for_records("out", 40, 20)
+        cluster.wait_for_records("out", 40, PATIENCE_S)
 
 
 def test_all_are_drained_at_the_end(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -315,7 +330,7 @@ def test_a_worker_that_does_not_end_in_time_is_killed(
         rig.until_running()
         rig.workers._processes[1].channel.send = lambda *_: None  # type: ignore[method-assign]
         rig.workers.stop(timedelta(milliseconds=500))
-        rig.thread.join(30)
+        rig.thread.join(PATIENCE_S)
     assert rig.workers._supervisor.killed == [1]
     assert rig.lifecycle.state is S.STOPPED
     assert "worker 1 did not end in time and is killed" in caplog.text
@@ -344,7 +359,7 @@ def test_restores_are_told_to_the_listener_of_the_instance(
 ) -> None:
     send(cluster, KEYS)
     with Rig(cluster, tmp_path / "one", counted):
-        cluster.wait_for_records("out", len(KEYS), 20)
+        cluster.wait_for_records("out", len(KEYS), PATIENCE_S)
     with Rig(cluster, tmp_path / "another", counted) as rig:
         rig.until_running()
         rig.until(lambda: rig.restored)

@@ -28,6 +28,7 @@ from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from logstate.worker_main import ServedWorker
 from tests.logstate.task.task_bench import topology_of
+from tests.patience import PATIENCE_S
 
 
 def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> AppSettings:
@@ -80,7 +81,7 @@ class ThreadProcess:
             end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
     def _run(self) -> None:
         channel = Channel(self._theirs, "theirs")
@@ -136,13 +137,13 @@ class Rig:
 
     def __exit__(self, *_: object) -> None:
         self.workers.stop()
-        self.thread.join(30)
+        self.thread.join(PATIENCE_S)
         assert self.workers.is_finished
 
     def until(self, is_true: Callable[[], object]) -> None:
         """Wait until something is true; it is looked at after every turn of the instance."""
         with self.workers.changed:
-            assert self.workers.changed.wait_for(lambda: bool(is_true()), 20), "not in time"
+            assert self.workers.changed.wait_for(lambda: bool(is_true()), PATIENCE_S), "not in time"
 
     def until_running(self) -> None:
         """Wait until every worker has its tasks, and runs them."""

@@ -7,12 +7,13 @@ import threading
 import pytest
 
 from logstate.kafka.background import BackgroundCalls
+from tests.patience import PATIENCE_S
 
 
 def test_calls_are_made_on_another_thread_one_after_the_other() -> None:
     calls, released = BackgroundCalls(), threading.Event()
     made: list[str] = []
-    first = calls.start(lambda: (released.wait(5), made.append("first")), ())
+    first = calls.start(lambda: (released.wait(PATIENCE_S), made.append("first")), ())
     second = calls.start(lambda name: (made.append(name), threading.get_ident()), ("second",))
     assert not first.done()
     assert made == []

@@ -9,15 +9,16 @@ import pytest
 
 from logstate.contracts.errors import FencedError
 from logstate.kafka.bounded_call import CallThread
+from tests.patience import PATIENCE_S
 
 
 def test_a_call_returns_its_result_and_raises_its_error() -> None:
     calls = CallThread("test")
 
-    assert calls.call(lambda: 7, 5, "counting") == 7
+    assert calls.call(lambda: 7, PATIENCE_S, "counting") == 7
     with pytest.raises(ZeroDivisionError):
-        calls.call(lambda: 1 // 0, 5, "dividing")
-    assert calls.call(threading.get_ident, 5, "asking") != threading.get_ident()
+        calls.call(lambda: 1 // 0, PATIENCE_S, "dividing")
+    assert calls.call(threading.get_ident, PATIENCE_S, "asking") != threading.get_ident()
     calls.close()
 
 
@@ -29,7 +30,7 @@ def test_a_call_that_hangs_is_given_up_and_no_other_is_made() -> None:
 
     assert calls.is_hanging
     with pytest.raises(FencedError, match="an earlier call of this client hangs"):
-        calls.call(lambda: pytest.fail("a hanging client was used"), 5, "committing")
+        calls.call(lambda: pytest.fail("a hanging client was used"), PATIENCE_S, "committing")
     calls.close()  # does not wait for it
     released.set()
 
@@ -51,4 +52,4 @@ def test_the_thread_lets_go_of_the_client_when_a_hanging_call_returns() -> None:
 
     assert not gone.is_set()
     released.set()
-    assert gone.wait(5)
+    assert gone.wait(PATIENCE_S)

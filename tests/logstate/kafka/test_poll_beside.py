@@ -11,11 +11,11 @@ import pytest
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Rebalance
 from logstate.kafka.poll_beside import PollBeside
+from tests.patience import PATIENCE_S
 
 GONE = Rebalance("revoked", [TopicPartition("t", 0)])
 LOST = Rebalance("lost", [TopicPartition("t", 0)])
 NEW = Rebalance("assigned", [TopicPartition("t", 1)])
-LIMIT_S = 10
 
 
 class Client:
@@ -68,12 +68,12 @@ def in_callback(beside: PollBeside, client: Client) -> Iterator[Callable[..., th
         thread = threading.Thread(target=beside.poll, args=(lambda: True,), daemon=True)
         threads.append(thread)
         thread.start()
-        assert entered.wait(LIMIT_S)
+        assert entered.wait(PATIENCE_S)
         return thread
 
     yield poll_with
     for thread in threads:
-        thread.join(LIMIT_S)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_polled_beside_a_worker_that_polls(beside: PollBeside, client
     other = threading.Thread(target=beside.poll, args=(lambda: True,))
     with beside.turn(lambda _: None):
         other.start()
-        other.join(LIMIT_S)
+        other.join(PATIENCE_S)
     assert client.calls == 0
 
 
@@ -110,7 +110,7 @@ def test_a_revocation_waits_in_its_callback_for_the_worker(
     thread.join(0.05)
     assert thread.is_alive()
     worker_polls(beside, answered)
-    thread.join(LIMIT_S)
+    thread.join(PATIENCE_S)
     assert answered == [(GONE, threading.get_ident())]
 
 
@@ -119,10 +119,10 @@ def test_an_assignment_does_not_wait_and_is_answered_first(
     in_callback: Callable[..., threading.Thread],
     answered: list[tuple[Rebalance, int]],
 ) -> None:
-    in_callback(NEW).join(LIMIT_S)
+    in_callback(NEW).join(PATIENCE_S)
     thread = in_callback(GONE)
     worker_polls(beside, answered)
-    thread.join(LIMIT_S)
+    thread.join(PATIENCE_S)
     assert [rebalance for rebalance, _ in answered] == [NEW, GONE]
 
 
@@ -170,7 +170,7 @@ def test_an_answer_that_fails_lets_the_callback_go(
 
     with pytest.raises(ValueError, match="no answer"), beside.turn(fail):
         pass
-    thread.join(LIMIT_S)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -179,7 +179,7 @@ def test_closing_lets_a_callback_go_and_ends_the_polling(
 ) -> None:
     thread = in_callback(GONE)
     beside.close()
-    thread.join(LIMIT_S)
+    thread.join(PATIENCE_S)
     calls = client.calls
     beside.poll(lambda: True)
     assert client.calls == calls

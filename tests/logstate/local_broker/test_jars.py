@@ -17,6 +17,7 @@ from logstate.local_broker.fetching import Progress
 from logstate.local_broker.jar_list import BROKER, Jar
 from logstate.local_broker.jars import jar_set
 from logstate.local_broker.repository import repository_url
+from tests.patience import PATIENCE_S
 
 CONTENT = bytes(range(256)) * 4_000  # about a megabyte
 
@@ -184,7 +185,7 @@ def test_two_that_fetch_at_once_get_the_same_whole_set(
     repository.publish(jar("thing"))
     with ThreadPoolExecutor(2) as pool:
         racers = [pool.submit(jar_set, "thing", (jar("thing"),), environ) for _ in range(2)]
-        first, second = (racer.result(120) for racer in racers)
+        first, second = (racer.result(PATIENCE_S) for racer in racers)
 
     assert first == second
     assert sorted(path.name for path in first.iterdir()) == ["MANIFEST", "thing-1.0.jar"]

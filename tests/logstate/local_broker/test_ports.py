@@ -11,6 +11,7 @@ import pytest
 
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.ports import LOOPBACK, LOWEST_PORT, is_free, reserve_port
+from tests.patience import PATIENCE_S
 
 
 def test_a_reserved_port_is_not_given_twice() -> None:
@@ -28,7 +29,11 @@ def test_another_process_does_not_get_a_reserved_port() -> None:
     held = reserve_port()
     code = f"from logstate.local_broker.ports import reserve_port; reserve_port({held.port})"
     answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     held.release()
 

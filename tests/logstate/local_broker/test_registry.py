@@ -17,6 +17,7 @@ from logstate.local_broker.registry import (
     stop_running,
     unregister,
 )
+from tests.patience import PATIENCE_S
 
 Start = Callable[..., RunningBroker]
 
@@ -98,7 +99,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 

@@ -19,6 +19,7 @@ from logstate.metrics.catalogue import (
 from logstate.metrics.instruments import BUCKETS_SECONDS, Metrics
 from logstate.metrics.opentelemetry import export_to_opentelemetry
 from logstate.metrics.prometheus import export_to_prometheus
+from tests.patience import PATIENCE_S
 
 
 def test_counters_add_up_per_label() -> None:
@@ -138,7 +139,7 @@ def test_threads_lose_no_counts() -> None:
     metrics, start = Metrics(), threading.Barrier(4)
 
     def count() -> None:
-        start.wait(timeout=10)
+        start.wait(timeout=PATIENCE_S)
         for _ in range(2_000):
             metrics.counter(COMMITS, worker=0).add(1)
 
@@ -146,7 +147,7 @@ def test_threads_lose_no_counts() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE_S)
 
     assert metrics.total("commit_total") == 8_000
 

@@ -4,6 +4,7 @@ import pytest
 
 from logstate.contracts.errors import RegistryError
 from logstate.registry.schema_ids import SchemaIds, UnknownSchemaError
+from tests.patience import PATIENCE_S
 
 
 class Source:
@@ -79,13 +80,13 @@ def test_threads_that_want_the_same_id_ask_once() -> None:
     ids = SchemaIds(source.load)
 
     def ask() -> None:
-        start.wait(timeout=10)
+        start.wait(timeout=PATIENCE_S)
         ids.get(2)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENCE_S)
 
     assert source.asked == [2]

@@ -20,6 +20,7 @@ from logstate.testing import FakeCluster
 from logstate.topology import Processor, StreamsBuilder, key_value_store
 from tests.logstate.flows import counted
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
+from tests.patience import PATIENCE_S
 
 KEYS = [f"key-{i:04}" for i in range(400)]
 
@@ -335,7 +336,7 @@ def test_a_full_disk_stops_the_worker_cleanly_and_nothing_is_lost(tmp_path: Path
         [sys.executable, "-c", FULL, str(tmp_path), root],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
         cwd=root,
     )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from logstate.contracts.errors import SerdeError
 from logstate.serdes import avro as avro_of
 from logstate.serdes.avro import AvroSerde
+from tests.patience import PATIENCE_S
 
 CLICK = {
     "type": "record",
@@ -299,7 +300,7 @@ def test_the_public_name_is_callable_before_and_after_the_module_is_imported() -
         "from logstate.serdes import avro; avro('long');"
         "import logstate.serdes.avro as a; assert a('long').describe()['format'] == 'avro'"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
 def test_serdes_do_not_import_an_avro_library_until_asked() -> None:
@@ -307,4 +308,4 @@ def test_serdes_do_not_import_an_avro_library_until_asked() -> None:
         "import sys; import logstate.serdes.built_in;"
         "assert 'fastavro' not in sys.modules and 'logstate.serdes.avro' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)

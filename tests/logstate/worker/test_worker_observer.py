@@ -14,6 +14,7 @@ from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology import StreamsBuilder
 from logstate.worker.worker_observer import WorkerObserver
 from tests.logstate.task.task_bench import TaskBench
+from tests.patience import PATIENCE_S
 
 IN = TopicPartition("in", 0)
 
@@ -80,13 +81,13 @@ def test_who_waits_for_a_change_is_woken(watched: Watched) -> None:
     def wait_for_start() -> bool:
         with observer.changed:
             waiting.set()
-            return observer.changed.wait_for(lambda: observer.is_started, 10)
+            return observer.changed.wait_for(lambda: observer.is_started, PATIENCE_S)
 
     with ThreadPoolExecutor(1) as pool:
         waiter = pool.submit(wait_for_start)
-        assert waiting.wait(10)
+        assert waiting.wait(PATIENCE_S)
         observer.started()
-        assert waiter.result(10)
+        assert waiter.result(PATIENCE_S)
 
 
 # --- records --------------------------------------------------------------------------------------
