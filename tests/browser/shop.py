@@ -17,6 +17,7 @@ from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.testing import FakeCluster
 from logstate.topology import SessionWindows, StreamsBuilder, Topology, TumblingWindows
 from tests.logstate.neighbours import until
+from tests.unhurried import unhurried
 
 TOKEN = "a long random text"
 PARTITIONS = 3
@@ -24,7 +25,8 @@ PRODUCTS = ["tea", "milk", "bread", "soap", "salt"]
 #: more than a browser's numbers hold
 MANY = 2**60 + 1
 DAY_MS = 86_400_000
-SOON = timedelta(seconds=1)
+#: a lookup in vain takes as long; below the patience of the page
+SOON = timedelta(seconds=10)
 
 
 def broken(product: str) -> str:
@@ -104,7 +106,7 @@ def planted(remaining: int) -> InstanceEntry:
 @contextmanager
 def running_shop(folder: Path) -> Iterator[Shop]:
     """Both instances run, all of it can be read, and each copies what the other has."""
-    cluster = FakeCluster(
+    cluster = unhurried(
         {"orders": PARTITIONS, "amounts": PARTITIONS, "names": 1, "sold": 1, "dead": 1}
     )
     made = []

@@ -7,6 +7,7 @@ replaces, a session takes out the one it extends, a join looks for partners and 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ PERIODS = 200
 RECORDS_PER_PERIOD = 120
 COMMIT_EVERY = 30
 KEYS = 15
+#: of the least processor times, which a busy machine still makes differ: caches, clock rates
+SLOWER_MAX = 3
 #: the operations of one record; returns the row that is there now and those that are not any more
 Update = Callable[[Any, str, int, int], tuple[Any, list[Any]]]
 
@@ -199,28 +202,52 @@ def loads(tmp_path: Path) -> Iterator[Callable[[str], tuple[SteadyLoad, SteadyLo
         load.bench.close()
 
 
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions, of Python and of C, are called meanwhile in this thread."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Processor time of this thread: only the least of several says anything."""
+    begin = time.thread_time()
+    work()
+    return time.thread_time() - begin
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LOADS)
-def test_a_put_takes_as_long_after_200_retention_periods_as_in_the_second(
+def test_records_are_no_more_work_after_200_retention_periods_than_in_the_second(
     kind: str, loads: Callable[[str], tuple[SteadyLoad, SteadyLoad]]
 ) -> None:
-    """Old and new store take turns, so that whatever else the machine does is the same for both.
-
-    The second period: in the first, a store is only being filled and reads find less.
-    """
+    """The second period: in the first, a store is only being filled and reads find less."""
     old, new = loads(kind)
     for load, periods in ((old, PERIODS), (new, 1)):
         for _ in range(periods):
             load.run_period()
-    ratios = []
-    for _ in range(60):
-        seconds = [_seconds_of_puts(old), _seconds_of_puts(new)]
-        ratios.append(seconds[0] / seconds[1])
-    assert statistics.median(ratios) <= 1.2
+    calls: dict[SteadyLoad, list[int]] = {old: [], new: []}
+    seconds: dict[SteadyLoad, list[float]] = {old: [], new: []}
+    for _ in range(30):
+        for load in (old, new):
+            calls[load].append(calls_of(lambda load=load: run_two_commits(load)))
+            seconds[load].append(seconds_of(lambda load=load: run_two_commits(load)))
+    assert statistics.median(calls[old]) <= 1.2 * statistics.median(calls[new])
+    assert min(seconds[old]) <= SLOWER_MAX * min(seconds[new])
 
 
 class DeferredWrites:
-    """A store whose writes wait, so that they can be timed without the reads around them."""
+    """A store whose writes wait, so that they are measured without the reads around them."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -232,30 +259,28 @@ class DeferredWrites:
             return method
         return lambda *arguments: self._waiting.append((method, arguments))
 
-    def write(self) -> float:
-        """Make the writes; returns the processor time they took."""
+    def write(self) -> None:
+        """Make the writes."""
         waiting, self._waiting = self._waiting, []
-        begin = time.thread_time()
         for method, arguments in waiting:
             method(*arguments)
-        return time.thread_time() - begin
 
 
-def run_record_and_time_its_writes(load: SteadyLoad) -> float:
+def run_record_but_its_writes(load: SteadyLoad) -> DeferredWrites:
     store = load.bench.store
     deferred = DeferredWrites(store)
     load.bench.store = deferred
     load.run_record()
     load.bench.store = store
-    return deferred.write()
+    return deferred
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LOADS)
-def test_a_put_after_200_retention_periods_takes_as_long_as_in_the_first(
+def test_a_put_is_as_much_work_after_200_retention_periods_as_in_the_first(
     kind: str, tmp_path: Path
 ) -> None:
-    """Every round compares with the first period of a new store. Not with reads: they find less.
+    """It is compared with the first period of new stores. Not with reads: they find less.
 
     The middle one of all puts: two in a period remove what expired, and encode what the next commit
     would have. That they are no more work in total is what the test of all operations counts.
@@ -263,26 +288,29 @@ def test_a_put_after_200_retention_periods_takes_as_long_as_in_the_first(
     old = SteadyLoad(kind, 3_600_000, tmp_path / "old")
     for _ in range(PERIODS):
         old.run_period()
-    ratios = []
-    for round_number in range(20):
+    medians: dict[bool, list[float]] = {True: [], False: []}
+    for round_number in range(10):
         new = SteadyLoad(kind, 3_600_000, tmp_path / f"new-{round_number}")
+        counts = round_number % 2 == 0
         puts: dict[SteadyLoad, list[float]] = {old: [], new: []}
         for number in range(1, RECORDS_PER_PERIOD + 1):
             for load in (old, new):
-                puts[load].append(run_record_and_time_its_writes(load))
+                write = run_record_but_its_writes(load).write
+                puts[load].append(calls_of(write) if counts else seconds_of(write))
                 if number % COMMIT_EVERY == 0:
                     load.bench.commit()
-        ratios.append(statistics.median(puts[old]) / statistics.median(puts[new]))
+        if counts:
+            assert statistics.median(puts[old]) <= 1.2 * statistics.median(puts[new])
+        else:
+            medians[True].append(statistics.median(puts[old]))
+            medians[False].append(statistics.median(puts[new]))
         new.bench.close()
     old.bench.close()
-    assert statistics.median(ratios) <= 1.2
+    assert min(medians[True]) <= SLOWER_MAX * min(medians[False])
 
 
-def _seconds_of_puts(load: SteadyLoad) -> float:
-    """Processor time of this thread for a few commits' worth of records."""
-    begin = time.thread_time()
+def run_two_commits(load: SteadyLoad) -> None:
     for _ in range(2):
         for _ in range(COMMIT_EVERY):
             load.run_record()
         load.bench.commit()
-    return time.thread_time() - begin

@@ -19,7 +19,6 @@ from logstate.changelog.backend.memory import MemoryBackend, MemorySnapshot
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.state import TaskState
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
-from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
@@ -119,15 +118,25 @@ def test_a_reader_that_stays_too_long_gets_an_error_not_a_short_answer(
 
 
 def test_several_leases_are_waited_for_together_not_one_after_the_other(
-    snapshot: MemorySnapshot,
+    snapshot: MemorySnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leases = [SnapshotLease(snapshot) for _ in range(50)]
+    now, waited = [100.0], []
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+
+    class Read(SnapshotLease):
+        """Its readers stay for as long as it would wait."""
+
+        def close(self, wait_s: float = 0.0) -> None:
+            waited.append(wait_s)
+            now[0] += wait_s
+            super().close(0)
+
+    leases = [Read(snapshot) for _ in range(50)]
     with ExitStack() as readers:
         for lease in leases:
             readers.enter_context(lease.read())
-        started = SystemClock().monotonic_ms()
-        close_leases(leases, 0.02)
-        assert SystemClock().monotonic_ms() - started < 500
+        close_leases(leases, 2.0)
+    assert waited == [2.0] + [0.0] * 49
 
 
 # --- views of a task ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from logstate import Application, StandbySettings
 from logstate.contracts.errors import ConfigError, LogstateError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from tests.logstate.neighbours import KEYS, cluster_with, instance, until
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 
 def has_copied(app: Application, other: Application) -> Callable[[], bool]:

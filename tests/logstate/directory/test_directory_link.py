@@ -15,6 +15,7 @@ from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import own_topics
 from logstate.topology import StreamsBuilder
 from tests import patience
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOPIC = DirectoryTopic("app", -1, {})
 

@@ -17,6 +17,7 @@ from logstate.contracts.serving import Serving
 from logstate.http.server import Server
 from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
 from tests.patience import PATIENCE_S
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOKEN = {"Authorization": "Bearer hush"}
 

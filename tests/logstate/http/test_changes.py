@@ -18,6 +18,7 @@ from logstate.contracts.topic_names import changelog_topic
 from logstate.testing import FakeCluster
 from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
 from tests.patience import PATIENCE_S
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOTAL = sum(range(1, len(KEYS) + 1))
 

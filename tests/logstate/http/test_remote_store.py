@@ -34,6 +34,7 @@ from tests.logstate.neighbours import (
     until,
 )
 from tests.patience import PATIENCE_S
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 COUNTS = {key: number + 1 for number, key in enumerate(KEYS)}
 SERVING = Serving("127.0.0.1:0", token="t0ken", page_rows=2)

@@ -22,15 +22,18 @@ from logstate.testing import FakeCluster
 from tests.logstate.neighbours import (
     KEYS,
     PARTITIONS,
+    caught_up,
     cluster_with,
     instance,
     send,
     shared,
     until,
 )
+from tests.patience import PATIENCE_S
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 COUNTS = {key: number + 1 for number, key in enumerate(KEYS)}
-SHORT = timedelta(milliseconds=80)
+PATIENT = timedelta(seconds=PATIENCE_S)
 
 
 @dataclass
@@ -58,19 +61,31 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
             app = instance(
                 cluster,
                 tmp_path_factory.mktemp(name),
-                serve=Serving("127.0.0.1:0", token="t0ken"),
+                serve=Serving("127.0.0.1:0", token="t0ken", timeout=PATIENT),
                 standby_replicas=1,
+                checkpoint_interval=timedelta(hours=1),  # rows of copies are shown to who reads
             )
             apps.append(stack.enter_context(app))
         for app in apps:
             until(app, shared(app, 3))
             until(app, lambda: sum(readable(one) for one in apps) == 2 * PARTITIONS)
             until(app, lambda app=app: copies_known_to(app) == PARTITIONS)
+            caught_up(app, cluster)
+        for app in apps:
+            until(app, lambda app=app: has_copied_all(app))
         yield Trio(cluster, apps)
 
 
 def copies_known_to(app: Application) -> int:
     return sum(lag is not None for one in app.all_instances() for lag in one.standbys.values())
+
+
+def has_copied_all(app: Application) -> bool:
+    """Whether its own rows and its copies are those of all records."""
+    store = app.store("counts", standbys=True)
+    here = [key for key in KEYS if partition_of(key.encode(), PARTITIONS) in store.partitions]
+    found = {key: row.value for key, row in store.all()}
+    return store.lag == 0 and found == {key: COUNTS[key] for key in here}
 
 
 def readable(app: Application) -> int:
@@ -94,7 +109,7 @@ def remote(app: Application, *without: str, standbys: bool = True) -> RemoteStor
     presence = app._presence
     assert presence is not None
     asks = deaf(app, *without)
-    return RemoteStore("counts", presence.answers, asks, SHORT * 50, {}, standbys=standbys)
+    return RemoteStore("counts", presence.answers, asks, PATIENT, {}, standbys=standbys)
 
 
 def test_copies_here_are_read_like_own_partitions_and_tell_their_lag(trio: Trio) -> None:
@@ -155,13 +170,13 @@ def test_the_owner_is_asked_first_and_alone_where_copies_are_not_wanted(trio: Tr
         store.get(key)
 
 
-def test_a_copy_that_is_read_follows_within_the_second(trio: Trio) -> None:
+def test_a_copy_that_is_read_follows_without_waiting_for_a_checkpoint(trio: Trio) -> None:
     key = trio.key_of(trio.apps[2])
     copy = trio.with_copy(key)
     store = copy.store("counts", standbys=True)
     before = store.get(key).value
     send(trio.cluster, key)
-    until(copy, lambda: store.get(key).value == before + 1, 8)
+    until(copy, lambda: store.get(key).value == before + 1)
     COUNTS[key] += 1
 
 
@@ -178,7 +193,7 @@ def test_an_instance_without_the_copy_says_so(trio: Trio) -> None:
     arguments = codec.arguments_out("get", (key,))
     request = ReadRequest(presence.instance, "counts", partition, "get", arguments, standby=True)
     with pytest.raises((StoreUnavailableError, MisdirectedError), match="not on this instance"):
-        deaf(second)(presence.address, request, 5.0)
+        deaf(second)(presence.address, request, PATIENCE_S)
 
 
 def test_over_http_copies_are_asked_for_by_name(trio: Trio) -> None:
@@ -186,13 +201,13 @@ def test_over_http_copies_are_asked_for_by_name(trio: Trio) -> None:
     headers = {"Authorization": "Bearer t0ken"}
     key = trio.key_of(trio.apps[0])
     url = f"{host}/stores/counts/{key}"
-    answer = httpx.get(url, params={"standbys": "true"}, headers=headers).json()
+    answer = httpx.get(url, params={"standbys": "true"}, headers=headers, timeout=PATIENCE_S).json()
     assert (answer["row"]["value"], answer["lag"]) == (COUNTS[key], None)
     for wrong, reason in (
         ({"standbys": "perhaps"}, "standbys must be true or false; got 'perhaps'"),
         ({"standbys": "true", "at_least": "in-0:1"}, "exclude each other"),
     ):
-        refused = httpx.get(url, params=wrong, headers=headers)
+        refused = httpx.get(url, params=wrong, headers=headers, timeout=PATIENCE_S)
         assert refused.status_code == 400
         assert reason in refused.json()["error"]
 
@@ -217,5 +232,7 @@ def test_the_rows_of_a_dead_owner_are_read_before_the_group_has_noticed(tmp_path
         until(first, lambda: first.standbys() == dict.fromkeys(second.tasks(), 0))
         store = first.store("counts", standbys=True)
         until(first, lambda: store.partitions == list(range(PARTITIONS)))
+        sent = {key: number + 1 for number, key in enumerate(KEYS)}
+        until(first, lambda: {key: row.value for key, row in store.all()} == sent)
         owner.kill()
-        assert {key: store.get(key).value for key in KEYS} == {k: n + 1 for n, k in enumerate(KEYS)}
+        assert {key: store.get(key).value for key in KEYS} == sent

@@ -25,6 +25,8 @@ from logstate.kafka.client_settings import ClientSettings
 from logstate.local_worker import LocalWorker
 from logstate.task.error_handlers import FAIL_ALWAYS
 from logstate.testing import FakeCluster
+from logstate.testing.fake.consumers import FakeGroupConsumer
+from logstate.testing.fake.process import FakeProcess
 from logstate.topology import StreamsBuilder
 from logstate.worker_main import ServedWorker
 from tests.logstate.task.task_bench import topology_of
@@ -54,6 +56,30 @@ def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> 
     return AppSettings(**(defaults | changes))
 
 
+class Expelled(FakeProcess):
+    """A process that the group misses as soon as it is killed, and never before.
+
+    A short session would expel those as well that stand still for a moment.
+    """
+
+    def __init__(self, cluster: FakeCluster, name: str) -> None:
+        super().__init__(cluster, name)
+        self._consumers: list[FakeGroupConsumer] = []
+
+    def group_consumer(self, *, group_id: str, instance_id: str | None) -> FakeGroupConsumer:
+        consumer = super().group_consumer(group_id=group_id, instance_id=instance_id)
+        self._consumers.append(consumer)
+        return consumer
+
+    def kill(self) -> None:
+        with self._cluster.lock:
+            super().kill()
+            for consumer in self._consumers:
+                if consumer._member is not None:
+                    consumer._group.leave(consumer._member.id)
+            self._cluster.notify()
+
+
 class ThreadProcess:
     """A life of a worker. ``kill`` cuts it off from the cluster and from its pipe."""
 
@@ -63,7 +89,7 @@ class ThreadProcess:
         self._theirs = theirs
         self._settings = settings
         self._path = path
-        self._cluster = cluster.process(name)
+        self._cluster = Expelled(cluster, name)
         self._how: str | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
