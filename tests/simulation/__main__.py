@@ -4,6 +4,7 @@
                                          [--story NAME]     of another kind
     python -m tests.simulation --seed 41 [--without 0,3]    show one, call by call
     python -m tests.simulation --systematic [--pairs N]     crash at every step, and pairs of steps
+                                         [--only GUARANTEE]
     python -m tests.simulation --mutants [--only NAME]      planted bugs, and how soon each is found
                                          [--jobs 2] [--remember]
 
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(lines))
         return 0 if lines[-1] == "every promise held" else 1
     if options.systematic:
-        return print_systematic(options.pairs)
+        return print_systematic(options.pairs, options.only)
     if options.mutants:
         return print_table(options.only, jobs=options.jobs, remembers=options.remember)
     if options.seeds is None:
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--systematic", action="store_true")
     parser.add_argument("--pairs", type=int, help="at most so many pairs, spread evenly")
     parser.add_argument("--mutants", action="store_true")
-    parser.add_argument("--only", help="one planted bug")
+    parser.add_argument("--only", help="one planted bug, or one guarantee")
     parser.add_argument("--remember", action="store_true", help="note which seeds found them")
     return parser
 

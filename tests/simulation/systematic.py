@@ -99,12 +99,12 @@ def run_once(swarm: Swarm, crashes: Sequence[int], reference: Reference) -> Step
     return schedule
 
 
-def print_systematic(pairs_max: int | None) -> int:
-    """Run it for both guarantees and variants; returns the exit code."""
+def print_systematic(pairs_max: int | None, only: str | None = None) -> int:
+    """Run it for both guarantees, or one, and variants; returns the exit code."""
     reference = Reference()
     wrong = 0
     print("guarantee      variant   steps  singles    pairs  crashes    wrong        s")
-    for guarantee in ("exactly_once", "at_least_once"):
+    for guarantee in ("exactly_once", "at_least_once") if only is None else (only,):
         for variant in ("table", "streams"):
             wrong += _print_one(scenario(guarantee, variant), pairs_max, reference)
     return 1 if wrong else 0

@@ -99,8 +99,13 @@ def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None
 
 
 @pytest.mark.slow
-def test_so_does_a_crash_at_thousands_of_pairs_of_steps() -> None:
-    simulation("--systematic", "--pairs", "1000")
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_so_does_a_crash_at_thousands_of_pairs_of_steps(guarantee: str) -> None:
+    output = simulation("--systematic", "--pairs", "1000", "--only", guarantee)
+    assert [line.split()[:2] for line in output.splitlines()[1:]] == [
+        [guarantee, "table"],
+        [guarantee, "streams"],
+    ]
 
 
 @pytest.mark.parametrize(

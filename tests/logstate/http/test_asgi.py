@@ -15,8 +15,8 @@ from logstate.app import Application
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.http.server import Server
+from tests import patience
 from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
-from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 TOKEN = {"Authorization": "Bearer hush"}
@@ -33,13 +33,16 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
 @pytest.fixture(scope="module")
 def http(app: Application) -> Iterator[httpx.Client]:
     with httpx.Client(
-        base_url=app.all_instances()[0].host, headers=TOKEN, trust_env=False, timeout=PATIENCE_S
+        base_url=app.all_instances()[0].host,
+        headers=TOKEN,
+        trust_env=False,
+        timeout=patience.PATIENCE_S,
     ) as client:
         yield client
 
 
 def test_health_needs_no_token_and_everything_else_does(http: httpx.Client) -> None:
-    bare = httpx.Client(base_url=http.base_url, trust_env=False, timeout=PATIENCE_S)
+    bare = httpx.Client(base_url=http.base_url, trust_env=False, timeout=patience.PATIENCE_S)
     assert bare.get("/live").json() == {"ok": True, "reason": "it runs, or will"}
     assert bare.get("/ready").json()["ok"] is True
     for path in ("/stores", "/stores/counts", "/stores/counts/k1", "/status", "/metrics"):
@@ -120,14 +123,14 @@ def test_ready_turns_false_while_brokers_are_away_for_long_and_true_again(tmp_pa
     with instance(cluster, tmp_path, serve=serve) as one:
         until(one, shared(one, 1))
         ready = f"{one.all_instances()[0].host}/ready"
-        with httpx.Client(trust_env=False, timeout=PATIENCE_S) as client:
+        with httpx.Client(trust_env=False, timeout=patience.PATIENCE_S) as client:
             cluster.away = "the cable is out"
-            while client.get(ready).status_code != 503:
-                assert one.is_alive
+            patience.until(lambda: client.get(ready).status_code == 503)
+            assert one.is_alive
             assert "s old, max_age allows 0.4 s" in client.get(ready).json()["reason"]
             cluster.away = None
-            while client.get(ready).status_code != 200:
-                assert one.is_alive
+            patience.until(lambda: client.get(ready).status_code == 200)
+            assert one.is_alive
             assert client.get(ready.replace("ready", "live")).status_code == 200
 
 
@@ -138,7 +141,7 @@ def test_a_request_that_waits_while_the_instance_ends_is_told_so(tmp_path: Path)
         found = one.metadata_for_key("counts", "k3")
         waiting = f"{host}/stores/counts/k3?at_least=in-{found.partition}:9999"
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(httpx.get, waiting, trust_env=False, timeout=PATIENCE_S)
+            answer = pool.submit(httpx.get, waiting, trust_env=False, timeout=patience.PATIENCE_S)
             while not one._presence._server._server.server_state.tasks:  # type: ignore[union-attr]
                 assert not answer.done()
             one.close()
