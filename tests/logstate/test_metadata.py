@@ -23,6 +23,7 @@ from tests.logstate.neighbours import (
     shared,
     until,
 )
+from tests.unhurried import no_silence  # noqa: F401  for this module
 
 
 def test_every_instance_knows_who_has_a_key(tmp_path: Path) -> None:
