@@ -29,7 +29,7 @@ def built_wheel(folder: Path) -> Path:
     return built
 
 
-def pip(*arguments: str, timeout: int = 300) -> None:
+def pip(*arguments: str, timeout: int = 500) -> None:
     """Run the pip of this Python; an AssertionError has what it said."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)

@@ -2,7 +2,8 @@
 
 What the tests and the benchmark compare with is more than the broker's fixed list: which jars Kafka
 Streams needs is worked out by the Ivy jar that pyspark carries, into the cache of the local broker.
-It checks the published checksum of every file.
+It checks the published checksum of every file. One download that fails fails it; it is run again
+then, and has what came before.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +22,9 @@ from logstate.local_broker.jars import cached_set
 from logstate.local_broker.java import Java
 from logstate.local_broker.repository import repository_url
 
-_RESOLVE_TIMEOUT_S = 900
+_RESOLVE_TIMEOUT_S = 170
+#: before it is run again
+_PAUSES_S = (2.0, 10.0)
 SETTINGS = """\
 <ivysettings>
   <property name="ivy.checksums" value="sha1,md5"/>
@@ -56,25 +61,34 @@ def resolve_jars(
         (ivy / "ivy.xml").write_text(module, encoding="utf-8")
         settings = SETTINGS.format(root=repository_url(environ))
         (ivy / "ivysettings.xml").write_text(settings, encoding="utf-8")
-        answer = subprocess.run(
-            [
-                *(java.executable, f"-Divy.default.ivy.user.dir={ivy}", "-jar", _ivy_jar()),
-                *("-settings", ivy / "ivysettings.xml", "-ivy", ivy / "ivy.xml"),
-                *("-cache", ivy / "cache", "-confs", "default"),
-                *("-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=_RESOLVE_TIMEOUT_S,
-            check=False,
-        )
+        command = [
+            *(java.executable, f"-Divy.default.ivy.user.dir={ivy}", "-jar", _ivy_jar()),
+            *("-settings", ivy / "ivysettings.xml", "-ivy", ivy / "ivy.xml"),
+            *("-cache", ivy / "cache", "-confs", "default"),
+            *("-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"),
+        ]
+        for pause_s in (*_PAUSES_S, None):
+            failure = _failure(command)
+            if failure is None:
+                break
+            if pause_s is None:
+                raise BrokerError(f"{name} could not be fetched: {failure}")
+            print(f"{name}: {failure}; it is asked for again in {pause_s:g} s", file=sys.stderr)
+            threading.Event().wait(pause_s)
         shutil.rmtree(ivy)
-        if answer.returncode != 0:
-            raise BrokerError(
-                f"{name} could not be fetched: {(answer.stdout + answer.stderr)[-900:]}"
-            )
 
     return cached_set(name, module, fill, environ)
+
+
+def _failure(command: Sequence[str | Path]) -> str | None:
+    """Runs it; how its words end where it fails."""
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=_RESOLVE_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took more than {_RESOLVE_TIMEOUT_S} s"
+    return (answer.stdout + answer.stderr)[-900:] if answer.returncode else None
 
 
 def _ivy_jar() -> Path:

@@ -55,6 +55,6 @@ def test_the_web_server_answers(tally: Any) -> None:
     with app.web_server(tally, 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/tally/bob"
-        with urllib.request.urlopen(url, timeout=10) as reply:
+        with urllib.request.urlopen(url, timeout=180) as reply:
             assert json.load(reply) == {"bob": 2}
         server.shutdown()

@@ -37,7 +37,7 @@ def produce_again(bootstrap: str, topic: str, records: int = 10) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for copy in copies:
         producer.produce(topic, copy.value(), copy.key(), 0, headers=list(copy.headers() or ()))
-    if not copies or producer.flush(30):
+    if not copies or producer.flush(180):
         raise RuntimeError(f"the fault could not be planted in {topic}")
 
 

@@ -17,7 +17,7 @@ from examples.flights.supervisor import Instance, InstanceError
 from examples.flights.transactions import Transaction, describe_transaction
 
 # A commit request that was sent just before the freeze has arrived after so long.
-_IN_FLIGHT_S = 0.05
+_IN_FLIGHT_S = 0.5
 # The freeze comes up to so long after the transaction was seen open: commits are 100 ms apart.
 _DELAY_S_MAX = 0.05
 
@@ -40,7 +40,7 @@ def kill_in_open_transaction(
     bootstrap: str,
     output_topics: tuple[str, ...],
     chance: random.Random,
-    timeout_s: float = 30,
+    timeout_s: float = 180,
 ) -> Kill:
     """Wait for an open transaction, freeze, look again, and kill; or let go and try again."""
     deadline = time.monotonic() + timeout_s

@@ -78,7 +78,7 @@ def load(bootstrap: str, topics: dict[str, list[Row]], loaded: Callable[[str, in
             "linger.ms": 50,
             "log_level": 3,
             "batch.size": 500_000,
-            "message.timeout.ms": 60_000,
+            "message.timeout.ms": 180_000,
             "delivery.report.only.error": True,
             "on_delivery": lambda error, _: failures.append(str(error)),
         }
@@ -99,7 +99,7 @@ def load(bootstrap: str, topics: dict[str, list[Row]], loaded: Callable[[str, in
             while len(producer) > _QUEUED_MAX:
                 producer.poll(0.01)
             loaded(topic, len(batch))
-    missing = producer.flush(60)
+    missing = producer.flush(180)
     if missing or failures:
         raise RuntimeError(f"{missing + len(failures)} records were not stored: {failures[:3]}")
 

@@ -66,7 +66,7 @@ class OutputAudit:
             self.records += 1
         return self.records - before
 
-    def read_to_end(self, timeout_s: float = 60) -> None:
+    def read_to_end(self, timeout_s: float = 180) -> None:
         """Count everything that is committed at this moment."""
         ends = {at: end.committed for at, end in offsets(self._bootstrap, output_partitions())}
         deadline = time.monotonic() + timeout_s
@@ -124,14 +124,14 @@ def records_between(bootstrap: str, at: Partition, start: int, end: int, isolati
     consumer = _consumer(bootstrap, isolation)
     try:
         consumer.assign([TopicPartition(*at, start)])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         records = 0
         while time.monotonic() < deadline:
             for message in consumer.consume(1_000, 0.5):
                 if is_end(message) or place(message)[2] >= end:
                     return records
                 records += 1
-        raise TimeoutError(f"{at} was not read from {start} to {end} in 30 s")
+        raise TimeoutError(f"{at} was not read from {start} to {end} in 180 s")
     finally:
         consumer.close()
 

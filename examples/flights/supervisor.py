@@ -75,7 +75,7 @@ class Instance:
                 raise self._failure(f"{what}: not within {timeout_s:g} s; it says {self.status}")
             time.sleep(0.05)
 
-    def stores(self, path: Path, timeout_s: float = 60) -> StoreRows:
+    def stores(self, path: Path, timeout_s: float = 180) -> StoreRows:
         """The rows it holds, through a file."""
         self._written.clear()
         self._tell(f"stores {path}")
@@ -99,9 +99,9 @@ class Instance:
         self._stopping = True
         self._process.kill()
         self._process.wait()
-        self._reader.join(5)
+        self._reader.join()
 
-    def stop(self, timeout_s: float = 30) -> None:
+    def stop(self, timeout_s: float = 180) -> None:
         """Let it end in order; kill it when it does not."""
         if not self.is_alive:
             return
@@ -112,7 +112,7 @@ class Instance:
         except subprocess.TimeoutExpired:
             self.kill()
             raise self._failure(f"did not stop within {timeout_s:g} s and was killed") from None
-        self._reader.join(5)
+        self._reader.join()
 
     def _read(self, lines: IO[bytes]) -> None:
         decode = msgspec.json.Decoder(Status | StoresWritten).decode

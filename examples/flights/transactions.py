@@ -131,7 +131,7 @@ def _ask(bootstrap: str, api_key: int, body: bytes) -> _Answer:
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     header = struct.pack(f">hhih{len(_CLIENT_ID)}s", api_key, 0, 1, len(_CLIENT_ID), _CLIENT_ID)
     request = header + _NO_TAGS + body
-    with socket.create_connection((host, int(port)), timeout=10) as broker:
+    with socket.create_connection((host, int(port)), timeout=60) as broker:
         broker.sendall(struct.pack(">i", len(request)) + request)
         (length,) = struct.unpack(">i", _receive(broker, 4))
         answer = _Answer(_receive(broker, length))

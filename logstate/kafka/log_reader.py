@@ -59,8 +59,8 @@ _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
 _error_of = methodcaller("error")
 _REQUEST_SECONDS = 30.0
-#: a client that nobody has ever answered gives up then
-_FIRST_ANSWER_SECONDS = 3.0
+#: a client that nobody has ever answered gives up then, if it was told why; else after the second
+_FIRST_ANSWER_SECONDS = (3.0, 27.0)
 #: asked for to be answered at all: without a topic the answer lists all there are
 _NO_TOPIC = "__consumer_offsets"
 #: what fails later than that is not asked for again
@@ -361,17 +361,24 @@ def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  #
     reasons: list[str] = []
     told = {**QUIET, **dict(config), "error_cb": lambda error: reasons.append(error.str())}
     admin = confluent_kafka.admin.AdminClient(told)
-    try:
-        admin.list_topics(_NO_TOPIC, timeout=_FIRST_ANSWER_SECONDS)
-    except confluent_kafka.KafkaException as exception:
+    waited_s = 0.0
+    for limit_s in _FIRST_ANSWER_SECONDS:
+        waited_s += limit_s
+        try:
+            admin.list_topics(_NO_TOPIC, timeout=limit_s)
+        except confluent_kafka.KafkaException as exception:
+            failure = exception
+        else:
+            return admin
         admin.poll(0)
-        reason = reasons[0] if reasons else native_error(exception).str()
-        raise BrokerError(
-            f"nobody answers at {dict(config).get('bootstrap.servers')} within "
-            f"{_FIRST_ANSWER_SECONDS:g} s ({reason}); is the address right, are the brokers up and "
-            "reachable from this machine, and do kafka.security.protocol and the like fit?"
-        ) from exception
-    return admin
+        if reasons:  # without one, the brokers or this machine may just be busy
+            break
+    reason = reasons[0] if reasons else native_error(failure).str()
+    raise BrokerError(
+        f"nobody answers at {dict(config).get('bootstrap.servers')} within "
+        f"{waited_s:g} s ({reason}); is the address right, are the brokers up and "
+        "reachable from this machine, and do kafka.security.protocol and the like fit?"
+    ) from failure
 
 
 def passes(exception: confluent_kafka.KafkaException) -> bool:

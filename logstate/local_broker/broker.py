@@ -40,10 +40,13 @@ from logstate.local_broker.secured import check_users, client_settings
 if TYPE_CHECKING:
     from logstate.local_broker.certificates import LocalAuthority
 
-_ATTEMPTS = 3
+#: as many free ports are tried
+ATTEMPTS = 5
+#: an orderly shutdown writes everything to the disk, which may be busy
+_STOP_LIMIT_S = 90.0
 
 
-class _PortTakenError(BrokerError):
+class PortTakenError(BrokerError):
     """Somebody outside bound the port between the reservation and the broker's own bind."""
 
 
@@ -75,7 +78,7 @@ class LocalBroker:
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         detached: bool = False,
-        timeout_s: float = 60.0,
+        timeout_s: float = 180.0,
     ) -> LocalBroker:
         """Start a broker and return when it serves clients.
 
@@ -124,13 +127,13 @@ class LocalBroker:
 
     @classmethod
     def _start_on_free_ports(cls, launch: Launch, port: int | None) -> LocalBroker:
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             broker = cls(launch, reserve_port(port), reserve_port())
             try:
                 broker._run()
-            except _PortTakenError:
+            except PortTakenError:
                 broker.release_ports()
-                if attempt == _ATTEMPTS:
+                if attempt == ATTEMPTS:
                     raise
             except BaseException:
                 broker.release_ports()
@@ -244,7 +247,7 @@ class LocalBroker:
     def _failure(self, what: str) -> BrokerError:
         story = last_words(self._launch)
         if "Address already in use" in story or "BindException" in story:
-            return _PortTakenError(f"{what} Its port was taken meanwhile. It said:\n{story}")
+            return PortTakenError(f"{what} Its port was taken meanwhile. It said:\n{story}")
         return BrokerError(
             f"{what} Likely a bad server property or too small a heap. It said:\n{story}"
         )
@@ -256,9 +259,10 @@ class LocalBroker:
             if graceful:
                 process.terminate()
                 try:
-                    process.wait(timeout=30)
+                    process.wait(timeout=_STOP_LIMIT_S)
                 except subprocess.TimeoutExpired:
-                    print(f"broker {self.bootstrap}: killed after 30 s", file=sys.stderr)
+                    said = f"killed after {_STOP_LIMIT_S:g} s"
+                    print(f"broker {self.bootstrap}: {said}", file=sys.stderr)
             process.kill()
             process.wait()
             unregister(self._registration(process))

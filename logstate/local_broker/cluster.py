@@ -22,7 +22,13 @@ from typing import Self
 
 from logstate.contracts.closing import Closing
 from logstate.contracts.errors import BrokerError
-from logstate.local_broker.broker import LocalBroker, data_directory, new_authority
+from logstate.local_broker.broker import (
+    ATTEMPTS,
+    LocalBroker,
+    PortTakenError,
+    data_directory,
+    new_authority,
+)
 from logstate.local_broker.config import REPLICATED
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
@@ -62,7 +68,7 @@ class LocalCluster:
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         detached: bool = False,
-        timeout_s: float = 120.0,
+        timeout_s: float = 240.0,
     ) -> LocalCluster:
         """Start three brokers in a temporary directory, and return when each knows all three.
 
@@ -79,6 +85,24 @@ class LocalCluster:
             BrokerError: the jars cannot be fetched, or a broker does not start.
         """
         check_users(users or {})
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return cls._start_once(heap, properties, users, tls, detached, timeout_s)
+            except PortTakenError:
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    @classmethod
+    def _start_once(
+        cls,
+        heap: str,
+        properties: Mapping[str, str] | None,
+        users: Mapping[str, str] | None,
+        tls: bool,
+        detached: bool,
+        timeout_s: float,
+    ) -> LocalCluster:
         authority = new_authority() if tls else None
         java, jars, home = find_java(), broker_jars(), data_directory(None)
         ports = [(reserve_port(), reserve_port()) for _ in range(NODES)]

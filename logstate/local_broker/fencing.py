@@ -27,9 +27,10 @@ from logstate.local_broker.jvm import Launch, java_command, last_words, unwatch,
 
 #: what a controller says when it takes office, and when it fences the broker
 _IN_OFFICE, _FENCING = "Performing controller activation", "Fencing broker"
-#: in office for so long without a word about it: the broker was fenced already
-_SILENCE_S = 10.0
-_END_LIMIT_S = 10.0
+#: so many empty records, ten a second, after it took office, and not a word: the broker was fenced
+#: already. Records are counted and not seconds, in which the controller may have stood still.
+_SILENT_RECORDS = 100
+_END_LIMIT_S = 30.0
 _LOG = "controller.log"
 
 
@@ -66,7 +67,7 @@ def _wait_until_written(launch: Launch) -> None:
     It writes an empty record now and then. Records are written in the order of the decisions, so
     what the log grows by the second time comes after the fencing.
     """
-    log = launch.data / "kafka" / "__cluster_metadata-0"
+    log = _records(launch)
     deadline = time.monotonic() + launch.timeout_s
     for _ in range(2):
         before = _size(log)
@@ -74,6 +75,10 @@ def _wait_until_written(launch: Launch) -> None:
             if time.monotonic() > deadline:
                 raise BrokerError(f"The controller has stopped writing to {log}. Is the disk full?")
             time.sleep(0.01)
+
+
+def _records(launch: Launch) -> Path:
+    return launch.data / "kafka" / "__cluster_metadata-0"
 
 
 def _size(log: Path) -> int:
@@ -103,15 +108,15 @@ def _start_controller(launch: Launch, port: int) -> subprocess.Popen[bytes]:
 def _wait_until_fenced(launch: Launch, process: subprocess.Popen[bytes]) -> None:
     log = launch.data / _LOG
     deadline = time.monotonic() + launch.timeout_s
-    in_office_since: float | None = None
+    size = records = 0
     while True:
         said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         now = time.monotonic()
         if _FENCING in said:
             return
-        if _IN_OFFICE in said:
-            in_office_since = in_office_since or now
-            if now - in_office_since > _SILENCE_S:
+        if _IN_OFFICE in said and (size_now := _size(_records(launch))) != size:
+            size, records = size_now, records + 1
+            if records > _SILENT_RECORDS:
                 return
         if process.poll() is not None or now > deadline:
             raise BrokerError(

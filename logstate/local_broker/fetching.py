@@ -2,16 +2,20 @@
 
 How it works: what another set in the cache has already is taken from there. What is left is fetched
 by a few threads; a jar is written beside its final name, and takes that when its SHA-256 is the
-listed one. A connection that breaks is made again and asks for the rest only.
+listed one. A connection that breaks, or a repository that is overloaded, is asked again after a
+pause, for the rest only; what was put together from several answers and is another jar is fetched
+anew, from its beginning.
 
 Invariant: a file that is called ``*.jar`` is whole and the listed one.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import os
+import ssl
 import sys
 import threading
 import time
@@ -26,7 +30,8 @@ from logstate.contracts.errors import BrokerError
 from logstate.local_broker.jar_list import Jar
 
 _AT_ONCE = 6
-_ATTEMPTS = 4
+#: between the attempts at a jar: a network that is away for half a minute is got over
+_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 _CHUNK_BYTES = 1 << 18
 _SILENCE_S = 30.0
 #: answers that come to nothing however often one asks
@@ -89,7 +94,7 @@ def fetch(
     with ThreadPoolExecutor(_AT_ONCE, "jars") as threads:
         # The largest first: the last one to end is then a small one.
         work = [
-            threads.submit(_fetch_one, jar, folder, repository, progress)
+            threads.submit(_fetch_one, jar, folder, repository, progress, write)
             for jar in sorted(missing, key=lambda jar: -jar.size_bytes)
         ]
         try:
@@ -118,51 +123,84 @@ def _take_over(jar: Jar, folder: Path, kept: Path) -> bool:
     return False
 
 
-def _fetch_one(jar: Jar, folder: Path, repository: str, progress: Progress) -> None:
+def _fetch_one(
+    jar: Jar, folder: Path, repository: str, progress: Progress, write: Callable[[str], object]
+) -> None:
     address = f"{repository}/{jar.path}"
     part = folder / f"{jar.file_name}.part"
-    for attempt in range(1, _ATTEMPTS + 1):
+    progress.add(_size(part))
+    for pause_s in (*_PAUSES_S, None):
+        begin = _size(part)
         try:
             _download(address, part, jar, progress)
-            break
         except (OSError, http.client.HTTPException) as error:
-            is_final = address.startswith("file:") or (
-                isinstance(error, urllib.error.HTTPError) and error.code in _FINAL
-            )
-            if is_final or attempt == _ATTEMPTS or not isinstance(error, _OF_THE_NETWORK):
+            if pause_s is None or address.startswith("file:") or not _may_pass(error):
                 raise BrokerError(_failure(jar, address, error)) from error
-            time.sleep(0.2 * attempt)
-    if (found := _digest(part)) != jar.sha256:
-        size = part.stat().st_size
-        part.unlink()
-        raise BrokerError(
-            f"{_shown(address)} is not the jar that was asked for: {size} bytes with the SHA-256"
-            f" {found}, listed are {jar.size_bytes} bytes with {jar.sha256}. Likely the repository"
-            f" answered with a page of its own, or the jar was replaced. LOGSTATE_MAVEN_URL names"
-            f" another repository."
-        )
-    part.rename(folder / jar.file_name)
+            why = str(error) or type(error).__name__
+        else:
+            if (found := _digest(part)) == jar.sha256:
+                part.rename(folder / jar.file_name)
+                return
+            size = _size(part)
+            part.unlink()
+            progress.add(-size)
+            if pause_s is None or not begin:
+                raise BrokerError(_another(jar, address, size, found))
+            why = "what was put together from several answers is another jar"
+        write(f"{jar.file_name}: {why}; it is asked for again in {pause_s:g} s\n")
+        time.sleep(pause_s)
 
 
-_OF_THE_NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+def _may_pass(error: Exception) -> bool:
+    """Whether it is of the network, and may be another answer when one asks again."""
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code not in _FINAL
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return False
+    return isinstance(error, _OF_THE_NETWORK) or (
+        isinstance(error, OSError) and error.errno in _UNREACHABLE
+    )
+
+
+_OF_THE_NETWORK = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+)
+#: in the middle of an answer
+_UNREACHABLE = {errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
 
 
 def _download(address: str, part: Path, jar: Jar, progress: Progress) -> None:
-    have = part.stat().st_size if part.exists() else 0
-    if have > jar.size_bytes:
-        have = 0
-    elif have == jar.size_bytes:
+    have = _size(part)
+    if have == jar.size_bytes:
         return
-    headers = {"Range": f"bytes={have}-"} if have else {}
+    headers = {"Range": f"bytes={have}-"} if 0 < have < jar.size_bytes else {}
     request = urllib.request.Request(address, headers=headers)  # noqa: S310 (checked: repository)
-    with urllib.request.urlopen(request, timeout=_SILENCE_S) as answer:  # noqa: S310
-        goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT  # else it begins at the front
+    try:
+        answer = urllib.request.urlopen(request, timeout=_SILENCE_S)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:  # begin at the front
+            part.unlink(missing_ok=True)
+            progress.add(-have)
+        raise
+    with answer:
+        goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        if not goes_on:  # it begins at the front
+            progress.add(-have)
         with part.open("ab" if goes_on else "wb") as file:
             for chunk in _chunks(answer.read):
                 file.write(chunk)
                 progress.add(len(chunk))
-    if part.stat().st_size < jar.size_bytes:
-        raise ConnectionError(f"it ended after {part.stat().st_size} of {jar.size_bytes} bytes")
+    if _size(part) < jar.size_bytes:
+        raise ConnectionError(f"it ended after {_size(part)} of {jar.size_bytes} bytes")
 
 
 def _chunks(read: Callable[[int], bytes]) -> Iterable[bytes]:
@@ -181,6 +219,15 @@ def _failure(jar: Jar, address: str, error: Exception) -> str:
         f" so far is kept, and the next call goes on from there. Is the repository reachable from"
         f" here? LOGSTATE_MAVEN_URL names a mirror of Maven Central (so does a mirror in"
         f" ~/.m2/settings.xml), and LOGSTATE_BOOTSTRAP a broker that runs already."
+    )
+
+
+def _another(jar: Jar, address: str, size: int, found: str) -> str:
+    return (
+        f"{_shown(address)} is not the jar that was asked for: {size} bytes with the SHA-256"
+        f" {found}, listed are {jar.size_bytes} bytes with {jar.sha256}. Likely the repository"
+        f" answered with a page of its own, or the jar was replaced. LOGSTATE_MAVEN_URL names"
+        f" another repository."
     )
 
 

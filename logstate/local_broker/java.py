@@ -25,6 +25,10 @@ OLDEST_MAJOR = 17
 """Kafka 4 brokers and Spark 4 both refuse anything older."""
 
 
+#: of ``java -version``, which takes a busy machine its time
+_ANSWER_LIMIT_S = 120.0
+
+
 @dataclass(frozen=True)
 class Java:
     """A Java that was started once and told its version."""
@@ -73,7 +77,11 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 def _major_version(executable: Path) -> int | None:
     try:
         answer = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=30, check=False
+            [executable, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -20,6 +20,9 @@ from pathlib import Path
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.jars import cache_directory
 
+#: the kernel frees what a killed process had, on a busy machine when it comes to it
+_KILL_LIMIT_S = 60.0
+
 
 @dataclass(frozen=True)
 class RunningBroker:
@@ -71,7 +74,7 @@ def running_brokers() -> list[RunningBroker]:
     return alive
 
 
-def stop_running(broker: RunningBroker, *, timeout_s: float = 30.0) -> None:
+def stop_running(broker: RunningBroker, *, timeout_s: float = 90.0) -> None:
     """Stop a broker that any process started; its data go when they were temporary.
 
     Raises:
@@ -81,7 +84,7 @@ def stop_running(broker: RunningBroker, *, timeout_s: float = 30.0) -> None:
     _signal(broker, signal.SIGKILL if broker.temporary else signal.SIGTERM)
     if not _wait_gone(broker, timeout_s):
         _signal(broker, signal.SIGKILL)
-        if not _wait_gone(broker, 5.0):
+        if not _wait_gone(broker, _KILL_LIMIT_S):
             raise BrokerError(
                 f"The broker at {broker.bootstrap} (pid {broker.pid}) does not stop, not even by "
                 f"SIGKILL. It may hang in the kernel on a slow disk; try again later."

@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from examples.flights.transactions import describe_transaction
 from logstate.changelog.cut import MANIFEST_KEY, encode_task_cut
+from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition as LogPartition
 from logstate.contracts.topic_names import changelog_topic, cuts_topic
 from logstate.kafka.log_reader import log_bounds
 from logstate.kafka.offset_metadata import send_offsets
+from tests.patience import PATIENCE_S, until
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
 
@@ -36,6 +39,12 @@ def session_key(key: str, start_ms: int, end_ms: int) -> bytes:
     return key.encode() + struct.pack(">qq", end_ms, start_ms)
 
 
+def is_over(bootstrap: str, transactional_id: str) -> bool:
+    """Whether all markers of the last transaction are written: a commit returns before that."""
+    last = describe_transaction(bootstrap, transactional_id)
+    return last is None or last.state in ("Empty", "CompleteCommit", "CompleteAbort")
+
+
 class ApplicationLog:
     """The topics of one application, written by hand."""
 
@@ -47,6 +56,7 @@ class ApplicationLog:
         self._config = {"bootstrap.servers": bootstrap}
         self._admin = AdminClient(self._config)
         self._stores: dict[str, dict[str, Any]] = {}
+        self._ids: dict[Producer, str] = {}
         self._producer = self.new_producer()
         self._create(self.source, partitions, {})
         self._create(cuts_topic(application), 1, {"cleanup.policy": "compact"})
@@ -106,15 +116,17 @@ class ApplicationLog:
             )
 
     def new_producer(self) -> Producer:
+        transactional_id = f"{self.application}-{time.monotonic_ns()}"
         producer = Producer(
             {
                 **self._config,
-                "transactional.id": f"{self.application}-{time.monotonic_ns()}",
-                "transaction.timeout.ms": 60_000,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": 600_000,  # no transaction ends by itself in a test
                 "linger.ms": 0,
             }
         )
-        producer.init_transactions(30)
+        producer.init_transactions(PATIENCE_S)
+        self._ids[producer] = transactional_id
         return producer
 
     @contextmanager
@@ -122,11 +134,16 @@ class ApplicationLog:
         producer = self._producer
         producer.begin_transaction()
         yield producer
-        producer.flush(30)
+        producer.flush(PATIENCE_S)
+        self.end(producer, aborts=aborts)
+
+    def end(self, producer: Producer, *, aborts: bool = False) -> None:
+        """End its transaction, and return when every reader sees that."""
         if aborts:
-            producer.abort_transaction(30)
+            producer.abort_transaction(PATIENCE_S)
         else:
-            producer.commit_transaction(30)
+            producer.commit_transaction(PATIENCE_S)
+        until(lambda: is_over(self.bootstrap, self._ids[producer]), "markers are not written")
 
     def write(
         self, topic: str, changes: Sequence[Change], *, partition: int = 0, aborts: bool = False
@@ -165,7 +182,7 @@ class ApplicationLog:
                     value=task_cut.record,
                 )
             task = {LogPartition(self.source, partition): offset}
-            send_offsets(producer, task, consumer.consumer_group_metadata(), 30)
+            send_offsets(producer, task, consumer.consumer_group_metadata(), PATIENCE_S)
         consumer.close()
 
     @contextmanager
@@ -188,12 +205,12 @@ class ApplicationLog:
         write_open(producer, topic, changes, partition)
         offset = (input_offset, metadata[self.source])
         task = {LogPartition(self.source, partition): offset}
-        send_offsets(producer, task, consumer.consumer_group_metadata(), 30)
+        send_offsets(producer, task, consumer.consumer_group_metadata(), PATIENCE_S)
         consumer.close()
         try:
             yield
         finally:
-            producer.abort_transaction(30)
+            self.end(producer, aborts=True)
 
     def commit_by_another(self, topic: str, offset: int, partition: int = 0) -> None:
         """Commit an offset as the application's group, without a word about state."""
@@ -204,29 +221,40 @@ class ApplicationLog:
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
         """What retention does: the log begins at this offset from now on."""
         (future,) = self._admin.delete_records([TopicPartition(topic, partition, offset)]).values()
-        future.result(30)
+        future.result(PATIENCE_S)
 
     def create_again(self, topic: str) -> None:
         """Delete a topic and create another one under its name."""
         (future,) = self._admin.delete_topics([topic]).values()
-        future.result(30)
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                return self._create(topic, self.partitions, {"cleanup.policy": "compact"})
-            except KafkaException:  # it is being deleted still
-                assert time.monotonic() < deadline, f"{topic} is still there"
+        future.result(PATIENCE_S)
+        # The controller has deleted it; the broker hears of that later.
+        until(lambda: topic not in self._topics(), f"{topic} is still there")
+        self._create(topic, self.partitions, {"cleanup.policy": "compact"})
 
     def _wait_stable(self, topic: str, partition: int, position: int) -> None:
-        # A commit returns before its markers are on the partitions.
-        log, deadline = LogPartition(topic, partition), time.monotonic() + 30
-        while log_bounds(self._config, [log])[log].stable_end < position:
-            assert time.monotonic() < deadline, f"{log} did not become stable"
+        # Another transaction may be open below it, whose end is on the way.
+        log = LogPartition(topic, partition)
+        until(
+            lambda: log_bounds(self._config, [log])[log].stable_end >= position,
+            f"{log} did not become stable",
+        )
 
     def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
         new = NewTopic(topic, partitions, 1, config=dict(config))
         for future in self._admin.create_topics([new]).values():
-            future.result(30)
+            future.result(PATIENCE_S)
+        logs = [LogPartition(topic, number) for number in range(partitions)]
+        until(lambda: self._are_there(logs), f"{topic} is not there")
+
+    def _are_there(self, logs: Sequence[LogPartition]) -> bool:
+        """Whether the broker answers for them: it hears of a topic after the controller."""
+        try:
+            return len(log_bounds(self._config, logs)) == len(logs)
+        except LogstateError:
+            return False
+
+    def _topics(self) -> Mapping[str, Any]:
+        return self._admin.list_topics(timeout=PATIENCE_S).topics
 
 
 def write_open(
@@ -248,5 +276,5 @@ def write_open(
             timestamp=time_ms[0] if time_ms else int(time.time() * 1000),
             on_delivery=delivered,
         )
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     return max(offsets) + 1

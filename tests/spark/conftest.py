@@ -38,7 +38,7 @@ def table(spark: SparkSession, log: ApplicationLog) -> Callable[..., DataFrame]:
 
     def load(store: str, **options: Any) -> DataFrame:
         reader = spark.read.format("logstate").options(
-            bootstrap=log.bootstrap, application=log.application, store=store, stallSeconds="15"
+            bootstrap=log.bootstrap, application=log.application, store=store, stallSeconds="150"
         )
         return reader.options(**options).load()
 

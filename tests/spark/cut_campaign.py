@@ -23,6 +23,7 @@ from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.log_reader import log_bounds, read_partition
 from logstate.local_broker.broker import LocalBroker
+from tests.patience import PATIENCE_S, until
 from tests.spark.changelog_writer import ApplicationLog, int64
 from tests.spark.test_compaction import EAGER
 
@@ -49,7 +50,7 @@ def committing(log: ApplicationLog, topic: str) -> Iterator[list[int]]:
         yield newest
     finally:
         is_over.set()
-        writer.join(60)
+        writer.join(PATIENCE_S)
         assert not writer.is_alive()
 
 
@@ -71,10 +72,8 @@ def campaign(bootstrap: str, application: str, cuts: int) -> dict[str, Any]:
     with committing(log, topic) as newest:
         for n in range(cuts):
             made.append(create_cut(bootstrap, application, f"cut-{n}"))
-            seen, deadline = newest[0], time.monotonic() + 60
-            while newest[0] < seen + 3:
-                assert time.monotonic() < deadline, "nobody commits"
-                time.sleep(0.05)
+            enough = newest[0] + 3
+            until(lambda enough=enough: newest[0] >= enough, "nobody commits")
         commits = newest[0]
     refused = 0
     for one in made:

@@ -28,7 +28,8 @@ from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology.plan.plan import Topology
-from tests.upgrades.upgrading import until
+from tests.patience import until
+from tests.spark.changelog_writer import is_over
 
 LONG = timedelta(days=300)
 
@@ -85,6 +86,7 @@ class Shop:
         """Until a user's count is so much."""
         with self.app() as app:
             until(lambda: counted(app, user) == count)
+        until(lambda: is_over(self.bootstrap, app.transactional_id))
 
     def options(self, store: str) -> dict[str, str]:
         return {"bootstrap": self.bootstrap, "application": self.name, "store": store}
@@ -241,7 +243,7 @@ def test_a_fill_that_is_killed_leaves_all_or_nothing_and_is_done_once(
 ) -> None:
     def attempt(step: str) -> int:
         command = [sys.executable, "-c", _KILLED, shop.bootstrap, shop.name, step]
-        return subprocess.run(command, timeout=120, check=False).returncode
+        return subprocess.run(command, timeout=300, check=False).returncode
 
     for step in ("write the rows", "hand over", "commit"):
         assert attempt(step) == -signal.SIGKILL

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark.change_reader import limited
+from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
 
 Stream = Callable[..., DataFrame]
@@ -25,7 +26,7 @@ def stream(spark: SparkSession, log: ApplicationLog) -> Stream:
             application=log.application,
             store=store,
             readChangeFeed="true",
-            stallSeconds="15",
+            stallSeconds="150",
         )
         return reader.options(**options).load()
 
@@ -49,7 +50,7 @@ def run(tmp_path: Path) -> Callable[..., list[list[tuple[Any, ...]]]]:
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(PATIENCE_S)
         assert query.exception() is None
         return batches
 
@@ -102,7 +103,7 @@ def test_aborted_and_open_transactions_are_not_in_the_feed(
     try:
         assert run(stream("spend"), "key", "value") == [[("a", 1)]]
     finally:
-        other.abort_transaction(30)
+        log.end(other, aborts=True)
 
 
 def test_batches_are_bounded_and_lose_nothing(
@@ -206,7 +207,7 @@ def test_a_query_does_not_go_on_in_a_topic_that_was_created_again(
     def catch_up() -> None:
         writer = stream("spend").writeStream.foreachBatch(lambda batch, _: batch.collect())
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query.trigger(availableNow=True).start().awaitTermination(60)
+        assert query.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
 
     catch_up()
     log.create_again(topic)

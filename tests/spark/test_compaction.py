@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.log_reader import log_bounds, read_partition
+from tests.patience import until
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
 
 Rows = Callable[..., list[tuple[Any, ...]]]
@@ -35,12 +37,13 @@ def offsets_left(log: ApplicationLog, topic: str) -> list[int | None]:
 
 def write_until_compacted(log: ApplicationLog, topic: str, erased: set[int]) -> None:
     """Close segments with records of key "tick" until the cleaner has erased these offsets."""
-    deadline = time.monotonic() + 60
-    tick = int(time.time() * 1000)
-    while erased & set(offsets_left(log, topic)):
-        assert time.monotonic() < deadline, "the cleaner did not come by"
-        tick += 1_000
-        log.write(topic, [(b"tick", int64(0), tick)])
+    ticks = count(int(time.time() * 1000), 1_000)
+
+    def are_erased() -> bool:
+        log.write(topic, [(b"tick", int64(0), next(ticks))])
+        return not erased & set(offsets_left(log, topic))
+
+    until(are_erased, "the cleaner did not come by")
 
 
 def test_a_loaded_table_from_which_records_are_gone_is_refused_and_never_another(
@@ -105,7 +108,7 @@ def write_below_two_markers(log: ApplicationLog, topic: str, keys: Sequence[byte
     write_open(other, topic, [(keys[0], int64(1))])
     with log.transaction() as producer:
         position = write_open(producer, topic, [(keys[1], int64(2))])
-    other.commit_transaction(30)
+    log.end(other)
     return position
 
 

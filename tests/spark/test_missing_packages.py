@@ -18,7 +18,7 @@ source = spark.LogstateDataSource({"bootstrap": "b:1", "application": "a", "stor
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -19,6 +19,7 @@ from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.topic_names import cut_copy_topic, named_cuts_topic
 from logstate.kafka.log_reader import log_bounds
+from tests.patience import PATIENCE_S, until
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 from tests.spark.cut_campaign import campaign
 from tests.spark.test_compaction import EAGER, write_until_compacted
@@ -33,7 +34,8 @@ def commit_all(log: ApplicationLog, at: int, topic: str, changes: list[Any]) -> 
 
 def topics_of(log: ApplicationLog, beginning: str) -> list[str]:
     admin = AdminClient({"bootstrap.servers": log.bootstrap})
-    return sorted(name for name in admin.list_topics(timeout=10).topics if beginning in name)
+    there = admin.list_topics(timeout=PATIENCE_S).topics
+    return sorted(name for name in there if beginning in name)
 
 
 def test_a_named_cut_reads_back_equal_after_the_cleaner_has_erased_what_it_covers(
@@ -139,7 +141,8 @@ def test_a_cut_is_refused_below_its_horizon_and_given_up_with_the_next_one(
     with pytest.raises(PySparkException, match=r"has no cut 'short'; it has \['kept'\]"):
         rows("spend", cut="short")
     assert [cut.name for cut in list_cuts(log.bootstrap, log.application)] == ["kept"]
-    assert topics_of(log, f"{log.application}-logstate-cut.short.") == []
+    # A broker hears a little later than the controller what is gone.
+    until(lambda: topics_of(log, f"{log.application}-logstate-cut.short.") == [])
     create_cut(log.bootstrap, log.application, "over", keep=timedelta(0))
     with pytest.raises(PySparkException, match="the cut 'over' was kept until"):
         rows("spend", cut="over")
@@ -178,7 +181,7 @@ def test_names_are_unique_and_free_again_after_a_delete(log: ApplicationLog, row
 
     assert rows("spend", cut="x") == [("a", 2)]
     kept = [cut_copy_topic(log.application, "x", "spend"), named_cuts_topic(log.application)]
-    assert topics_of(log, f"{log.application}-logstate-") == sorted(kept)
+    until(lambda: topics_of(log, f"{log.application}-logstate-") == sorted(kept))
 
 
 def test_what_a_maker_left_that_died_is_no_cut_and_is_removed(

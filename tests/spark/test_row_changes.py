@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import offsets_behind
 from logstate.changelog.spark.admission import CommitSize, admitted
+from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64
 
 FEED = {"readChangeFeed": "true", "changeFeedFormat": "spark", "times": "ms"}
@@ -27,7 +28,7 @@ def follow(spark: SparkSession, log: ApplicationLog, tmp_path: Path) -> Callable
     def run(store: str, **options: Any) -> Batches:
         batches: Batches = []
         reader = spark.readStream.format("logstate").options(
-            bootstrap=log.bootstrap, application=log.application, store=store, stallSeconds="15"
+            bootstrap=log.bootstrap, application=log.application, store=store, stallSeconds="150"
         )
         writer = reader.options(**FEED).options(**options).load().writeStream
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -36,7 +37,7 @@ def follow(spark: SparkSession, log: ApplicationLog, tmp_path: Path) -> Callable
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(PATIENCE_S)
         assert query.exception() is None
         return batches
 
@@ -173,7 +174,7 @@ def test_how_far_a_query_is_behind_is_told_by_its_progress(
     writer = reader.options(**FEED, maxRecordsPerTrigger="1").load().writeStream
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.foreachBatch(lambda batch, _: batch.count()).trigger(availableNow=True).start()
-    query.awaitTermination(60)
+    assert query.awaitTermination(PATIENCE_S)
 
     behind = [offsets_behind(one) for one in query.recentProgress]
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import ParquetView, parquet_view
+from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
@@ -50,7 +51,7 @@ def test_a_stream_keeps_the_view_equal_to_the_store(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(PATIENCE_S)
         table = spark.read.format("logstate").options(**options, cut="latest").load()
         rows = view.read(spark).select(table.columns).collect()
         assert sorted(rows) == sorted(table.collect())

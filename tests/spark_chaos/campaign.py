@@ -55,8 +55,8 @@ _A_FEW = 5
 #: how a refusal begins whose cause is that the owner has deleted what expired
 _TRIMMED = "the log begins at"
 _STORES_AT_ONCE = 4
-_START_LIMIT_S = 90.0
-_STALL_SECONDS = "60"
+_START_LIMIT_S = 300.0
+_STALL_SECONDS = "180"
 #: stores that count the same records
 _TWINS = ("counts", "checks")
 
@@ -159,7 +159,7 @@ class Campaign:
         killer = threading.Thread(target=self._kill, daemon=True)
         killer.start()
         self._read()
-        killer.join(120)
+        killer.join(300)
         self._feeder.stop()
         for number in list(self._workers.processes):
             self._workers.kill(number)

@@ -46,7 +46,7 @@ class Feeder:
         """The items are there before their baskets."""
         for number in range(_ITEMS):
             self._send(ITEMS, f"item-{number}", f"price-{number}")
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(120) == 0
         self._thread.start()
 
     def stop(self) -> None:

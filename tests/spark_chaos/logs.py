@@ -42,7 +42,7 @@ class Logs:
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def wait_for(self, offsets: Mapping[TopicPartition, int], limit_s: float = 60.0) -> None:
+    def wait_for(self, offsets: Mapping[TopicPartition, int], limit_s: float = 300.0) -> None:
         """Until all below these offsets was read. Raises TimeoutError, or what went wrong."""
         deadline = time.monotonic() + limit_s
         while any(self._positions[tp] < offset for tp, offset in offsets.items()):

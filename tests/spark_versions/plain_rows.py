@@ -19,9 +19,9 @@ class NotDoneError(Exception):
 
 
 def ended(query: Any) -> None:
-    if not query.awaitTermination(120):
+    if not query.awaitTermination(300):
         query.stop()
-        raise NotDoneError("the query did not end within 120 s")
+        raise NotDoneError("the query did not end within 300 s")
     if query.exception() is not None:
         raise query.exception()
 

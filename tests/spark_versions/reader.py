@@ -56,7 +56,7 @@ class Reader:
 
     def options(self, store: str, **options: str) -> dict[str, str]:
         given = {name: self.told[name] for name in ("bootstrap", "application")}
-        return {**given, "store": store, "stallSeconds": "30", **options}
+        return {**given, "store": store, "stallSeconds": "150", **options}
 
     def table(self, store: str, **options: str) -> Any:
         return self.spark.read.format("logstate").options(**self.options(store, **options)).load()

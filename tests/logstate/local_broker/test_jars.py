@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from logstate.contracts.errors import BrokerError, ConfigError
+from logstate.local_broker import fetching
 from logstate.local_broker.fetching import Progress
 from logstate.local_broker.jar_list import BROKER, Jar
 from logstate.local_broker.jars import jar_set
@@ -27,7 +28,7 @@ def jar(name: str, content: bytes = CONTENT) -> Jar:
 
 
 class Repository(ThreadingHTTPServer):
-    """Jars at their paths. The first answers may be cut off."""
+    """Jars at their paths. The first answers may be cut off, or be refusals with a status."""
 
     daemon_threads = True
 
@@ -35,6 +36,8 @@ class Repository(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.asked: list[tuple[str, str | None]] = []
         self.cuts = 0
+        self.statuses: list[int] = []
+        """200 is for the jar."""
         super().__init__(("127.0.0.1", 0), _Answer)
 
     def publish(self, one: Jar, content: bytes = CONTENT) -> None:
@@ -48,8 +51,9 @@ class _Answer(BaseHTTPRequestHandler):
         asked_from = self.headers.get("Range")
         self.server.asked.append((self.path.rsplit("/", 1)[1], asked_from))
         content = self.server.files.get(self.path)
-        if content is None:
-            self.send_error(404)
+        status = self.server.statuses.pop(0) if self.server.statuses else 200
+        if content is None or status != 200:
+            self.send_error(404 if content is None else status)
             return
         begin = int(asked_from[len("bytes=") : -1]) if asked_from else 0
         rest = content[begin:]
@@ -63,6 +67,12 @@ class _Answer(BaseHTTPRequestHandler):
 
     def log_message(self, *_arguments: object) -> None:
         """Nothing: the test says what was asked."""
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are, and none of them takes time."""
+    monkeypatch.setattr(fetching, "_PAUSES_S", (0.0,) * len(fetching._PAUSES_S))
 
 
 @pytest.fixture
@@ -132,6 +142,68 @@ def test_a_connection_that_breaks_goes_on_where_it_was(
     asked_from = [start for _name, start in repository.asked]
     assert asked_from[0] is None
     assert asked_from[1:] == [f"bytes={len(CONTENT) // 2}-", f"bytes={len(CONTENT) * 3 // 4}-"]
+
+
+def test_a_repository_that_is_busy_is_asked_again_and_that_is_told(
+    repository: Repository, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.publish(jar("thing"))
+    repository.statuses = [503, 429, 500]
+
+    found = jar_set("thing", (jar("thing"),), environ)
+
+    assert (found / "thing-1.0.jar").read_bytes() == CONTENT
+    assert len(repository.asked) == 4
+    told = capsys.readouterr().err
+    assert "thing-1.0.jar: HTTP Error 503: Service Unavailable; it is asked for again in" in told
+
+
+def test_a_repository_that_stays_busy_is_given_up(
+    repository: Repository, environ: dict[str, str]
+) -> None:
+    repository.publish(jar("thing"))
+    repository.statuses = [503] * 6
+
+    with pytest.raises(BrokerError, match=r"org\.example:thing:1\.0 could not be fetched .* 503"):
+        jar_set("thing", (jar("thing"),), environ)
+
+    assert repository.statuses == []
+    jar_set("thing", (jar("thing"),), environ)
+
+
+def test_a_beginning_that_does_not_fit_the_rest_is_fetched_anew(
+    repository: Repository, environ: dict[str, str]
+) -> None:
+    repository.publish(jar("thing"), CONTENT[::-1])
+    repository.cuts = 6
+    with pytest.raises(BrokerError, match="ended after"):
+        jar_set("thing", (jar("thing"),), environ)
+    repository.publish(jar("thing"))
+    repository.asked.clear()
+
+    found = jar_set("thing", (jar("thing"),), environ)
+
+    assert (found / "thing-1.0.jar").read_bytes() == CONTENT
+    first, second = (start for _name, start in repository.asked)
+    assert first is not None
+    assert second is None
+
+
+def test_where_the_repository_has_less_than_what_is_there_it_is_fetched_anew(
+    repository: Repository, environ: dict[str, str]
+) -> None:
+    repository.publish(jar("thing"))
+    repository.cuts = 1
+    repository.statuses = [200, 416]
+
+    found = jar_set("thing", (jar("thing"),), environ)
+
+    assert (found / "thing-1.0.jar").read_bytes() == CONTENT
+    assert [start for _name, start in repository.asked] == [
+        None,
+        f"bytes={len(CONTENT) // 2}-",
+        None,
+    ]
 
 
 def test_a_jar_that_nobody_has_is_named_with_what_to_do(environ: dict[str, str]) -> None:

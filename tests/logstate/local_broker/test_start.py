@@ -1,0 +1,82 @@
+"""A port that somebody else binds first: another one is tried. A program stands in for the JVM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from logstate.local_broker import broker, cluster
+from logstate.local_broker.broker import ATTEMPTS, LocalBroker, PortTakenError
+from logstate.local_broker.cluster import NODES, LocalCluster
+from logstate.local_broker.java import Java
+
+# It formats without a word. A start that gets hold of a file "taken" finds its port taken; the
+# others serve.
+JVM = """#!{python}
+import os, pathlib, re, socket, struct, sys
+if "format" in sys.argv:
+    sys.exit(0)
+here = pathlib.Path(__file__).parent
+settings = pathlib.Path(sys.argv[-1]).read_text()
+port = re.search(r"^listeners=PLAINTEXT://127.0.0.1:([0-9]+)", settings, re.MULTILINE)[1]
+with (here / "ports").open("a") as ports:
+    ports.write(port + "\\n")
+for taken in here.glob("taken-*"):
+    try:
+        os.unlink(taken)
+    except FileNotFoundError:
+        continue
+    sys.exit("java.net.BindException: Address already in use")
+server = socket.create_server(("127.0.0.1", int(port)))
+while True:
+    client, _ = server.accept()
+    client.recv(1000)
+    client.sendall(struct.pack(">iiii", 12, 1, 0, {brokers}))
+    client.close()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the program is, and what it writes."""
+    program = tmp_path / "java"
+    program.write_text(JVM.format(python=sys.executable, brokers=NODES))
+    program.chmod(0o755)
+    monkeypatch.setenv("LOGSTATE_CACHE_DIR", str(tmp_path / "cache"))
+    for module in (broker, cluster):
+        monkeypatch.setattr(module, "find_java", lambda: Java(program, 17, "PATH"))
+        monkeypatch.setattr(module, "broker_jars", lambda: tmp_path)
+    return tmp_path
+
+
+def take(folder: Path, starts: int) -> None:
+    """The ports of the first so many starts are taken."""
+    for number in range(starts):
+        (folder / f"taken-{number}").touch()
+
+
+def test_a_broker_whose_port_is_taken_meanwhile_starts_on_another_one(folder: Path) -> None:
+    take(folder, 2)
+
+    with LocalBroker.start() as started:
+        ports = (folder / "ports").read_text().split()
+        assert len(ports) == 3
+        assert started.bootstrap == f"127.0.0.1:{ports[-1]}"
+    assert not started.data.exists()
+
+
+def test_it_is_told_when_every_port_is_taken(folder: Path) -> None:
+    take(folder, ATTEMPTS)
+
+    with pytest.raises(PortTakenError, match="Its port was taken meanwhile"):
+        LocalBroker.start()
+
+
+def test_a_cluster_of_which_a_port_is_taken_starts_on_others(folder: Path) -> None:
+    take(folder, 1)
+
+    with LocalCluster.start() as started:
+        nodes = [node.bootstrap.rpartition(":")[2] for node in started.nodes]
+        assert set(nodes) <= set((folder / "ports").read_text().split()[NODES:])
