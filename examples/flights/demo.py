@@ -48,7 +48,8 @@ from logstate.local_broker.broker import LocalBroker
 
 APPLICATION_ID = "flights"
 _MODELS_SHOWN = 16
-# Between two batches of flights, once half of them are there and nobody has been killed yet.
+# Between two batches of flights, once half of them are there and nobody has been killed yet; then
+# more and more, so that there are flights left however late the kill comes.
 _PACE_S = 0.25
 
 
@@ -165,7 +166,7 @@ class Demo:
             self._progress.advance(bars[topic], count)
             bar = self._progress.tasks[bars[topic]]
             if is_killed is not None and bar.percentage > 50:
-                is_killed.wait(_PACE_S)
+                is_killed.wait(_PACE_S * 50 / max(100 - bar.percentage, 1))
 
         loader.load(bootstrap, topics, loaded)
 

@@ -32,7 +32,7 @@ def produce_again(bootstrap: str, topic: str, records: int = 10) -> None:
         }
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    copies = [m for m in consumer.consume(records, 30) if not is_end(m)]
+    copies = [m for m in consumer.consume(records, 120) if not is_end(m)]
     consumer.close()
     producer = Producer({"bootstrap.servers": bootstrap})
     for copy in copies:

@@ -24,9 +24,9 @@ from examples.flights.supervisor import Instance
 
 _NAMES = ("a", "b")
 # Without any new result for so long, what is missing counts as lost.
-_STALL_S = 90.0
-# How long nobody must have done anything before the end is believed to be the end.
-_QUIET_S = 1.0
+_STALL_S = 180.0
+# So often must every instance have said that it did nothing, before the end is believed to be it.
+_QUIET_REPORTS = 6
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Scenario:
         self._loading = loading
         victim, survivor = chance.sample(_NAMES, 2)
         moment = int(self._audit.expected * chance.uniform(0.1, 0.35))
-        self._follow(lambda: self._audit.records >= moment)
         try:
+            self._follow(lambda: self._audit.records >= moment)
             kill = kill_in_open_transaction(
                 self._running.pop(victim), self._bootstrap, OUTPUT_TOPICS, chance
             )
@@ -147,11 +147,15 @@ class Scenario:
         except TimeoutError as error:
             # Not the end of the demo: losing results is what it is there to measure.
             self._say(str(error))
-        quiet_since_s, before = time.monotonic(), self._consumed()
-        while time.monotonic() - quiet_since_s < _QUIET_S:
+        running = self._running.values()
+        before = self._consumed()
+        quiet_since = {one.name: one.reports for one in running}
+        while any(one.reports - quiet_since[one.name] < _QUIET_REPORTS for one in running):
             self._audit.read()
+            for one in running:
+                one.check()
             if (consumed := self._consumed()) != before:
-                quiet_since_s, before = time.monotonic(), consumed
+                before, quiet_since = consumed, {one.name: one.reports for one in running}
 
     def _survived(self, kill: Kill, restored_before: int) -> Survived:
         held = [

@@ -33,6 +33,8 @@ class Instance:
     def __init__(self, name: str, bootstrap: str, application_id: str, state_dir: Path) -> None:
         self.name = name
         self.status: Status | None = None
+        self.reports = 0
+        """How often it has told its status."""
         self._log = state_dir.with_suffix(".log")
         self._written = threading.Event()
         self._stopping = False
@@ -120,6 +122,7 @@ class Instance:
             report = decode(line)
             if isinstance(report, Status):
                 self.status = report
+                self.reports += 1
             else:
                 self._written.set()
 

@@ -11,6 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.flights import faults, outputs
 from examples.flights.outputs import OutputAudit, offsets, records_between
+from tests.markers import are_written
+from tests.patience import PATIENCE_S, until
 
 TOPICS = ("audited-hours", "audited-totals")
 
@@ -32,18 +34,20 @@ def produce(
     bootstrap: str, topic: str, sources: list[tuple[int, int]], *, commits: bool = True
 ) -> None:
     """One transaction with a result for each (partition, offset) of a flight."""
-    config = {"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex}
+    transactional_id = uuid.uuid4().hex
+    config = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
     producer = Producer(config)
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     for partition, offset in sources:
         headers = [("source", f"flights:{partition}:{offset}".encode())]
         producer.produce(topic, b"{}", b"key", partition, headers=headers)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     if commits:
-        producer.commit_transaction(30)
+        producer.commit_transaction(PATIENCE_S)
     else:
-        producer.abort_transaction(30)
+        producer.abort_transaction(PATIENCE_S)
+    until(lambda: are_written(bootstrap, transactional_id), "markers are missing")
 
 
 def audited(bootstrap: str, flights: int) -> OutputAudit:

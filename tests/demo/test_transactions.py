@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.flights.transactions import describe_transaction, list_transactions
+from tests.patience import PATIENCE_S
 
 
 def test_an_open_transaction_is_described_until_it_ends(bootstrap: str) -> None:
@@ -18,17 +19,17 @@ def test_an_open_transaction_is_described_until_it_ends(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     assert describe_transaction(bootstrap, transactional_id) is None
 
-    producer.init_transactions(10)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"one", partition=1)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     seen = describe_transaction(bootstrap, transactional_id)
     assert seen is not None
     assert (seen.state, seen.partitions) == ("Ongoing", ((topic, 1),))
     assert seen.start_ms > 0
     assert transactional_id in list_transactions(bootstrap, "Ongoing")
 
-    producer.abort_transaction(10)
+    producer.abort_transaction(PATIENCE_S)
     seen = describe_transaction(bootstrap, transactional_id)
     assert seen is not None
     assert seen.state in {"PrepareAbort", "CompleteAbort"}

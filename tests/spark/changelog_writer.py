@@ -12,13 +12,13 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from examples.flights.transactions import describe_transaction
 from logstate.changelog.cut import MANIFEST_KEY, encode_task_cut
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition as LogPartition
 from logstate.contracts.topic_names import changelog_topic, cuts_topic
 from logstate.kafka.log_reader import log_bounds
 from logstate.kafka.offset_metadata import send_offsets
+from tests.markers import are_written
 from tests.patience import PATIENCE_S, until
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
@@ -37,12 +37,6 @@ def window_key(key: str, start_ms: int, sequence: int = 0) -> bytes:
 
 def session_key(key: str, start_ms: int, end_ms: int) -> bytes:
     return key.encode() + struct.pack(">qq", end_ms, start_ms)
-
-
-def is_over(bootstrap: str, transactional_id: str) -> bool:
-    """Whether all markers of the last transaction are written: a commit returns before that."""
-    last = describe_transaction(bootstrap, transactional_id)
-    return last is None or last.state in ("Empty", "CompleteCommit", "CompleteAbort")
 
 
 class ApplicationLog:
@@ -143,7 +137,7 @@ class ApplicationLog:
             producer.abort_transaction(PATIENCE_S)
         else:
             producer.commit_transaction(PATIENCE_S)
-        until(lambda: is_over(self.bootstrap, self._ids[producer]), "markers are not written")
+        until(lambda: are_written(self.bootstrap, self._ids[producer]), "markers are missing")
 
     def write(
         self, topic: str, changes: Sequence[Change], *, partition: int = 0, aborts: bool = False

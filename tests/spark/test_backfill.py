@@ -28,8 +28,8 @@ from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology.plan.plan import Topology
+from tests.markers import are_written
 from tests.patience import until
-from tests.spark.changelog_writer import is_over
 
 LONG = timedelta(days=300)
 
@@ -86,7 +86,7 @@ class Shop:
         """Until a user's count is so much."""
         with self.app() as app:
             until(lambda: counted(app, user) == count)
-        until(lambda: is_over(self.bootstrap, app.transactional_id))
+        until(lambda: are_written(self.bootstrap, app.transactional_id))
 
     def options(self, store: str) -> dict[str, str]:
         return {"bootstrap": self.bootstrap, "application": self.name, "store": store}

@@ -16,8 +16,8 @@ from logstate import Application
 from logstate.changelog.spark import tables
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.kafka.cluster import KafkaCluster
+from tests.markers import are_written
 from tests.patience import PATIENCE_S, until
-from tests.spark.changelog_writer import is_over
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_two_stores_and_a_batch_table_make_a_chart(
         app.wait_until_running(timedelta(seconds=PATIENCE_S))
         for store in delays.STORES:
             until(lambda store=store: _counted(app, store) == len(flights["flights"]))
-    until(lambda: is_over(bootstrap, app.transactional_id))
+    until(lambda: are_written(bootstrap, app.transactional_id))
 
     found = tables(app.application_id, delays.STORES, bootstrap=bootstrap, includeExpired="true")
     hours = delays.by_hour(found["carrier-hours"])
