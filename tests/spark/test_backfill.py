@@ -25,8 +25,9 @@ from logstate.contracts.errors import (
     StoreUnavailableError,
 )
 from logstate.contracts.records import ProducedRecord
-from logstate.contracts.seams import NewTopic
+from logstate.contracts.seams import NewTopic, run_steps
 from logstate.kafka.cluster import KafkaCluster
+from logstate.topics.handover import check_nobody_lives
 from logstate.topology.plan.plan import Topology
 from tests.markers import are_written
 from tests.patience import until
@@ -86,7 +87,15 @@ class Shop:
         """Until a user's count is so much."""
         with self.app() as app:
             until(lambda: counted(app, user) == count)
-        until(lambda: are_written(self.bootstrap, app.transactional_id))
+        until(lambda: self.has_ended(app), "the application has not left its group")
+
+    def has_ended(self, app: Application) -> bool:
+        """Whether the brokers know that it has left, and its last commit is there for readers."""
+        try:
+            run_steps(check_nobody_lives(self.admin, self.name))
+        except MembersLiveError:
+            return False
+        return are_written(self.bootstrap, app.transactional_id)
 
     def options(self, store: str) -> dict[str, str]:
         return {"bootstrap": self.bootstrap, "application": self.name, "store": store}
