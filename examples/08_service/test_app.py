@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import ExitStack
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from logstate.testing import FakeCluster
 
 app = import_module("examples.08_service.app")
 SHOWN = "of all instances"
+PATIENCE = timedelta(minutes=3)
 
 
 def test_an_instance_answers_and_says_how_it_is(tmp_path: Path) -> None:
@@ -30,8 +32,9 @@ def test_an_instance_answers_and_says_how_it_is(tmp_path: Path) -> None:
     )
     with ExitStack() as stack:
         client = stack.enter_context(TestClient(app.service(made)))
-        made.wait_until_running()
-        row = made.remote_store("spend", at_least={"orders-0": 2}).get("ada", partition=0)
+        made.wait_until_running(PATIENCE)
+        store = made.remote_store("spend", at_least={"orders-0": 2}, timeout=PATIENCE)
+        row = store.get("ada", partition=0)
         assert row.value == 12
         assert client.get("/spend/nobody").status_code == 404
         assert client.get("/state/ready").json()["ok"] is True

@@ -162,3 +162,53 @@ def test_a_group_whose_coordinator_stays_silent_is_an_error_that_names_it(
 def test_a_group_that_may_not_be_read_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerError, match="asking for the committed offsets of group 'group'"):
         committed(monkeypatch, KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+
+class Answering:
+    """An admin client that is not answered a few times; it may say why."""
+
+    def __init__(self, config: dict[str, Any], silences: int, reason: KafkaError | None) -> None:
+        self.tell, self.silences, self.reason = config["error_cb"], silences, reason
+        self.waits_s: list[float] = []
+
+    def list_topics(self, _topic: str, timeout: float) -> None:
+        self.waits_s.append(timeout)
+        if len(self.waits_s) <= self.silences:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, _: float) -> None:
+        if self.reason is not None:
+            self.tell(self.reason)
+
+
+def first_asked(
+    monkeypatch: pytest.MonkeyPatch, silences: int, reason: KafkaError | None = None
+) -> list[float]:
+    """How long a new client was given, time after time."""
+    made: list[Answering] = []
+
+    def client(config: dict[str, Any]) -> Answering:
+        made.append(Answering(config, silences, reason))
+        return made[-1]
+
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", client)
+    log_reader._kept_admin.cache_clear()
+    try:
+        log_reader.check_answered(CONFIG)
+    finally:
+        log_reader._kept_admin.cache_clear()
+    return made[0].waits_s
+
+
+def test_brokers_that_are_slow_to_answer_a_new_client_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert first_asked(monkeypatch, 1) == [3, 27]
+    with pytest.raises(BrokerError, match=r"nobody answers at 127\.0\.0\.1:1 within 30 s"):
+        first_asked(monkeypatch, 2)
+
+
+def test_an_address_that_refuses_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuses = KafkaError(KafkaError._TRANSPORT, "Connection refused")
+    with pytest.raises(BrokerError, match=r"within 3 s \(Connection refused\)"):
+        first_asked(monkeypatch, 1, refuses)
