@@ -354,31 +354,26 @@ def _admin(config: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=4)
 def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  # noqa: ARG001
-    """A client that somebody has answered. Raises BrokerError soon where nobody does.
-
-    Brokers that were there once and are away are waited for; an address that is wrong is not.
-    """
+    """A client that somebody has answered. Raises BrokerError soon where nobody does."""
+    # Brokers that were there once and are away are waited for; an address that is wrong is not.
     reasons: list[str] = []
     told = {**QUIET, **dict(config), "error_cb": lambda error: reasons.append(error.str())}
     admin = confluent_kafka.admin.AdminClient(told)
-    waited_s = 0.0
+    waited_s, said = 0.0, ""
     for limit_s in _FIRST_ANSWER_SECONDS:
-        waited_s += limit_s
-        try:
-            admin.list_topics(_NO_TOPIC, timeout=limit_s)
-        except confluent_kafka.KafkaException as exception:
-            failure = exception
-        else:
-            return admin
-        admin.poll(0)
         if reasons:  # without one, the brokers or this machine may just be busy
             break
-    reason = reasons[0] if reasons else native_error(failure).str()
+        try:
+            admin.list_topics(_NO_TOPIC, timeout=limit_s)
+            return admin
+        except confluent_kafka.KafkaException as exception:
+            admin.poll(0)
+            waited_s, said = waited_s + limit_s, native_error(exception).str()
     raise BrokerError(
-        f"nobody answers at {dict(config).get('bootstrap.servers')} within "
-        f"{waited_s:g} s ({reason}); is the address right, are the brokers up and "
+        f"nobody answers at {dict(config).get('bootstrap.servers')} within {waited_s:g} s "
+        f"({reasons[0] if reasons else said}); is the address right, are the brokers up and "
         "reachable from this machine, and do kafka.security.protocol and the like fit?"
-    ) from failure
+    )
 
 
 def passes(exception: confluent_kafka.KafkaException) -> bool:
