@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.counting_app import application
+from tests.patience import PATIENCE_S, until
 
 PARTITIONS = 4
 USERS, PAGES = 60, 11
@@ -56,10 +56,7 @@ class Scenario:
 
     def expect_said(self, number: int, phrase: str) -> None:
         """Wait until instance ``number`` has said so."""
-        deadline = time.monotonic() + 60
-        while not self.said(number, phrase):
-            assert time.monotonic() < deadline, f"instance {number} did not say {phrase!r}"
-            time.sleep(0.05)
+        until(lambda: self.said(number, phrase), f"instance {number} did not say {phrase!r}")
 
     def state_dir(self, number: int) -> Path:
         return self.path / f"instance-{number}"
@@ -68,7 +65,7 @@ class Scenario:
         """SIGKILL: no chance to clean up."""
         process = self.instances.pop(number)
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
     def send(self, count: int, rng: random.Random) -> None:
         """Produce clicks, in order."""
@@ -97,17 +94,16 @@ class Scenario:
         reader = self.cluster.log_consumer()
         reader.assign(dict.fromkeys(partitions, 0))
         found: dict[str, list[int]] = defaultdict(list)
-        total, deadline = 0, time.monotonic() + 90
-        while total < expected:
-            assert time.monotonic() < deadline, f"only {total} of {expected} outputs on {name}"
+
+        def read() -> int:
             for records in reader.poll(10_000, 0.2).records.values():
-                total += len(records)
                 for record in records:
                     found[record.key().decode()].append(int.from_bytes(record.value(), "big"))
+            return sum(map(len, found.values()))
+
+        until(lambda: read() >= expected, lambda: f"only {read()} of {expected} outputs on {name}")
         for _ in range(5):  # anything beyond what is expected would be a duplicate
-            for records in reader.poll(10_000, 0.2).records.values():
-                for record in records:
-                    found[record.key().decode()].append(int.from_bytes(record.value(), "big"))
+            read()
         reader.close()
         return found
 
@@ -130,13 +126,15 @@ class Scenario:
         for process in self.instances.values():
             process.terminate()
         for number, process in self.instances.items():
-            assert process.wait(30) == 0, f"instance {number} did not end cleanly"
+            assert process.wait(PATIENCE_S) == 0, f"instance {number} did not end cleanly"
         self.instances.clear()
 
     def stores(self) -> dict[str, dict[str, int]]:
         """All rows, read through one instance that owns everything."""
         with application(self.bootstrap, self.prefix, self.state_dir(0)) as app:
-            app.wait_until_running()
+            # It gets everything at once, or piece by piece where others have just gone.
+            everything = ["running"] * 2 * PARTITIONS
+            until(lambda: list(app.tasks().values()) == everything, lambda: f"{app.tasks()}")
             return {
                 name: {key: row.value for key, row in app.store(name).all()}
                 for name in ("per-user", "per-page")

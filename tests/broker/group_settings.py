@@ -10,9 +10,17 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.patience import PATIENCE_S
 
-def expect_heartbeats_within(bootstrap: str, group: str, *, timeout_ms: int) -> None:
-    """Let the group give up a killed member soon; most of a test would be waiting for that."""
+
+#: longer than any process of a test stands still; the brokers allow no more than 60 s
+PATIENT_MS = 45_000
+
+
+def expect_heartbeats_within(bootstrap: str, group: str, *, timeout_ms: int = PATIENT_MS) -> None:
+    """When the group gives up a member: late where a test has to keep its members through pauses
+    of the machine, soon where it would only wait for a killed one to be missed.
+    """
     timeout = ConfigEntry(
         "consumer.session.timeout.ms",
         str(timeout_ms),
@@ -21,4 +29,4 @@ def expect_heartbeats_within(bootstrap: str, group: str, *, timeout_ms: int) -> 
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[timeout])
     admin = AdminClient({"bootstrap.servers": bootstrap})  # a name: collected, it gives up
     for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
+        answer.result(PATIENCE_S)

@@ -8,6 +8,7 @@ from pathlib import Path
 from logstate.local_broker.jar_list import KAFKA_VERSION
 from logstate.local_broker.java import find_java
 from tests.ivy_jars import ivy_module, resolve_jars
+from tests.patience import PATIENCE_S
 
 HERE = Path(__file__).resolve().parent
 STREAMS = ("org.apache.kafka", "kafka-streams", KAFKA_VERSION)
@@ -28,7 +29,7 @@ def answer(source: str, *arguments: str, lines: list[str]) -> list[str]:
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

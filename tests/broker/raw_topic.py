@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.patience import PATIENCE_S, until
+
 
 def create_topic(bootstrap: str, topic: str, *, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(PATIENCE_S)
 
 
 def write(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
@@ -19,7 +20,7 @@ def write(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in values:
         producer.produce(topic, value=value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def read_all(bootstrap: str, topic: str) -> list[bytes]:
@@ -33,15 +34,17 @@ def read_all(bootstrap: str, topic: str) -> list[bytes]:
         }
     )
     partition = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=30)
+    _, end = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
     consumer.assign([partition])
     values: list[bytes] = []
-    deadline = time.monotonic() + 30
-    while len(values) < end:
-        assert time.monotonic() < deadline, f"only {len(values)} of {end} records of {topic}"
-        message = consumer.poll(1.0)
+
+    def is_read() -> bool:
+        message = consumer.poll(1.0) if len(values) < end else None
         if message is not None:
             assert message.error() is None, message.error()
             values.append(message.value() or b"")
+        return len(values) >= end
+
+    until(is_read, lambda: f"only {len(values)} of {end} records of {topic}")
     consumer.close()
     return values

@@ -11,7 +11,7 @@ import pytest
 from logstate.changelog.spark import list_cuts
 from logstate.contracts.errors import ConfigError
 from tests.broker.test_store_read import EXPECTED, Counter, rows_or_none
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 
 def test_an_application_keeps_a_cut_and_goes_on(

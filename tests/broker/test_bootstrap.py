@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from logstate.local_broker.probe import broker_count
 from tests.broker.raw_topic import create_topic, read_all, write
+from tests.patience import until
 
 
 def test_the_broker_of_the_run_stores_records(bootstrap: str, unique: Callable[[str], str]) -> None:
-    assert broker_count(bootstrap) >= 1
+    until(lambda: broker_count(bootstrap) >= 1)
     topic = unique("bootstrap")
 
     create_topic(bootstrap, topic)

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,13 @@ from logstate.local_broker.ports import is_free, reserve_port
 from logstate.local_broker.probe import broker_count
 from logstate.local_broker.registry import running_brokers
 from tests.broker.raw_topic import create_topic, read_all, write
+from tests.patience import PATIENCE_S, until
 
 
 @pytest.fixture
 def broker() -> Iterator[LocalBroker]:
     with LocalBroker.start(heap="320m") as broker:
         yield broker
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.05)
 
 
 def test_two_brokers_run_at_once_and_know_nothing_of_each_other(broker: LocalBroker) -> None:
@@ -134,24 +127,24 @@ def test_a_broker_dies_with_the_process_that_started_it() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         address, data = starter.stdout.readline().decode().split()
-        assert broker_count(address) == 1
+        until(lambda: broker_count(address) == 1)
 
         os.kill(starter.pid, signal.SIGKILL)
 
-    wait_until(lambda: broker_count(address) == 0)
-    wait_until(lambda: not Path(data).exists())
+    until(lambda: broker_count(address) == 0)
+    until(lambda: not Path(data).exists())
 
 
 def test_the_command_starts_lists_and_stops_a_broker_that_outlives_it() -> None:
     def logstate(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "logstate", "broker", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     (started,) = json.loads(logstate("start", "--heap", "320m", "--tls", "--json").stdout)
     address = started["bootstrap"]
     port = address.split(":")[1]
     try:
-        assert broker_count(address) == 1
+        until(lambda: broker_count(address) == 1)
         (client,) = started.pop("clients")
         assert client["security.protocol"] == "SSL"
         assert client["bootstrap.servers"] != address

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder, Topology
-
-DEADLINE_S = 60
+from tests.patience import PATIENCE_S, until
 
 
 def counting(prefix: str) -> Topology:
@@ -38,9 +35,16 @@ def test_every_topic_that_matches_when_the_application_starts_is_read(
     def make_topic(name: str) -> None:
         admin.create_topics([NewTopic(name, 2, 1, {})])
         producer.produce(name, key=b"ada", value=b"tea")
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
-    def count_of_ada(expected: int) -> int | None:
+    def count_of_ada(app: Application) -> int | None:
+        try:
+            row = app.store("counts").get("ada")
+        except StoreUnavailableError:  # until its partition is assigned
+            return None
+        return None if row is None else row.value
+
+    def expect_of_ada(count: int) -> None:
         with Application(
             counting(prefix),
             application_id=prefix,
@@ -48,21 +52,14 @@ def test_every_topic_that_matches_when_the_application_starts_is_read(
             state_dir=tmp_path,
             commit_interval=timedelta(milliseconds=50),
         ) as app:
-            deadline = time.monotonic() + DEADLINE_S
-            found = None
-            while found != expected and time.monotonic() < deadline:
-                with suppress(StoreUnavailableError):  # until its partition is assigned
-                    row = app.store("counts").get("ada")
-                    found = None if row is None else row.value
-                time.sleep(0.05)
-            return found
+            until(lambda: count_of_ada(app) == count, lambda: f"{count_of_ada(app)}, not {count}")
 
     make_topic(f"{prefix}-eu")
     make_topic(f"{prefix}-us")
     make_topic(unique("other"))
     assert f"{prefix}-eu" in admin.topic_names()
     assert not any(name.startswith("__") for name in admin.topic_names())
-    assert count_of_ada(2) == 2
+    expect_of_ada(2)
     make_topic(f"{prefix}-asia")
-    assert count_of_ada(3) == 3
+    expect_of_ada(3)
     admin.close()

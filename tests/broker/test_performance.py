@@ -24,12 +24,12 @@ def test_a_small_run_gives_the_right_outputs(
             *(sys.executable, "-m", "tests.performance", workload, "--against", "none"),
             *("--pairs", "1", "--records", "20000", "--keys", "2000", "--emit", emit),
             *("--bootstrap", bootstrap, "--work", str(tmp_path), "--results", str(results)),
-            *("--commit-ms", "200", "--limit", "90"),
+            *("--commit-ms", "200", "--limit", "300"),
         ],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=500,
         check=False,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from logstate.contracts.range_assignor import assign_ranges
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
+from tests.patience import PATIENCE_S
 
 SOURCE = Path(__file__).resolve().parent / "RangeAssignment.java"
 GROUPS = 300
@@ -46,7 +47,7 @@ def given_by_the_broker(groups: list[Group]) -> list[dict[str, set[str]]]:
         input="".join(f"{line_of(group)}\n" for group in groups),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.task.error_handlers import ErrorHandlers, dead_letter, skip
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
+from tests.patience import until
 
 RECORDS = 60
 BAD = frozenset({0, 41})
@@ -82,14 +82,15 @@ class Bench:
         reader = self.cluster.log_consumer()
         reader.assign({TopicPartition(self.topic(name), 0): 0})
         found: list[FetchedRecord] = []
-        deadline = time.monotonic() + 120
-        while len(found) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} records in {name}"
+
+        def read() -> int:
             for records in reader.poll(1_000, 0.2).records.values():
-                found += records
+                found.extend(records)
+            return len(found)
+
+        until(lambda: read() >= count, lambda: f"{len(found)} of {count} records in {name}")
         for _ in range(3):  # more than there should be
-            for records in reader.poll(1_000, 0.2).records.values():
-                found += records
+            read()
         reader.close()
         return found
 
@@ -127,9 +128,7 @@ def test_without_a_handler_nothing_past_such_a_record_is_committed(
 
     def run_to_the_end() -> None:
         with bench.running(bench.copied()) as app:
-            deadline = time.monotonic() + 60
-            while app.is_alive and time.monotonic() < deadline:
-                time.sleep(0.05)
+            until(lambda: not app.is_alive, "it goes on")
 
     with pytest.raises(RefusedError, match=r"max\.message\.bytes") as caught:
         run_to_the_end()

@@ -17,7 +17,7 @@ from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topology.dsl.topology_target import load_topology
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 MODULE = """
 from datetime import timedelta

@@ -24,7 +24,7 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
 from tests.resharding.story import Story, tell
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 USERS = [f"user-{n}" for n in range(30)]
 

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from logstate import Application, Serving
 from tests.broker.counting_app import topology
 from tests.broker.counting_scenario import USERS, running
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 TOKEN = "a long random text"
 

@@ -30,7 +30,7 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topology.dsl.topology_target import load_topology
 from tests.broker import patient_offsets
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = """

@@ -33,7 +33,7 @@ from logstate.contracts.errors import ConfigError, TopicError
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 SECOND = timedelta(seconds=1)
 #: of each partition of the two inputs: key, value, time in ms

@@ -11,7 +11,7 @@ from logstate.app import Application
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
 from tests.upgrades import topologies as t
-from tests.upgrades.upgrading import until
+from tests.patience import until
 
 INPUT_0 = TopicPartition(t.INPUT, 0)
 

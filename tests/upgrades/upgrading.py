@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,11 +12,11 @@ import pytest
 
 from logstate.app import Application
 from logstate.contracts.errors import StoreUnavailableError, UpgradeError
+from tests.patience import until
 from tests.upgrades.change import Change
 from tests.upgrades.topologies import Declare, built
 
-_PATIENCE_S = 30.0
-_SHORTLY = threading.Event()
+__all__ = ["Upgrading", "until"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +68,6 @@ class Upgrading:
         assert change.verdict in verdicts, error
         for part in (*change.says, self.application_id):
             assert part in str(error), error
-
-
-def until(is_true: Callable[[], object]) -> None:
-    """Waits, but not for ever."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, "it does not become true"
-        _SHORTLY.wait(0.01)
 
 
 def _answers(change: Change, app: Application) -> bool:
