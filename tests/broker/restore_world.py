@@ -11,10 +11,15 @@ from confluent_kafka.admin import AdminClient
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic, TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.group_settings import expect_heartbeats_within
+from tests.patience import PATIENCE_S, until
 
-_CLEANER_LIMIT_S = 60.0
-#: it looks for work every second
+#: the cleaner looks for work every second
 _CLEANER_PAUSE_S = 1.3
+#: of a transaction whose end is waited for: a process may stand still for less before it flushes
+_EXPIRY_MS = 15_000
+#: of all others
+_PATIENT_MS = 300_000
 
 
 class KafkaWorld:
@@ -22,7 +27,7 @@ class KafkaWorld:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self.cluster = KafkaCluster(bootstrap)
+        self.cluster = KafkaCluster(bootstrap, transaction_timeout_ms=_PATIENT_MS)
         self._rolls = 0
         # A segment is rolled by the first record that comes after its time; what is rolled is
         # cleaned within seconds. A tombstone or marker may go at once.
@@ -57,20 +62,23 @@ class KafkaWorld:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         seam = self.cluster.admin()
         count = seam.describe_topics([topic])[topic].partitions
-        admin.delete_topics([topic])[topic].result(30)
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
         self._until(lambda: topic not in seam.describe_topics([topic]))
         seam.create_topics([NewTopic(topic, count, 1, {"cleanup.policy": "compact"})])
         seam.close()
 
-    def foreign_producer(self, name: str) -> TransactionalProducer:
-        config = {"socket.timeout.ms": 2_000}
-        cluster = KafkaCluster(self._bootstrap, config, transaction_timeout_ms=2_000)
+    def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
+        timeout_ms = _EXPIRY_MS if expires else _PATIENT_MS
+        cluster = KafkaCluster(self._bootstrap, transaction_timeout_ms=timeout_ms)
         producer = cluster.transactional_producer(name)
         producer.init_transactions()
         return producer
 
-    def pause(self) -> None:
-        time.sleep(0.02)
+    def expire(self, name: str) -> None:
+        """The broker does, by itself."""
+
+    def is_patient_with(self, group: str) -> None:
+        expect_heartbeats_within(self._bootstrap, group)
 
     def _roll(self, partition: TopicPartition) -> bytes:
         """Close the active segment: with records that say nothing (tombstones of absent keys).
@@ -97,9 +105,13 @@ class KafkaWorld:
         consumer = self.cluster.log_consumer()
         consumer.assign({partition: start})
         found: list[bytes | None] = []
-        while (consumer.position(partition) or 0) < end:
+
+        def is_read() -> bool:
             records = consumer.poll(1_000, 0.1).records.get(partition, [])
-            found += [record.key() for record in records]
+            found.extend(record.key() for record in records)
+            return (consumer.position(partition) or 0) >= end
+
+        until(is_read, f"reading {partition} does not come to {end}")
         consumer.close()
         return found
 
@@ -107,11 +119,15 @@ class KafkaWorld:
         self, is_true: Callable[[], bool], nudge: Callable[[], object] = lambda: None
     ) -> None:
         """Wait; whoever has been idle for long is nudged."""
-        started = nudged = time.monotonic()
-        while not is_true():
-            now = time.monotonic()
-            assert now < started + _CLEANER_LIMIT_S, "the broker has not cleaned up in time"
-            if now > nudged + _CLEANER_PAUSE_S:
-                nudged = now
+        nudged = time.monotonic()
+
+        def is_so() -> bool:
+            nonlocal nudged
+            if is_true():
+                return True
+            if time.monotonic() > nudged + _CLEANER_PAUSE_S:
                 nudge()
-            time.sleep(0.1)
+                nudged = time.monotonic()
+            return False
+
+        until(is_so, "the broker has not cleaned up")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from logstate.app import Application
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic
 from logstate.contracts.stores import StoreSpec
@@ -33,9 +33,9 @@ from tests.broker.vector_inputs import PARTITIONS, Inputs, inputs_of
 from tests.conformance.contents import contents
 from tests.conformance.settings import driver_settings
 from tests.conformance.steps import build_topology
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 60
 COPIES = 30
 
 #: kinds of stores whose rows can be asked for
@@ -78,7 +78,7 @@ class Scenario:
         self.cluster.admin().create_topics(
             [NewTopic(topic, PARTITIONS, 1, forever) for topic in topics]
         )
-        expect_heartbeats_within(bootstrap, prefix, timeout_ms=1500)
+        expect_heartbeats_within(bootstrap, prefix, timeout_ms=6_000)
         self._reader = self.cluster.log_consumer()
         self._reader.assign(
             {TopicPartition(t, p): 0 for t in self.case.outputs for p in range(PARTITIONS)}
@@ -108,7 +108,7 @@ class Scenario:
                 timestamp=record.timestamp,
                 headers=record.headers,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
     def run_until_killed(self, inputs: Inputs) -> int:
         """Let an instance see everything and die in a transaction; returns how many outputs count.
@@ -122,16 +122,17 @@ class Scenario:
         command = [sys.executable, "-m", "tests.broker.vector_app"]
         places = [self.bootstrap, self.name, self.prefix, str(self.state_dir)]
         self.process = subprocess.Popen([*command, *places, str(doom)], cwd=ROOT)
-        deadline = time.monotonic() + DEADLINE_S
-        while self.read(0.02) == 0:
-            assert time.monotonic() < deadline, "the first instance has no outputs"
-            assert self.process.poll() is None, "the first instance ended"
+        until(lambda: self.read(0.02) or self.process_ended(), "the first instance has no outputs")
+        assert not self.process_ended(), "the first instance ended"
         doom.touch()
         self.send(second)
-        assert self.process.wait(DEADLINE_S) == -signal.SIGKILL
+        assert self.process.wait(PATIENCE_S) == -signal.SIGKILL
         while self.read(0.5):
             pass
         return self.seen
+
+    def process_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
 
     @property
     def seen(self) -> int:
@@ -150,9 +151,12 @@ class Scenario:
 
     def read_until(self, is_reached: Callable[[], bool]) -> None:
         """Read outputs until something holds, and a moment longer: there must be no more."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not is_reached() and time.monotonic() < deadline:
+
+        def reads_and_is_there() -> bool:
             self.read(0.2)
+            return is_reached()
+
+        until(reads_and_is_there, lambda: f"{self.seen} outputs")
         for _ in range(5):
             self.read(0.2)
 
@@ -204,7 +208,11 @@ def _rows(spec: StoreSpec, store: Any) -> list[Any]:
 
 
 def rows_of(app: Application) -> dict[str, list[Any]]:
-    return {name: _rows(spec, app.store(name)) for name, spec in readable(app.topology)}
+    """Nothing while its tasks are on their way."""
+    try:
+        return {name: _rows(spec, app.store(name)) for name, spec in readable(app.topology)}
+    except StoreUnavailableError:
+        return {}
 
 
 @pytest.mark.parametrize("kind", PARTITION_BY_PARTITION)
@@ -225,8 +233,7 @@ def test_each_partition_gives_the_drivers_records_through_a_kill(
             name: sorted((row for part in parts for row in part.rows[name]), key=repr)
             for name in parts[0].rows
         }
-        _eventually(lambda: rows_of(app) == expected_rows)
-        assert rows_of(app) == expected_rows
+        until(lambda: rows_of(app) == expected_rows, lambda: f"{rows_of(app)}, {expected_rows}")
 
     for topic in scenario.case.outputs:
         found = [scenario.outputs[TopicPartition(topic, p)] for p in range(PARTITIONS)]
@@ -262,7 +269,7 @@ def test_a_foreign_key_join_ends_with_the_drivers_rows_through_a_kill(
             lambda: last_values() == expected and _without_times(rows_of(app)) == expected_rows
         )
         assert last_values() == expected
-        assert _without_times(rows_of(app)) == expected_rows
+        until(lambda: _without_times(rows_of(app)) == expected_rows)
 
 
 def _places(scenario: Scenario) -> tuple[str, str, str, Path]:
@@ -282,9 +289,3 @@ def _last_values(outputs: Sequence[Output]) -> dict[bytes | None, bytes]:
 def _without_times(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """A row's time tells which of two tables changed last, and that is a race."""
     return {name: [row[:2] for row in found] for name, found in rows.items()}
-
-
-def _eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
+from tests.broker.group_settings import expect_heartbeats_within
 from tests.log_conformance import group_cases, transaction_cases
 from tests.log_conformance.rig import Rig, records
 from tests.log_conformance.test_fake_cluster import CASES
 
 
+def patient_rig(bootstrap: str, **options: Any) -> Rig:
+    """Members and transactions outlive a pause of this process."""
+    cluster = KafkaCluster(bootstrap, transaction_timeout_ms=300_000, **options)
+    return Rig(cluster, partial(expect_heartbeats_within, bootstrap))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
-    rig = Rig(KafkaCluster(bootstrap, transaction_timeout_ms=60_000))
+    rig = patient_rig(bootstrap)
     try:
         case(rig)
     finally:
@@ -36,7 +45,7 @@ def test_kafka_behaves_so(case: Callable[[Rig], None], bootstrap: str) -> None:
 def test_without_incremental_calls_it_is_no_different(
     case: Callable[[Rig], None], bootstrap: str
 ) -> None:
-    rig = Rig(KafkaCluster(bootstrap, group_protocol="classic"))
+    rig = patient_rig(bootstrap, group_protocol="classic")
     try:
         case(rig)
     finally:
@@ -55,7 +64,7 @@ def test_without_incremental_calls_it_is_no_different(
 def test_transactions_that_tell_no_positions_are_no_different(
     case: Callable[[Rig], None], bootstrap: str
 ) -> None:
-    rig = Rig(KafkaCluster(bootstrap, transaction_timeout_ms=60_000, tells_positions=False))
+    rig = patient_rig(bootstrap, tells_positions=False)
     try:
         case(rig)
     finally:
@@ -63,7 +72,7 @@ def test_transactions_that_tell_no_positions_are_no_different(
 
 
 def test_they_tell_of_records_that_brokers_refuse(bootstrap: str) -> None:
-    rig = Rig(KafkaCluster(bootstrap, tells_positions=False))
+    rig = patient_rig(bootstrap, tells_positions=False)
     try:
         small = TopicPartition(rig.topic(config={"max.message.bytes": "200"}), 0)
         producer = rig.producer()

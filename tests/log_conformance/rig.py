@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from logstate.contracts.clock import SystemClock
 from logstate.contracts.records import FetchedRecord, ProducedRecord, TopicPartition
 from logstate.contracts.seams import (
     Cluster,
@@ -18,8 +17,8 @@ from logstate.contracts.seams import (
     Rebalance,
     TransactionalProducer,
 )
+from tests.patience import until
 
-_PATIENCE_S = 30.0
 #: short enough for a fake that waits, long enough for a broker to answer
 _POLL_S = 0.2
 
@@ -27,9 +26,12 @@ _POLL_S = 0.2
 class Rig:
     """A cluster under test. Everything it makes is closed by ``close``."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, prepare_group: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """``prepare_group`` is told of a group before somebody joins it."""
         self.cluster = cluster
-        self._clock = SystemClock()
+        self._prepare_group = prepare_group
         self._closing = ExitStack()
         self.admin = cluster.admin()
         self._closing.callback(self.admin.close)
@@ -62,6 +64,7 @@ class Rig:
     def member(
         self, group: str, topics: Sequence[str], instance_id: str | None = None
     ) -> GroupMember:
+        self._prepare_group(group)
         consumer = self.cluster.group_consumer(group_id=group, instance_id=instance_id)
         self._closing.callback(consumer.close)
         return GroupMember(consumer, topics)
@@ -87,9 +90,7 @@ class Rig:
         return self.admin.end_offsets([partition])[partition]
 
     def eventually(self, is_true: Callable[[], Any]) -> None:
-        deadline = self._clock.monotonic_ms() + _PATIENCE_S * 1000
-        while not is_true():
-            assert self._clock.monotonic_ms() < deadline, "it did not become true in time"
+        until(is_true, "it did not become true")
 
 
 class Reader:

@@ -16,16 +16,17 @@ import msgspec
 from logstate.app import Application
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.stored_meta import StoredMeta
-from logstate.contracts.clock import SystemClock
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Cluster, NewTopic
 from logstate.restore.restore import RestoreProgress
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
+from tests.patience import PATIENCE_S, until
 from tests.restore_fixtures.world import World
 
 #: a restore of a few records that takes longer hangs
-DEADLINE = timedelta(seconds=30)
+DEADLINE = timedelta(seconds=PATIENCE_S)
 _META = b"\x00meta"
 
 
@@ -38,7 +39,6 @@ class Restored:
     records: int
     #: everything the engine logged
     said: str
-    took_s: float
 
     @property
     def was_rebuilt(self) -> bool:
@@ -75,8 +75,8 @@ class Bench:
         self.inputs = f"{self.name}-inputs"
         self.changelog = TopicPartition(f"{self.name}-latest-changelog", 0)
         self.topic_config: dict[str, str] = {}
-        self.clock = SystemClock()
         self._closing = ExitStack()
+        world.is_patient_with(self.name)
         self.admin = world.cluster.admin()
         self._closing.callback(self.admin.close)
         self.admin.create_topics([NewTopic(self.inputs, partitions, 1, {})])
@@ -127,12 +127,15 @@ class Bench:
             [ProducedRecord(self.inputs, None, k.encode(), v.encode(), 1) for k, v in rows.items()]
         )
         self._feeder.flush()
-        self.eventually(
-            lambda: (
-                all(app.store("latest").get(key) is not None for key in rows)
-                and {key: app.store("latest").get(key).value for key in rows} == dict(rows)
-            )
-        )
+
+        def are_there() -> bool:
+            try:
+                found = {key: app.store("latest").get(key) for key in rows}
+            except StoreUnavailableError:
+                return False
+            return all(row is not None and row.value == rows[key] for key, row in found.items())
+
+        self.eventually(are_there)
 
     def run(self, rows: Mapping[str, str], disk: str = "disk") -> None:
         """Start, process, stop in order."""
@@ -140,23 +143,21 @@ class Bench:
             app.wait_until_running(DEADLINE)
             self.process(app, rows)
 
-    def restore(self, disk: str = "disk") -> Restored:
-        """Start with a disk, look, stop."""
+    def restore(
+        self, disk: str = "disk", *, meanwhile: Callable[[Application], object] = lambda _: None
+    ) -> Restored:
+        """Start with a disk, look, stop. ``meanwhile``: what is done while it starts."""
         del self.log.lines[:]
-        started = self.clock.monotonic_ms()
         with self.application(disk) as app:
+            meanwhile(app)
             app.wait_until_running(DEADLINE)
-            took_s = (self.clock.monotonic_ms() - started) / 1000
             rows = {key: row.value for key, row in app.store("latest").all()}
             self.process(app, {"alive": "yes"})  # it does not only restore, it works
-        return Restored(rows, self.log.restored_records(), self.log.text, took_s)
+        return Restored(rows, self.log.restored_records(), self.log.text)
 
     def eventually(self, is_true: Callable[[], bool]) -> None:
-        """Wait for a condition, no longer than the deadline."""
-        deadline_ms = self.clock.monotonic_ms() + DEADLINE / timedelta(milliseconds=1)
-        while not is_true():
-            assert self.clock.monotonic_ms() < deadline_ms, f"it never happened; {self.log.text}"
-            self.world.pause()
+        """Wait for a condition."""
+        until(is_true, lambda: f"it never happened; {self.log.text}")
 
     # ------------------------------------------------------------------ the disk
 

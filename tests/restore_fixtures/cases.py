@@ -59,12 +59,15 @@ def compacted_holes(bench: Bench) -> None:
     bench.lose_disk()
     bench.world.compact(bench.changelog)
     offsets = [offset for offset, _, _ in bench.read_log()]
-    assert len(offsets) < bench.end() - bench.start(), "there are no holes"
+    end = bench.end()
+    assert len(offsets) < end - bench.start(), "there are no holes"
 
     found = bench.restore()
 
     assert found.rows == {"a": "3", "b": "2"}
-    assert found.records == len(offsets)
+    # A broker's cleaner may take tombstones at any time.
+    left = [offset for offset, _, _ in bench.read_log() if offset < end]
+    assert len(left) <= found.records <= len(offsets)
 
 
 def a_commit_marker_is_last(bench: Bench) -> None:
@@ -120,16 +123,21 @@ def an_open_transaction_is_last(bench: Bench) -> None:
     """
     bench.run(ROWS)
     bench.lose_disk()
-    producer = bench.world.foreign_producer(f"{bench.name}-hangs")
+    name = f"{bench.name}-hangs"
+    producer = bench.world.foreign_producer(name, expires=True)
     producer.begin()
     producer.produce([bench.logged("a", "dirty"), bench.logged("dirty", "dirty")])
     producer.flush()
 
-    found = bench.restore()
+    def wait_and_expire(app: Application) -> None:
+        # It waits for the transaction, or has waited for it already.
+        bench.eventually(lambda: app.tasks().get("0_0") in ("restoring", "running"))
+        bench.world.expire(name)
+
+    found = bench.restore(meanwhile=wait_and_expire)
 
     producer.close()
     assert found.rows == ROWS
-    assert found.took_s < 15
 
 
 def an_open_transaction_commits_while_it_is_awaited(bench: Bench) -> None:
@@ -209,7 +217,6 @@ def everything_is_in_sync_already(bench: Bench) -> None:
     assert found.rows == ROWS
     assert found.records == 0
     assert not found.was_rebuilt
-    assert found.took_s < 15
 
 
 def a_tombstone_deletes_what_is_not_there(bench: Bench) -> None:

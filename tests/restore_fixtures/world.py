@@ -8,6 +8,10 @@ from typing import Protocol
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Cluster, TransactionalProducer
 from logstate.testing import FakeCluster
+from tests.patience import until
+
+#: a process may stand still, and that is not what the cases are about
+_NEVER_MS = 3_600_000
 
 
 class World(Protocol):
@@ -26,18 +30,21 @@ class World(Protocol):
     def recreate(self, topic: str) -> None:
         """Delete a topic and create it again, empty, with the same configuration."""
 
-    def foreign_producer(self, name: str) -> TransactionalProducer:
-        """A transactional producer with a short transaction time-out, initialised."""
+    def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
+        """A transactional producer, initialised; ``expires``: one whose transactions time out."""
 
-    def pause(self) -> None:
-        """A moment for the brokers."""
+    def expire(self, name: str) -> None:
+        """The open transaction of one that expires times out, at once or in a while."""
+
+    def is_patient_with(self, group: str) -> None:
+        """The group keeps its members while a machine stands still."""
 
 
 class FakeWorld:
     """The fake cluster; its housekeeping happens at once."""
 
     def __init__(self) -> None:
-        self.cluster = FakeCluster(transaction_timeout_ms=600)
+        self.cluster = FakeCluster(transaction_timeout_ms=_NEVER_MS, session_timeout_ms=_NEVER_MS)
         self.compacting = {"delete.retention.ms": "0"}
 
     def compact(self, partition: TopicPartition) -> None:
@@ -48,18 +55,28 @@ class FakeWorld:
     def drop_markers(self, partition: TopicPartition) -> None:
         log = self.cluster.log(partition)
         assert any(entry.marks is not None for entry in log.entries())
-        self.pause()  # markers are as old as delete.retention.ms
+        self._pause()  # markers are as old as delete.retention.ms
         self.cluster.clean(partition.topic)
         assert not any(entry.marks is not None for entry in log.entries())
 
     def recreate(self, topic: str) -> None:
         self.cluster.recreate_topic(topic)
 
-    def foreign_producer(self, name: str) -> TransactionalProducer:
+    def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
+        del expires  # by `expire` alone
         producer = self.cluster.transactional_producer(name)
         producer.init_transactions()
         return producer
 
-    def pause(self) -> None:
+    def expire(self, name: str) -> None:
+        with self.cluster.lock:
+            for transaction in self.cluster.transactions.open_transactions():
+                if transaction.owner == name:
+                    transaction.started_ms -= 2 * _NEVER_MS
+
+    def is_patient_with(self, group: str) -> None:
+        pass
+
+    def _pause(self) -> None:
         before = self.cluster.now_ms()
-        self.cluster.wait_for(lambda: self.cluster.now_ms() > before + 1, 1.0)
+        until(lambda: self.cluster.now_ms() > before + 1)
