@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from logstate.app import Application
+from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
 
@@ -27,9 +28,26 @@ def topology(prefix: str) -> Topology:
 
 
 def application(
-    bootstrap: str, prefix: str, state_dir: Path, *, standbys: int = 0, static: bool = False
+    bootstrap: str,
+    prefix: str,
+    state_dir: Path,
+    *,
+    standbys: int = 0,
+    static: bool = False,
+    transaction_timeout_s: int | None = None,
 ) -> Application:
-    """An instance with its own state directory."""
+    """An instance with its own state directory.
+
+    ``transaction_timeout_s``: when brokers give up on a transaction, if not as by default.
+    """
+    cluster = None
+    if transaction_timeout_s is not None:
+        cluster = KafkaCluster(
+            bootstrap,
+            client_id=prefix,
+            transaction_timeout_ms=1_000 * transaction_timeout_s,
+            reader_group=prefix,
+        )
     return Application(
         topology(prefix),
         application_id=prefix,
@@ -39,6 +57,7 @@ def application(
         checkpoint_interval=timedelta(milliseconds=300),
         standby_replicas=standbys,
         static_membership=static,
+        cluster=cluster,
     )
 
 
@@ -48,8 +67,7 @@ if __name__ == "__main__":
     parser.add_argument("prefix")
     parser.add_argument("state_dir", type=Path)
     parser.add_argument("standbys", type=int, nargs="?", default=0)
+    parser.add_argument("--transaction-timeout-s", type=int)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    application(
-        arguments.bootstrap, arguments.prefix, arguments.state_dir, standbys=arguments.standbys
-    ).run()
+    application(**vars(arguments)).run()

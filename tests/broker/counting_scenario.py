@@ -35,6 +35,8 @@ class Scenario:
         self.instances: dict[int, subprocess.Popen[bytes]] = {}
         #: of instances that start from now on
         self.standbys = 0
+        #: the same
+        self.transaction_timeout_s: int | None = None
         names = [f"{prefix}-{topic}" for topic in ("clicks", "per-user", "per-page")]
         self.cluster.admin().create_topics([NewTopic(n, PARTITIONS, 1, {}) for n in names])
 
@@ -43,6 +45,8 @@ class Scenario:
         command = [sys.executable, "-m", "tests.broker.counting_app"]
         arguments = [self.bootstrap, self.prefix, str(self.state_dir(number))]
         arguments.append(str(self.standbys))
+        if (timeout_s := self.transaction_timeout_s) is not None:
+            arguments += ["--transaction-timeout-s", str(timeout_s)]
         with self.log(number).open("ab") as log:
             self.instances[number] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
 

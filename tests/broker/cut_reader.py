@@ -15,7 +15,7 @@ from logstate.contracts.errors import BrokerError
 
 
 def main(bootstrap: str, application: str) -> None:
-    """Prints how often each cut was told, and how often each error."""
+    """Says so when the first is told. At the end: how often each cut was told, and each error."""
     stopping = threading.Event()
 
     def wait() -> None:
@@ -24,10 +24,14 @@ def main(bootstrap: str, application: str) -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     told: Counter[str] = Counter()
+    has_begun = False
     while not stopping.is_set():
         try:
             cut = json.loads(latest_cut(bootstrap, application))
             told[json.dumps(cut["positions"])] += 1
+            if not has_begun:
+                print("told", flush=True)
+            has_begun = True
         except BrokerError as exc:
             told[f"BrokerError: {exc}"] += 1
     print(json.dumps(told))

@@ -12,7 +12,6 @@ from confluent_kafka.admin import (
 
 from tests.patience import PATIENCE_S
 
-
 #: longer than any process of a test stands still; the brokers allow no more than 60 s
 PATIENT_MS = 45_000
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from logstate.app import Application
+from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
 
@@ -20,6 +21,8 @@ CHECKPOINT = timedelta(seconds=1)
 NEVER = timedelta(hours=1)
 CHECKPOINT_BYTES = 2 << 20
 COMMIT = timedelta(milliseconds=100)
+#: a start that waits for the brokers to give up on the transaction of a killed one takes so long
+TRANSACTION_TIMEOUT_S = 600
 
 
 def topology(prefix: str) -> Topology:
@@ -43,6 +46,12 @@ def application(
         commit_interval=COMMIT,
         checkpoint_interval=checkpoint,
         checkpoint_bytes=CHECKPOINT_BYTES,
+        cluster=KafkaCluster(
+            bootstrap,
+            client_id=prefix,
+            transaction_timeout_ms=1_000 * TRANSACTION_TIMEOUT_S,
+            reader_group=prefix,
+        ),
     )
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from logstate.contracts.errors import MembersLiveError, RestoreError, UpgradeError
+from tests.broker.group_settings import expect_heartbeats_within
 from tests.faust_adoption.beside_story import tell_beside
 from tests.faust_adoption.story import PARTITIONS, TABLES, Story
+from tests.patience import PATIENCE_S
 
 
 def test_logstate_counts_on_where_faust_stopped(bootstrap: str, tmp_path: Path) -> None:
@@ -19,7 +21,7 @@ def test_logstate_counts_on_where_faust_stopped(bootstrap: str, tmp_path: Path) 
     story.count_with_faust(at_least=100)
 
     with pytest.raises(UpgradeError, match=r"Take its tables over with logstate\.faust\.adopt"):
-        story.application().start(timeout=timedelta(seconds=60))
+        story.application().start(timeout=timedelta(seconds=PATIENCE_S))
     with pytest.raises(UpgradeError, match="table 'minutes' would be left behind"):
         story.adopt(tables={"pages": "page_totals"})
     with pytest.raises(RestoreError, match="a row of table 'pages' does not become one of store"):
@@ -33,6 +35,7 @@ def test_logstate_counts_on_where_faust_stopped(bootstrap: str, tmp_path: Path) 
     with pytest.raises(UpgradeError, match="has run already, or its tables were taken over"):
         story.adopt()
 
+    expect_heartbeats_within(bootstrap, story.name)  # else records may be read twice
     assert story.go_on(more=200) == story.expected()
     assert story.read == story.sent - counted
     assert set(adopted.rows) == set(TABLES.values())

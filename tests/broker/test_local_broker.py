@@ -138,7 +138,9 @@ def test_a_broker_dies_with_the_process_that_started_it() -> None:
 def test_the_command_starts_lists_and_stops_a_broker_that_outlives_it() -> None:
     def logstate(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "logstate", "broker", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
 
     (started,) = json.loads(logstate("start", "--heap", "320m", "--tls", "--json").stdout)
     address = started["bootstrap"]

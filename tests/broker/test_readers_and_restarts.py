@@ -17,6 +17,7 @@ from logstate.local_broker.broker import LocalBroker
 from tests.broker import cut_reader
 from tests.broker.jvm_program import HERE
 from tests.chaos.surroundings import brokers_that_start_fast
+from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,9 @@ def test_readers_survive_a_broker_that_restarts_and_are_told_the_same_cut(tmp_pa
             )
             for n in range(READERS)
         ]
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "told\n"
         for number in range(RESTARTS):
             time.sleep(rng.uniform(1.0, 3.0))  # in the middle of whatever they do
             if number % 2:
@@ -57,7 +61,7 @@ def test_readers_survive_a_broker_that_restarts_and_are_told_the_same_cut(tmp_pa
             broker.restart()
             assert [reader.poll() for reader in readers] == [None] * READERS, number
         time.sleep(2.0)
-        answers = [reader.communicate(timeout=120)[0] for reader in readers]
+        answers = [reader.communicate(timeout=PATIENCE_S)[0] for reader in readers]
     assert [reader.returncode for reader in readers] == [0] * READERS
     told: Counter[str] = sum((Counter(json.loads(answer)) for answer in answers), Counter())
     print(f"\n{RESTARTS} restarts: {dict(told)}")

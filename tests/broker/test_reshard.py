@@ -23,8 +23,9 @@ from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import StreamsBuilder
 from logstate.topology.plan.plan import Topology
-from tests.resharding.story import Story, tell
+from tests.broker.group_settings import expect_heartbeats_within
 from tests.patience import until
+from tests.resharding.story import Story, tell
 
 USERS = [f"user-{n}" for n in range(30)]
 
@@ -46,6 +47,7 @@ class Shop:
         self.bootstrap, self.name, self.path = bootstrap, name, path
         self.cluster = KafkaCluster(bootstrap)
         self.admin = self.cluster.admin()
+        expect_heartbeats_within(bootstrap, name)  # a live member is one through any pause
         self.inputs = f"{name}.orders"
         self.admin.create_topics([NewTopic(self.inputs, 2, 1, {})])
         self.orders = 0

@@ -22,9 +22,18 @@ from cryptography.x509.oid import NameOID
 from logstate import Application, Serving
 from tests.broker.counting_app import topology
 from tests.broker.counting_scenario import USERS, running
-from tests.patience import until
+from tests.broker.group_settings import expect_heartbeats_within
+from tests.patience import PATIENCE_S, until
 
 TOKEN = "a long random text"
+
+
+def one_by_one(store: RemoteStore) -> dict[str, int]:
+    try:
+        found = {f"user-{n}": store.get(f"user-{n}") for n in range(USERS)}
+    except StoreUnavailableError:  # tasks are on their way
+        return {}
+    return {user: row.value for user, row in found.items() if row is not None}
 
 
 def certificate(path: Path) -> Serving:
@@ -65,6 +74,7 @@ def test_every_key_is_answered_by_every_instance_whichever_process_has_it(
 ) -> None:
     serving = certificate(tmp_path)
     with running(bootstrap, unique("served"), tmp_path) as scenario, ExitStack() as stack:
+        expect_heartbeats_within(bootstrap, scenario.prefix)
         scenario.send(500, random.Random(6))
         users = Counter(user for user, _ in scenario.sent)
 
@@ -84,8 +94,7 @@ def test_every_key_is_answered_by_every_instance_whichever_process_has_it(
         for app in apps:
             until(lambda app=app: len(app.metadata_for_store("per-user")) == 2)
             store = app.remote_store("per-user")
-            found = {f"user-{n}": store.get(f"user-{n}") for n in range(USERS)}
-            assert {user: row.value for user, row in found.items() if row is not None} == users
+            until(lambda store=store: one_by_one(store) == users)  # type: ignore[misc]
             assert {user: row.value for user, row in store.all()} == users
         trusted = ssl.create_default_context(cafile=str(serving.authority))
         host = apps[0].all_instances()[0].host
@@ -93,8 +102,8 @@ def test_every_key_is_answered_by_every_instance_whichever_process_has_it(
         user, count = users.most_common(1)[0]
         url = f"{host}/stores/per-user/{user}"
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        answer = httpx.get(url, headers=headers, verify=trusted)
+        answer = httpx.get(url, headers=headers, verify=trusted, timeout=PATIENCE_S)
         assert answer.json()["row"]["value"] == count
-        assert httpx.get(url, verify=trusted).status_code == 401
+        assert httpx.get(url, verify=trusted, timeout=PATIENCE_S).status_code == 401
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-            httpx.get(url, headers=headers)
+            httpx.get(url, headers=headers, timeout=PATIENCE_S)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,16 +17,12 @@ import httpx
 from logstate.contracts.records import ProducedRecord
 from logstate.kafka.client_settings import ClientSettings
 from logstate.kafka.cluster import KafkaCluster
+from logstate.local_broker.ports import reserve_port
+from tests import patience
 from tests.broker.raw_topic import create_topic
 
 ROOT = Path(__file__).resolve().parents[2]
 CUSTOMERS = [f"c{number}" for number in range(20)]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def spends(client: httpx.Client, port: int) -> dict[str, int]:
@@ -41,15 +35,13 @@ def spends(client: httpx.Client, port: int) -> dict[str, int]:
 
 
 def until(is_so: Callable[[], Any], what: str) -> None:
-    end = time.monotonic() + 90
-    while True:
+    def is_so_by_now() -> bool:
         try:
-            if is_so():
-                return
-        except httpx.TransportError:
-            pass  # it has not begun to listen
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
+            return bool(is_so())
+        except httpx.HTTPError:
+            return False  # it has not begun to listen, or its tasks are on their way
+
+    patience.until(is_so_by_now, what)
 
 
 def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothing(
@@ -58,7 +50,8 @@ def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothin
     name = unique("service")
     orders = f"{name}-orders"
     create_topic(bootstrap, orders, partitions=4)
-    ports = [free_port(), free_port()]
+    reserved = [reserve_port(), reserve_port()]
+    ports = [one.port for one in reserved]
     sent: Counter[str] = Counter()
     cluster = KafkaCluster(bootstrap, ClientSettings({}, {}, {}, {}), client_id="orders")
     producer = cluster.plain_producer()
@@ -74,6 +67,8 @@ def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothin
 
     with ExitStack() as stack:
         stack.callback(producer.close)
+        for one in reserved:
+            stack.callback(one.release)
         processes = []
         for port in ports:
             command = [sys.executable, "-m", "examples.08_service.app", bootstrap]
@@ -88,7 +83,8 @@ def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothin
         token = {"Authorization": "Bearer example"}
 
         def both_have_some() -> bool:
-            status = client.get(f"http://127.0.0.1:{ports[0]}/state/status", headers=token).json()
+            answer = client.get(f"http://127.0.0.1:{ports[0]}/state/status", headers=token)
+            status = answer.raise_for_status().json()
             readable = [
                 sum(task["is_readable"] for task in one["tasks"].values())
                 for one in status["instances"]
@@ -98,12 +94,15 @@ def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothin
         until(both_have_some, "they do not share the partitions")
         for port in ports:
             until(lambda port=port: spends(client, port) == sent, "an answer is missing")  # type: ignore[misc]
-        hosts = {
-            client.get(f"http://127.0.0.1:{ports[0]}/spend/{c}").json()["from"] for c in CUSTOMERS
-        }
-        assert len(hosts) == 2
+
+        def hosts() -> set[str]:
+            url = f"http://127.0.0.1:{ports[0]}/spend"
+            answers = [client.get(f"{url}/{c}").raise_for_status() for c in CUSTOMERS]
+            return {answer.json()["from"] for answer in answers}
+
+        until(lambda: len(hosts()) == 2, "one of them answers for everybody")
         send(20)
         processes[1].send_signal(signal.SIGTERM)
         send(20)
-        assert processes[1].wait(60) in (0, -signal.SIGTERM)
+        assert processes[1].wait(patience.PATIENCE_S) in (0, -signal.SIGTERM)
         until(lambda: spends(client, ports[0]) == sent, "something is lost or doubled")

@@ -17,25 +17,26 @@ from logstate.cli import app as command
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
+from tests.patience import PATIENCE_S
 from tests.snapshots.campaign import Scenario, check
 from tests.snapshots.counting import application
 
 
 def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topics(
-    bootstrap: str, tmp_path: Path
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    name = f"snapshots-{tmp_path.name}"
+    name = unique("snapshots")
     scenario = Scenario(bootstrap, name, tmp_path)
     try:
         scenario.start(0)
         here = application(bootstrap, name, tmp_path / "here", workers=2)
         with scenario.load(500, seed=1), here as app:
             app.wait_until_running()
-            first = check(scenario, app.snapshot("first", timeout=timedelta(seconds=60)))
+            first = check(scenario, app.snapshot("first", timeout=timedelta(seconds=PATIENCE_S)))
             scenario.kill(0)
             scenario.start(0)
             arguments = ["cut", "create", name, "second", "--bootstrap", bootstrap]
-            options = ["--across-repartitions", "--timeout", "60", "--json"]
+            options = ["--across-repartitions", "--timeout", f"{PATIENCE_S:.0f}", "--json"]
             made = CliRunner().invoke(command, [*arguments, *options])
             assert made.exit_code == 0, made.output
             assert json.loads(made.stdout)["name"] == "second"
@@ -69,9 +70,12 @@ def in_a_circle(name: str) -> Topology:
 
 @pytest.mark.parametrize("declare", [by_key, in_a_circle])
 def test_an_application_without_repartition_topics_and_one_with_a_circle_of_them(
-    bootstrap: str, tmp_path: Path, declare: Callable[[str], Topology]
+    bootstrap: str,
+    unique: Callable[[str], str],
+    tmp_path: Path,
+    declare: Callable[[str], Topology],
 ) -> None:
-    name = f"one-{declare.__name__}-{tmp_path.name}".replace("_", "-")
+    name = unique(f"one-{declare.__name__}").replace("_", "-")
     admin = KafkaCluster(bootstrap).admin()
     admin.create_topics([NewTopic(f"{name}-{topic}", 2, 1, {}) for topic in ("in", "right")])
     admin.close()

@@ -30,7 +30,8 @@ from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.topology.dsl.topology_target import load_topology
 from tests.broker import patient_offsets
-from tests.patience import until
+from tests.broker.group_settings import expect_heartbeats_within
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = """
@@ -60,6 +61,7 @@ class Shop:
     def __init__(self, bootstrap: str, name: str, path: Path) -> None:
         self.bootstrap, self.application_id, self.path = bootstrap, name, path
         self.module = name.replace("-", "_")
+        expect_heartbeats_within(bootstrap, name)  # a live member is one through any pause
         topic = f"{name}.in"
         text = MODULE.replace("TOPIC", topic)
         (path / f"{self.module}.py").write_text(text, encoding="utf-8")
@@ -152,7 +154,7 @@ def test_a_run_by_the_command_commits_at_its_end_and_its_lag_and_stores_are_told
 
     until(has_counted)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
 
     told = {(one["topic"], one["partition"]): one for one in shop.ask("lag")["partitions"]}
     assert (told[words]["committed"], told[words]["lag"]) == (3, 0)

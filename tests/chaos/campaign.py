@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from logstate.contracts.seams import NewTopic
@@ -22,9 +23,10 @@ from tests.chaos.oracle import Expected, Verdict, expected, judge
 from tests.chaos.schedule import Event, events
 from tests.chaos.surroundings import brokers_that_start_fast, open_transactions
 from tests.chaos.workers import Workers
+from tests.patience import PATIENCE_S
 
 #: after the last fault everything must have been processed within this time
-CALM_LIMIT_S = 120.0
+CALM_LIMIT_S = 300.0
 #: before each fault the workers must have written something since the last one, if it takes no
 #: longer than this: faults without work between them prove little
 _PROGRESS_LIMIT_S = 8.0
@@ -232,7 +234,7 @@ class Campaign:
     def _check_stores(self, what: str, path: Path, wanted: Expected, verdict: Verdict) -> None:
         app = application(self._bootstrap, self._prefix, path, self._protocol)  # type: ignore[arg-type]
         with app:
-            app.wait_until_running()
+            app.wait_until_running(timedelta(seconds=PATIENCE_S))
             for name, rows in wanted.stores().items():
                 found = {key: row.value for key, row in app.store(name).all()}
                 verdict.compare_sets(

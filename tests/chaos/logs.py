@@ -11,9 +11,12 @@ from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.chaos.flow import PARTITIONS
 from tests.chaos.oracle import Entry
+from tests.patience import PATIENCE_S
 
 
-def read_topic(cluster: KafkaCluster, topic: str, limit_s: float = 60.0) -> dict[int, list[Entry]]:
+def read_topic(
+    cluster: KafkaCluster, topic: str, limit_s: float = PATIENCE_S
+) -> dict[int, list[Entry]]:
     """Everything up to the end of each partition, READ UNCOMMITTED: no open transaction is left.
 
     Raises TimeoutError where the end is not reached.

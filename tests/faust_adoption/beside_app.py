@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,9 @@ from logstate.app import Application
 from logstate.faust import beside, record_of
 from logstate.topology import StreamsBuilder
 from tests.faust_adoption.faust_app import INPUT, Visit, counting
+
+#: the variable with the session time-out of Faust; its own options are the command line's
+SESSION_S = "FAUST_SESSION_S"
 
 
 def streams(name: str, bootstrap: str, folder: Path) -> Application:
@@ -30,13 +34,13 @@ def streams(name: str, bootstrap: str, folder: Path) -> Application:
     )
 
 
-def together(name: str, bootstrap: str, folder: Path) -> faust.App:
-    """Both, as one Faust application; a worker that was killed is missed after six seconds."""
+def together(name: str, bootstrap: str, folder: Path, session_s: float) -> faust.App:
+    """Both, as one Faust application; a worker that was killed is missed after its session."""
     app = counting(
         name,
         bootstrap,
         str(folder / "faust"),
-        broker_session_timeout=6.0,
+        broker_session_timeout=session_s,
         broker_heartbeat_interval=1.0,
     )
     beside(app, streams(name, bootstrap, folder))
@@ -45,5 +49,6 @@ def together(name: str, bootstrap: str, folder: Path) -> faust.App:
 
 if __name__ == "__main__":
     faust.Worker(
-        together(sys.argv[1], sys.argv[2], Path(sys.argv[3])), loglevel="info"
+        together(sys.argv[1], sys.argv[2], Path(sys.argv[3]), float(os.environ[SESSION_S])),
+        loglevel="info",
     ).execute_from_commandline()

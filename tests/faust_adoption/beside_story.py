@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,9 +14,13 @@ from logstate.contracts.records import TopicPartition
 from logstate.faust.table_rows import tables_of
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import latest_values
-from tests.faust_adoption.beside_app import streams
+from tests.faust_adoption.beside_app import SESSION_S, streams
 from tests.faust_adoption.faust_app import counting
 from tests.faust_adoption.story import PARTITIONS, ROOT, Story, wait_until
+from tests.patience import PATIENCE_S
+
+#: Faust counts records twice where its worker is missed, which a pause of the machine must not do
+_PATIENT_S = 120.0
 
 
 class Together(NamedTuple):
@@ -31,10 +36,10 @@ def tell_beside(story: Story, records: int, kills: int = 0) -> Together:
     for _ in range(kills):
         _count_until_killed(story, records)
     story.send(records)
-    with _worker(story) as worker:
+    with _worker(story, session_s=6.0 if kills else _PATIENT_S) as worker:
         wait_until(lambda: _both_read_all(story) or worker.poll() is not None)
         worker.send_signal(signal.SIGTERM)
-        ended = worker.wait(60)
+        ended = worker.wait(PATIENCE_S)
     if ended != 0:
         raise RuntimeError(f"Faust ended with {ended}: {_log(story)}")
     with streams(story.name, story.bootstrap, story.folder) as app:
@@ -44,16 +49,22 @@ def tell_beside(story: Story, records: int, kills: int = 0) -> Together:
 
 
 @contextmanager
-def _worker(story: Story) -> Iterator[subprocess.Popen[bytes]]:
+def _worker(story: Story, session_s: float) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "tests.faust_adoption.beside_app"]
     arguments = [story.name, story.bootstrap, str(story.folder)]
     with (story.folder / "beside.log").open("ab") as log:
-        worker = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=log, stderr=log)
+        worker = subprocess.Popen(
+            [*command, *arguments],
+            cwd=ROOT,
+            env={**os.environ, SESSION_S: str(session_s)},
+            stdout=log,
+            stderr=log,
+        )
     try:
         yield worker
     finally:
         worker.kill()
-        worker.wait(60)
+        worker.wait(PATIENCE_S)
 
 
 def _log(story: Story) -> str:
@@ -70,7 +81,7 @@ def _read(story: Story, group: str = "-streams") -> int:
 def _count_until_killed(story: Story, records: int) -> None:
     before = _read(story), story.counted()
     story.send(records)
-    with _worker(story) as worker:
+    with _worker(story, session_s=6.0) as worker:
         wait_until(lambda: _go_on(story, before) or worker.poll() is not None)
         worker.kill()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logstate.app import Application
-from logstate.contracts.errors import BrokerError, TopicError
+from logstate.contracts.errors import BrokerError, StoreUnavailableError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic
 from logstate.contracts.topic_names import cuts_topic
@@ -25,6 +25,7 @@ from logstate.kafka.log_reader import log_bounds, log_topics
 from logstate.topology import StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 from tests.faust_adoption.faust_app import INPUT, WINDOW_S, Visit, counting
+from tests.patience import PATIENCE_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
@@ -101,7 +102,7 @@ class Story:
         try:
             wait_until(lambda: self.counted() >= at_least or worker.poll() is not None)
             worker.send_signal(signal.SIGTERM)
-            ended = worker.wait(60)
+            ended = worker.wait(PATIENCE_S)
         finally:
             worker.kill()
         if ended != 0 or self.committed() < at_least:
@@ -169,7 +170,7 @@ class Story:
             app.wait_until_running()
             self.send(more)
             wait_until(lambda: self.committed() == self.sent)
-            return totals(app)
+            return until(lambda: _totals_or_none(app))[0]
 
     def expected(self) -> Totals:
         pages: Counter[str] = Counter()
@@ -187,6 +188,13 @@ def totals(app: Application) -> Totals:
     pages = {key: row.value for key, row in app.store("page_totals").all()}
     windows = app.store("page_minutes").all()
     return Totals(pages, {(key.key, key.start_ms): row.value for key, row in windows})
+
+
+def _totals_or_none(app: Application) -> list[Totals]:
+    try:
+        return [totals(app)]
+    except StoreUnavailableError:  # tasks are on their way
+        return []
 
 
 def wait_until(is_there: Callable[[], bool]) -> None:

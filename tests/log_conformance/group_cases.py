@@ -10,8 +10,8 @@ import pytest
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
-from tests.patience import PATIENCE_S
 from tests.log_conformance.rig import GroupMember, Rig, together
+from tests.patience import PATIENCE_S
 
 
 def a_single_member_gets_everything(rig: Rig) -> None:

@@ -23,12 +23,12 @@ from logstate.contracts.windowed_keys import start_of_window
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import log_bounds, log_topics, read_partition
+from tests.patience import PATIENCE_S, until
 from tests.resharding.flow import WINDOW_MS, Click, Model, application
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE, AFTER = 4, 6
 _STORES = ("per-user", "per-minute", "calm-store", "closed", "sessions", "latest", "per-page")
-_PATIENCE_S = 300.0
 _SHORTLY = threading.Event()
 
 
@@ -107,22 +107,19 @@ class Story:
         """Until all is processed; what the stores hold then is compared with the model."""
         with self.app() as app:
             self._until_all_is_processed()
-            deadline = time.monotonic() + _PATIENCE_S
-            while True:
-                try:
-                    differences = self.model.differences(app)
-                except StoreUnavailableError:
-                    differences = ["not readable yet"]
-                if not differences or time.monotonic() > deadline:
-                    break
-                _SHORTLY.wait(0.5)
-            assert not differences, differences
+            until(lambda: not self._differences(app), lambda: f"{self._differences(app)}")
+
+    def _differences(self, app: Application) -> list[str]:
+        try:
+            return self.model.differences(app)
+        except StoreUnavailableError:
+            return ["not readable yet"]
 
     def _until_all_is_processed(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
-        while self._behind() or not self._is_drained():
-            assert time.monotonic() < deadline, f"{self._behind()} records are not processed"
-            _SHORTLY.wait(0.2)
+        until(
+            lambda: not self._behind() and self._is_drained(),
+            lambda: f"{self._behind()} records are not processed",
+        )
 
     def _behind(self) -> int:
         count = log_topics(self.settings, [self.inputs])[self.inputs].partitions
@@ -150,9 +147,8 @@ class Story:
         """Give the input its new partitions."""
         admin = AdminClient(self.settings)
         for future in admin.create_partitions([NewPartitions(self.inputs, AFTER)]).values():
-            future.result(30)
-        while log_topics(self.settings, [self.inputs])[self.inputs].partitions != AFTER:
-            _SHORTLY.wait(0.1)
+            future.result(PATIENCE_S)
+        until(lambda: log_topics(self.settings, [self.inputs])[self.inputs].partitions == AFTER)
 
     def attempt(self, die_at: str = "") -> subprocess.CompletedProcess[str]:
         """One process that moves the state, and dies at a step."""
@@ -162,7 +158,7 @@ class Story:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_S,
+            timeout=PATIENCE_S,
             check=False,
         )
 

@@ -20,6 +20,7 @@ from logstate.changelog.cuts.named_cuts import create_cut
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
+from tests.patience import PATIENCE_S
 from tests.snapshots.counting import STORES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +70,7 @@ class Scenario:
             yield
         finally:
             is_over.set()
-            sender.join(60)
+            sender.join(PATIENCE_S)
 
     @contextmanager
     def kills(self, numbers: range, every_s: float, seed: int) -> Iterator[list[int]]:
@@ -89,7 +90,7 @@ class Scenario:
             yield killed
         finally:
             is_over.set()
-            killer.join(60)
+            killer.join(PATIENCE_S)
 
     def start(self, number: int, *, workers: int = 1) -> None:
         """Begin an instance, again after a kill."""
@@ -103,7 +104,7 @@ class Scenario:
         """At once, wherever it is."""
         process = self._instances.pop(number)
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
     def close(self) -> None:
         """Kill all that run."""

@@ -17,11 +17,11 @@ from logstate.local_broker.jar_list import KAFKA_VERSION
 from logstate.local_broker.java import find_java
 from tests.ivy_jars import ivy_module, resolve_jars
 from tests.java_programs import compiled
+from tests.patience import PATIENCE_S
 
 HERE = Path(__file__).resolve().parent
 _STREAMS = ("org.apache.kafka", "kafka-streams", KAFKA_VERSION)
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-_PATIENCE_S = 90.0
 #: what the JVM says of metadata that it cannot read, before it goes on without its clocks
 _FORGETS = "Unsupported offset metadata"
 #: what is told when every task runs
@@ -63,12 +63,12 @@ class Running:
     def kill(self) -> None:
         """End it by SIGKILL."""
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
     def end(self) -> None:
         """End it in order; raises GenerationFailedError where it did not go well."""
         if not self.is_over:
-            self._process.communicate(timeout=_PATIENCE_S)
+            self._process.communicate(timeout=PATIENCE_S)
         went_well = self._process.returncode in (0, -signal.SIGKILL)
         if not went_well or _FORGETS in self.said():
             raise GenerationFailedError(self._library, self.said()[-3000:])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from logstate.contracts.errors import MembersLiveError
+from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic, run_steps
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topics.handover import check_nobody_lives
+from tests.patience import until
 from tests.takeover.process import Running
 from tests.takeover.scripts import Input
 
-_PATIENCE_S = 90.0
+#: how long a look at the outputs waits for some
+_LOOK_S = 0.1
 #: what came out: key, value, time in ms
 Output = tuple[str, str, int]
 
@@ -53,26 +54,29 @@ class World:
 
     def drain(self, read: set[str], process: Running, *, quiet_s: float) -> None:
         """Until all that is read was committed, and nothing comes out any more, or it ended."""
-        deadline = time.monotonic() + _PATIENCE_S
-        quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < quiet_s:
+        in_vain = 0  # looks, and no seconds: this process may stand still as well
+
+        def is_drained() -> bool:
+            nonlocal in_vain
             if process.is_over:
-                return
-            assert time.monotonic() < deadline, f"not drained; {len(self.outputs)} outputs"
+                return True
             is_idle = process.is_ready() and self._is_committed(read) and self._is_at_end()
-            if self._take() or not is_idle:
-                quiet_since = time.monotonic()
+            in_vain = 0 if self._take() or not is_idle else in_vain + 1
+            return in_vain * _LOOK_S >= quiet_s
+
+        until(is_drained, lambda: f"not drained; {len(self.outputs)} outputs")
 
     def wait_until_nobody_lives(self) -> None:
         """What ``logstate handover`` asks: whoever was killed counts until its session is over."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
+
+        def does_nobody_live() -> bool:
             try:
                 run_steps(check_nobody_lives(self._admin, self.application_id))
             except MembersLiveError:
-                assert time.monotonic() < deadline, "its members do not go"
-            else:
-                return
+                return False
+            return True
+
+        until(does_nobody_live, "its members do not go")
 
     def close(self) -> None:
         """Let go of the clients."""
@@ -80,7 +84,7 @@ class World:
         self._admin.close()
 
     def _take(self) -> bool:
-        found = self._reader.poll(1_000, 0.1).records.get(self._output, ())
+        found = self._reader.poll(1_000, _LOOK_S).records.get(self._output, ())
         for record in found:
             key, value = record.key() or b"", record.value() or b""
             self.outputs.append((key.decode(), value.decode(), record.timestamp()[1]))
@@ -94,5 +98,8 @@ class World:
     def _is_committed(self, read: set[str]) -> bool:
         inputs = [tp for tp in self._inputs if tp.topic.rpartition(".")[2] in read]
         ends = self._admin.end_offsets(inputs)
-        found = self._admin.committed_so_far(self.application_id, inputs)
+        try:
+            found = self._admin.committed_so_far(self.application_id, inputs)
+        except RetriableError:  # it took too long
+            return False
         return all((found[tp].offset or 0) >= end for tp, end in ends.items())

@@ -10,8 +10,8 @@ import pytest
 from logstate.app import Application
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
-from tests.upgrades import topologies as t
 from tests.patience import until
+from tests.upgrades import topologies as t
 
 INPUT_0 = TopicPartition(t.INPUT, 0)
 
