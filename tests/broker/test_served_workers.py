@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from logstate import Application, Serving
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.http.remote_store import RemoteStore
 from tests.broker.counting_app import topology
 from tests.broker.counting_scenario import USERS, running
 from tests.broker.group_settings import expect_heartbeats_within

@@ -34,6 +34,12 @@ def spends(client: httpx.Client, port: int) -> dict[str, int]:
     return found
 
 
+def hosts(client: httpx.Client, port: int) -> set[str]:
+    url = f"http://127.0.0.1:{port}/spend"
+    answers = [client.get(f"{url}/{c}").raise_for_status() for c in CUSTOMERS]
+    return {answer.json()["from"] for answer in answers}
+
+
 def until(is_so: Callable[[], Any], what: str) -> None:
     def is_so_by_now() -> bool:
         try:
@@ -95,12 +101,7 @@ def test_two_instances_answer_for_each_other_and_sigterm_under_load_loses_nothin
         for port in ports:
             until(lambda port=port: spends(client, port) == sent, "an answer is missing")  # type: ignore[misc]
 
-        def hosts() -> set[str]:
-            url = f"http://127.0.0.1:{ports[0]}/spend"
-            answers = [client.get(f"{url}/{c}").raise_for_status() for c in CUSTOMERS]
-            return {answer.json()["from"] for answer in answers}
-
-        until(lambda: len(hosts()) == 2, "one of them answers for everybody")
+        until(lambda: len(hosts(client, ports[0])) == 2, "one of them answers for everybody")
         send(20)
         processes[1].send_signal(signal.SIGTERM)
         send(20)
