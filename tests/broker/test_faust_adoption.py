@@ -40,7 +40,7 @@ def test_logstate_counts_on_where_faust_stopped(bootstrap: str, tmp_path: Path) 
     assert story.read == story.sent - counted
     assert set(adopted.rows) == set(TABLES.values())
     with story.application() as app:
-        app.wait_until_running()
+        app.wait_until_running(timedelta(seconds=PATIENCE_S))
         with pytest.raises((MembersLiveError, UpgradeError)):
             story.adopt()
 

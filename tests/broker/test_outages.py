@@ -67,7 +67,7 @@ def test_reads_go_on_while_the_broker_is_killed_and_the_log_tells_it_in_two_line
         return [r.getMessage() for r in caplog.records if r.name == WATCH and r.levelno == level]
 
     with app:
-        app.wait_until_running()
+        app.wait_until_running(timedelta(seconds=PATIENCE_S))
         produce(broker, "clicks", "a", "b")
         until(lambda: count() == 2)
         caplog.clear()
@@ -138,7 +138,7 @@ def test_a_call_longer_than_the_poll_interval_is_made_once(
     create(broker, **{"alone-in": 1, "alone-out": 1})
     waiting = Waiting(32.0)
     with waiting.application(broker, "alone", tmp_path, 15_000) as app:
-        app.wait_until_running()
+        app.wait_until_running(timedelta(seconds=PATIENCE_S))
         produce(broker, "alone-in", "slow", "next")
         assert waiting.is_in.wait(PATIENCE_S)
         until(lambda: not app.is_live())
@@ -156,7 +156,7 @@ def test_a_rebalance_during_a_call_waits_for_its_end(broker: LocalBroker, tmp_pa
     first = waiting.application(broker, "shared", tmp_path / "a", 60_000)
     second = waiting.application(broker, "shared", tmp_path / "b", 60_000)
     with first:
-        first.wait_until_running()
+        first.wait_until_running(timedelta(seconds=PATIENCE_S))
         produce(broker, "shared-in", "slow", partition=1)  # which goes to the second one
         assert waiting.is_in.wait(PATIENCE_S)
         with second:

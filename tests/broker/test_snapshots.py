@@ -31,7 +31,7 @@ def test_snapshots_under_load_and_kills_agree_on_both_sides_of_repartition_topic
         scenario.start(0)
         here = application(bootstrap, name, tmp_path / "here", workers=2)
         with scenario.load(500, seed=1), here as app:
-            app.wait_until_running()
+            app.wait_until_running(timedelta(seconds=PATIENCE_S))
             first = check(scenario, app.snapshot("first", timeout=timedelta(seconds=PATIENCE_S)))
             scenario.kill(0)
             scenario.start(0)
@@ -83,7 +83,7 @@ def test_an_application_without_repartition_topics_and_one_with_a_circle_of_them
         declare(name), application_id=name, bootstrap=bootstrap, state_dir=tmp_path / "state"
     )
     with app:
-        app.wait_until_running()
+        app.wait_until_running(timedelta(seconds=PATIENCE_S))
         if declare is in_a_circle:
             with pytest.raises(ConfigError, match="lead in a circle"):
                 app.snapshot("never")

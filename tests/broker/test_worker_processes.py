@@ -24,7 +24,7 @@ from logstate.queries.queries import QueryableStore
 from tests.broker.counting_app import topology
 from tests.broker.counting_scenario import PARTITIONS, ROOT, USERS, Scenario
 from tests.broker.group_settings import expect_heartbeats_within
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 WORKERS = 2
 
@@ -152,7 +152,7 @@ def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
         )
         async with app:
             await asyncio.to_thread(scenario.outputs, "per-user", 1_000)
-            await asyncio.to_thread(app.wait_until_running)
+            await asyncio.to_thread(app.wait_until_running, timedelta(seconds=PATIENCE_S))
             store = app.store("per-user")
             # One worker may have counted everything before the other had a task.
             await eventually(lambda: store.partitions == list(range(PARTITIONS)))
@@ -178,7 +178,7 @@ def test_every_worker_answers_for_its_partitions_embedded_in_a_service(
         await eventually(lambda: len(app.transactional_ids) == WORKERS + 1 and app.is_ready())
         assert (app.remove_worker(), app.remove_worker()) == (WORKERS, WORKERS - 1)
         await eventually(lambda: len(app.transactional_ids) == WORKERS - 1 and app.is_ready())
-        await asyncio.to_thread(app.wait_until_running)
+        await asyncio.to_thread(app.wait_until_running, timedelta(seconds=PATIENCE_S))
         scenario.send(500, random.Random(4))
         await asyncio.to_thread(scenario.outputs, "per-user", 1_500)
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 
 from logstate.contracts.seams import NewTopic
@@ -23,7 +22,7 @@ from tests.chaos.oracle import Expected, Verdict, expected, judge
 from tests.chaos.schedule import Event, events
 from tests.chaos.surroundings import brokers_that_start_fast, open_transactions
 from tests.chaos.workers import Workers
-from tests.patience import PATIENCE_S
+from tests.patience import until
 
 #: after the last fault everything must have been processed within this time
 CALM_LIMIT_S = 300.0
@@ -234,7 +233,8 @@ class Campaign:
     def _check_stores(self, what: str, path: Path, wanted: Expected, verdict: Verdict) -> None:
         app = application(self._bootstrap, self._prefix, path, self._protocol)  # type: ignore[arg-type]
         with app:
-            app.wait_until_running(timedelta(seconds=PATIENCE_S))
+            everything = ["running"] * 2 * PARTITIONS
+            until(lambda: list(app.tasks().values()) == everything, lambda: f"{app.tasks()}")
             for name, rows in wanted.stores().items():
                 found = {key: row.value for key, row in app.store(name).all()}
                 verdict.compare_sets(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import NamedTuple
 
 from logstate.contracts.records import TopicPartition
@@ -43,7 +44,7 @@ def tell_beside(story: Story, records: int, kills: int = 0) -> Together:
     if ended != 0:
         raise RuntimeError(f"Faust ended with {ended}: {_log(story)}")
     with streams(story.name, story.bootstrap, story.folder) as app:
-        app.wait_until_running()
+        app.wait_until_running(timedelta(seconds=PATIENCE_S))
         ours = {key: row.value for key, row in app.store("amounts").all()}
     return Together(ours, _faust_rows(story), story.expected().pages)
 

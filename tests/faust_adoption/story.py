@@ -167,7 +167,7 @@ class Story:
     def go_on(self, more: int = 0) -> Totals:
         """Run logstate over what is left and ``more``; the rows at its end."""
         with self.application() as app:
-            app.wait_until_running()
+            app.wait_until_running(timedelta(seconds=PATIENCE_S))
             self.send(more)
             wait_until(lambda: self.committed() == self.sent)
             return until(lambda: _totals_or_none(app))[0]

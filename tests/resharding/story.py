@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +28,6 @@ from tests.resharding.flow import WINDOW_MS, Click, Model, application
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE, AFTER = 4, 6
 _STORES = ("per-user", "per-minute", "calm-store", "closed", "sessions", "latest", "per-page")
-_SHORTLY = threading.Event()
 
 
 def deaths(prefix: str, count: int) -> list[str]:
