@@ -53,6 +53,7 @@ def test_reads_go_on_while_the_broker_is_killed_and_the_log_tells_it_in_two_line
 ) -> None:
     caplog.set_level(logging.INFO, "logstate")
     create(broker, clicks=1)
+    expect_heartbeats_within(broker.bootstrap, "outage")  # its reads go on through any pause
     builder = StreamsBuilder()
     builder.stream("clicks", key=str, value=str).group_by_key().count(store="counts")
     app = Application(
