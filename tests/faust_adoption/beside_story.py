@@ -21,7 +21,8 @@ from tests.faust_adoption.story import PARTITIONS, ROOT, Story, wait_until
 from tests.patience import PATIENCE_S
 
 #: Faust counts records twice where its worker is missed, which a pause of the machine must not do
-_PATIENT_S = 120.0
+#: less than the time-out of its requests, 90 s, as it wants
+_PATIENT_S = 80.0
 
 
 class Together(NamedTuple):

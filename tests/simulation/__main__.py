@@ -5,7 +5,7 @@
     python -m tests.simulation --seed 41 [--without 0,3]    show one, call by call
     python -m tests.simulation --systematic [--pairs N]     crash at every step, and pairs of steps
                                          [--only GUARANTEE]
-    python -m tests.simulation --mutants [--only NAME]      planted bugs, and how soon each is found
+    python -m tests.simulation --mutants [--only A,B,…]     planted bugs, and how soon each is found
                                          [--jobs 2] [--remember]
 
 Exits with 1 where a promise was broken, where a planted bug was not found, and where a range of a
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--systematic", action="store_true")
     parser.add_argument("--pairs", type=int, help="at most so many pairs, spread evenly")
     parser.add_argument("--mutants", action="store_true")
-    parser.add_argument("--only", help="one planted bug, or one guarantee")
+    parser.add_argument("--only", help="planted bugs (A,B,…), or one guarantee")
     parser.add_argument("--remember", action="store_true", help="note which seeds found them")
     return parser
 
