@@ -10,7 +10,8 @@ Bytes stay the authority, so only what cannot differ from its bytes is kept:
   of the store is sure to encode, and frozen structs of such values
   (`logstate.serdes.plain_structs`): an error must name the record that caused it, not the commit;
 - *known*, that is encoded already and kept for reading, are values of types known immutable;
-- keys are of scalar types, for which equal objects have equal bytes.
+- keys are of types whose objects are equal exactly when their bytes are
+  (`logstate.serdes.built_in.equal_as_bytes`).
 
 The rows say when to flush and to forget.
 """
@@ -25,10 +26,9 @@ from logstate.changelog.rows.rows import RowMirror
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoredRow
+from logstate.serdes.built_in import equal_as_bytes
 from logstate.serdes.json_serde import JsonSerde
 from logstate.serdes.plain_structs import plain_condition
-
-_SCALAR_KEYS: Final = frozenset({"string", "int64", "int32", "bytes"})
 
 
 class _Nothing:
@@ -58,7 +58,7 @@ NEVER_LATE: Final = LateValues(_Nothing, "True")
 
 def late_values(key: Serde[Any], value: Serde[Any]) -> LateValues:
     """Which values of a store can wait to be encoded."""
-    if key.describe()["format"] not in _SCALAR_KEYS:
+    if not equal_as_bytes(key):
         return NEVER_LATE
     if type(value) is JsonSerde:
         condition = plain_condition(value.type)
@@ -73,7 +73,7 @@ def late_encoder(codec: RowCodec, value: Serde[Any]) -> Callable[[Any], bytes]:
 
 def can_keep(key: Serde[Any], value: Serde[Any]) -> bool:
     """Whether decoded rows of a store can be handed out again and again."""
-    return value.immutable and key.describe()["format"] in _SCALAR_KEYS
+    return value.immutable and equal_as_bytes(key)
 
 
 class LoadedRows(dict[Any, Any]):

@@ -88,6 +88,9 @@ float64: Serde[float] = ScalarSerde("float64", *_number(">d"))
 bytes_: Serde[bytes] = ScalarSerde("bytes", bytes.__bytes__, bytes.__bytes__)
 boolean: Serde[bool] = ScalarSerde("boolean", _serialize_boolean, _deserialize_boolean)
 
+#: Formats of which no two objects that encode are equal and have different bytes. Not float64: 0.0
+#: and -0.0. Not JSON, Avro and the like: 1, 1.0 and True, however deep in a tuple or a struct.
+_EQUAL_AS_BYTES = frozenset({"string", "int64", "int32", "bytes"})
 _BY_NAME: dict[str, Serde[Any]] = {
     "string": string,
     "int64": int64,
@@ -108,6 +111,22 @@ _BY_TYPE: dict[Any, Serde[Any]] = {
     object: json,
     Any: json,
 }
+
+
+def equal_as_bytes(key: Serde[Any]) -> bool:
+    """Whether keys of a serde are equal as objects exactly when their bytes are equal.
+
+    Two keys are the same exactly when their bytes are. Python calls 1, 1.0 and True equal, and NaN
+    unequal to itself. So whatever tells keys apart by the objects, a dict of rows above all, asks
+    this first, and goes by the bytes where the answer is no.
+
+    >>> equal_as_bytes(int64), equal_as_bytes(float64), equal_as_bytes(json)
+    (True, False, False)
+
+    Asked of the serde itself, not of its description: a serde of a user may call its format
+    "string" and write "A" and "a" as the same bytes.
+    """
+    return type(key) is ScalarSerde and key.name in _EQUAL_AS_BYTES
 
 
 def windowed(inner: Serde[K] | type[K] | Any, size_ms: int) -> WindowedSerde[K]:

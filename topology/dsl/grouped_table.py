@@ -25,6 +25,7 @@ from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.table import KTable
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
+from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.plan.repartition import GroupedTableRepartitionLogicalNode
 
 A = TypeVar("A")
@@ -224,6 +225,9 @@ class KGroupedTable(Flow[K, V]):
         repartition = self.builder.group_topics.get((self, topic))
         if repartition is None:
             use = f"repartition topic {topic!r}"
+            assert isinstance(self.logical, ProcessorLogicalNode)
+            assert isinstance(self.logical.node, TableGroupByNode)
+            self.logical.node.keys = self._key_serde(None, use), topic
             repartition = GroupedTableRepartitionLogicalNode(
                 source_name,
                 topic=topic,

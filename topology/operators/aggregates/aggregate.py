@@ -12,6 +12,7 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
+from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
@@ -33,8 +34,8 @@ class AggregateNode(FoldNode):
 
 
 def key_identity(task: TaskContext, store: StoreSpec) -> Callable[[Any], bytes] | None:
-    """What makes the store's keys comparable: None if they are hashable themselves."""
-    if store.key.immutable:
+    """What the store's keys are told apart by: None where the objects will do, else their bytes."""
+    if equal_as_bytes(store.key):
         return None
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     return store.key.serializer(topic, True)

@@ -26,9 +26,10 @@ from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
+from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.operators.tables.to_stream import stream_below
 
-#: key -> something hashable that is equal exactly for equal keys
+#: key -> something hashable that is equal exactly for keys with equal bytes
 Identity: TypeAlias = Callable[[Any], Hashable]
 
 
@@ -102,8 +103,8 @@ def hold_until_commit(
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
-    ``identity`` makes keys comparable where they are not hashable themselves (a serializer will
-    do).
+    ``identity`` tells keys apart where the objects do not do that as their bytes do (1 and True),
+    or are not hashable; a serializer will do.
     """
     updates = HeldUpdates(task, forward)
     task.before_commit(updates)
@@ -141,7 +142,7 @@ def hold_windows_until_commit(
     task: TaskContext, forward: TableProcess, store: StoreSpec
 ) -> TableProcess:
     """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
-    if store.key.immutable:
+    if equal_as_bytes(store.key):
         return hold_until_commit(task, forward)
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     serialize = store.key.serializer(topic, True)

@@ -15,6 +15,7 @@ from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import Cancellable, TaskContext
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.serdes.json_serde import json
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
     check_methods,
@@ -27,6 +28,8 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
+#: stands for the bytes of keys, whose serde is not known here
+_key_as_json = json.serializer("", True)
 _WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
 
 
@@ -218,7 +221,7 @@ class ForwardingContext(OperatorContext):
                 " time is not negative."
             )
         fixed = self.fixed_key
-        if fixed is not None and key != fixed[0]:
+        if fixed is not None and key is not fixed[0] and _is_other_key(key, fixed[0]):
             raise ValueError(
                 f"process_values {self._name!r} changed a key: the rows of one key would be spread"
                 " over partitions without a repartition. Use process()."
@@ -241,6 +244,16 @@ class ForwardingContext(OperatorContext):
 
     def _begin_punctuation(self) -> None:
         self.fixed_key = None
+
+
+def _is_other_key(key: Any, fixed: Any) -> bool:
+    """Whether a key that is another object is another key: 1, 1.0 and True are three."""
+    if key != fixed or type(key) is str:
+        return bool(key != fixed)
+    try:
+        return _key_as_json(key) != _key_as_json(fixed)
+    except Exception:  # noqa: BLE001  no JSON, such as a Protobuf message
+        return type(key) is not type(fixed)
 
 
 class _ReadOnly:

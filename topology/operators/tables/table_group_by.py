@@ -2,18 +2,21 @@
 
 The mapper gives ``(new key, new value)``; a null in it leaves that side out. The old side goes
 first. When both sides have the same key they travel in one record (KIP-904), so that the aggregate
-never shows the state between.
+never shows the state between. Keys are the same if their bytes are: 1 and True are two groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from operator import eq
 from typing import Any
 
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.contracts.serde import Serde
+from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
@@ -23,12 +26,15 @@ class TableGroupByNode(ProcessorNode):
     has_table_edge = True
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
+    #: serde and topic of the groups' keys, told by the aggregation
+    keys: tuple[Serde[Any], str] | None = field(default=None, init=False)
     use_versioned_semantics: bool = field(default=False, init=False)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         mapper = self.mapper
         latest_only = self.use_versioned_semantics
         name = self.name
+        is_same_key = self._key_comparison(task)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
@@ -44,7 +50,7 @@ class TableGroupByNode(ProcessorNode):
             old_key, old = (None, None) if old is None else mapper(key, old)
             has_new = new_key is not None and new is not None
             has_old = old_key is not None and old is not None
-            if has_new and has_old and old_key == new_key:
+            if has_new and has_old and is_same_key(old_key, new_key):
                 forward(new_key, new, old, timestamp, headers, is_latest)
                 return
             if has_old:
@@ -53,3 +59,19 @@ class TableGroupByNode(ProcessorNode):
                 forward(new_key, new, None, timestamp, headers, is_latest)
 
         return process
+
+    def _key_comparison(self, task: TaskContext) -> Callable[[Any, Any], bool]:
+        if self.keys is None:  # nothing aggregates the group
+            return eq
+        serde, topic = self.keys
+        if equal_as_bytes(serde):
+            return eq
+        serialize = serde.serializer(task.topic_name(topic, is_internal=True), True)
+
+        def is_same_key(old_key: Any, new_key: Any) -> bool:
+            try:
+                return serialize(old_key) == serialize(new_key)
+            except Exception:  # noqa: BLE001  the sink tells of it, and asks the handler
+                return False
+
+        return is_same_key
