@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import cut_key, decode_cut
-from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.commands.stored_logs import Settings, Stored
 from logstate.contracts.clock import SystemClock
@@ -23,7 +22,7 @@ from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, log_bounds, log_topics
 from logstate.kafka.log_reader import read_partition as read_log
 from logstate.queries.global_stores import GlobalStores
-from logstate.restore.restore import readable
+from logstate.restore.restore import logged_fields
 from logstate.restore.restore_plan import clocks_under_new_names
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
@@ -118,12 +117,7 @@ class ReplayedTask:
             end = commit.positions.get(tp.topic, 0)
             start = log_bounds(self._settings, [tp])[tp].start
             for batch in read_log(self._settings, tp, start=start, end=end, may_skip=True):
-                writes = [
-                    LoggedWrite(r.key() or b"", r.value(), max(r.timestamp()[1], 0), r.headers())
-                    for r in batch
-                ]
-                if spec.source_topic is not None:
-                    writes = readable(spec, writes)
+                writes = logged_fields(spec, batch)
                 self.task.state.restore(spec.name, writes, (batch[-1].offset() or 0) + 1)
 
     def run(self, *, only: tuple[TopicPartition, int] | None = None) -> tuple[int, Failure | None]:

@@ -87,6 +87,8 @@ class StoreSpec:
     source_topic: str | None = None  # the source topic is the changelog (topology.optimization)
     #: of that source: (key, value, record timestamp, partition time) -> event time
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
+    #: that topic's key and value serde, which need not be the store's
+    source_serdes: tuple[Serde[Any], Serde[Any]] | None = None
     changelog_config: dict[str, str] = field(default_factory=dict)
     declared_at: str | None = None
     #: an aggregator that returns None means it: its row is deleted

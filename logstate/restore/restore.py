@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.rows.writes import LoggedFields, LoggedWrite
+from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Cluster, LogConsumer, Step, Steps
 from logstate.contracts.stores import StoreSpec
@@ -223,33 +224,45 @@ def logged_fields(spec: StoreSpec, records: Sequence[FetchedRecord]) -> Sequence
 
 
 def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrite]:
-    """What processing would have stored of a source topic that serves as changelog (KAFKA-8037).
+    """What processing stored of a source topic that serves as changelog (KAFKA-8037).
 
-    Records without a key, or that do not decode, were skipped then and must not come back now. A
-    timestamp extractor is asked again, so rows have the times that processing gave them. The time
+    Each record goes through what processing did with it: decoded by the serdes of the source,
+    encoded by the store's. So a value that decodes to None (JSON's ``null``) deletes its row, a key
+    that was written in another form (``{"b":1, "a":2}``) finds it, and records that were left out
+    then do not come back now: those without a key, and those that do not decode or encode.
+
+    A timestamp extractor is asked again, so rows have the times that processing gave them. The time
     of the partition at that moment is not known any more: it is told -1, and where it answers with
     that, the record's own time stands for it, or the row would be lost.
+
+    Raises RegistryError where a schema cannot be had: that is no fault of a record.
     """
-    assert spec.source_topic is not None, spec.name
-    decode_key = spec.key.deserializer(spec.source_topic, True)
-    decode_value = spec.value.deserializer(spec.source_topic, False)
+    topic = spec.source_topic
+    assert topic is not None, spec.name
+    key_serde, value_serde = spec.source_serdes or (spec.key, spec.value)
+    decode_key = key_serde.deserializer(topic, True)
+    decode_value = value_serde.deserializer(topic, False)
+    encode_key, encode_value = spec.key.serializer(topic, True), spec.value.serializer(topic, False)
     extractor = spec.source_extractor
 
-    def read(write: LoggedWrite) -> LoggedWrite | None:
-        raw_key: bytes | None = write.key  # a source topic may hold records without one
-        if raw_key is None:
-            return None
+    def read(write: LoggedFields) -> LoggedWrite | None:
+        raw_key: bytes | None = write[0]  # a source topic may hold records without one
+        _, raw_value, record_ms, headers = write
         try:
-            key = decode_key(raw_key)
-            value = None if write.value is None else decode_value(write.value)
-        except Exception:  # noqa: BLE001  decoders raise anything
+            key = None if raw_key is None else decode_key(raw_key)
+            if key is None:
+                return None
+            value = None if raw_value is None else decode_value(raw_value)
+            row_key, row = encode_key(key), None if value is None else encode_value(value)
+        except (RegistryError, ConfigError):
+            raise
+        except Exception:  # noqa: BLE001  serdes raise anything
             return None
         if extractor is None:
-            return write
-        record_ms = write.timestamp or 0
-        timestamp = extractor(key, value, record_ms, -1)
+            return LoggedWrite(row_key, row, record_ms, headers)
+        timestamp = extractor(key, value, record_ms or 0, -1)
         if timestamp < 0:
-            timestamp = extractor(key, value, record_ms, record_ms)
-        return write._replace(timestamp=timestamp) if timestamp >= 0 else None
+            timestamp = extractor(key, value, record_ms or 0, record_ms or 0)
+        return LoggedWrite(row_key, row, timestamp, headers) if timestamp >= 0 else None
 
-    return [kept for kept in map(read, map(LoggedWrite._make, writes)) if kept is not None]
+    return [kept for kept in map(read, writes) if kept is not None]

@@ -120,6 +120,7 @@ class PlanBuilder:
             self.stores[store],
             source_topic=source.topics[0].name,
             source_extractor=source.timestamp_extractor,
+            source_serdes=(source.key, source.value),
         )
 
     def connect(self, processor: str, stores: Sequence[str]) -> None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.errors import RegistryError
 from logstate.contracts.seams import run_steps
+from logstate.contracts.serde import Serde
+from logstate.contracts.stores import StoreSpec
+from logstate.restore.restore import readable
+from logstate.serdes import avro, json, json_of, string
+from logstate.serdes.built_in import ScalarSerde
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.topics.internal_topics import check_topics_of_others, prepare
-from logstate.topology import StreamsBuilder
+from logstate.topology import Materialized, StreamsBuilder
 
 
 @pytest.mark.parametrize("commit_every", [1, 3, 100])
@@ -70,6 +78,99 @@ def test_a_row_whose_time_was_the_partitions_comes_back_with_its_records() -> No
             "a": (7, 7),
             "b": (12, 6),
         }
+
+
+JSON_RECORDS = [
+    (b'"a"', b"1"),
+    (b'"a"', b"null"),  # deletes the row
+    (b'"b"', b"null"),
+    (b'{"x": 1, "y": 2}', b'{"v": 1}'),
+    (b'{"y":2,"x":1}', b'{"v" :2}'),  # the same key in another form
+    (b'{"z":1}', b"1"),
+    (b'{ "z": 1 }', None),
+    (b"null", b"3"),  # no key
+    (b'"\\u0063"', b"1.50"),
+    (b'"c"', b"1.5"),
+]
+
+
+@pytest.mark.parametrize("commit_every", [1, 4, 100])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(json, json), (json, json_of(dict[str, float] | float | None))],
+    ids=["any", "floats"],
+)
+@pytest.mark.parametrize("as_store", [None, Materialized("prices", key=json, value=json)])
+def test_a_restore_takes_the_decisions_of_the_first_reading(
+    commit_every: int, key: Serde[Any], value: Serde[Any], as_store: Materialized | None
+) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("prices", key=key, value=value, store=as_store or "prices")
+    orders = builder.stream("orders", key=json, value=str)
+    orders.join(table, lambda order, price: f"{order}/{price}").to("out", value=str)
+    with TopologyTestDriver(builder.build("all"), commit_every=commit_every) as driver:
+        for at, (raw_key, raw_value) in enumerate(JSON_RECORDS):
+            driver.pipe_raw("prices", raw_key, raw_value, at)
+        store = driver.store("prices")
+        before = list(store.all())
+        assert [row.value for _, row in before] == [1.5, {"v": 2}]
+
+        driver.crash(loses_disk=True)
+
+        store = driver.store("prices")
+        assert list(store.all()) == before
+        assert (store.get("a"), store.get("c").value) == (None, 1.5)
+        driver.pipe("orders", "a", "order")
+        assert driver.read("out", value=str) == []
+
+
+def test_a_union_with_null_deletes_its_row_after_a_restore_too() -> None:
+    builder = StreamsBuilder()
+    builder.table("prices", value=avro(["null", "string"]), store="prices")
+    with TopologyTestDriver(builder.build("all")) as driver:
+        driver.pipe_raw("prices", b"k", b"\x02\x04hi", 1)
+        driver.pipe_raw("prices", b"k", b"\x00", 2)
+        driver.crash(loses_disk=True)
+        assert driver.store("prices").get("k") is None
+
+
+def test_a_store_with_another_serde_than_its_topic_is_restored_in_its_own_form() -> None:
+    builder = StreamsBuilder()
+    as_json = Materialized("prices", key=json, value=json)
+    builder.table("prices", key=str, value=int, store=as_json)
+    with TopologyTestDriver(builder.build("all")) as driver:
+        driver.pipe("prices", "a", 7, timestamp=1)
+        before = list(driver.store("prices").all())
+        driver.crash(loses_disk=True)
+        assert list(driver.store("prices").all()) == before
+        assert [(key, row.value) for key, row in before] == [("a", 7)]
+
+
+class Unreachable(ScalarSerde[str]):
+    """A schema registry that does not answer."""
+
+
+def test_a_registry_that_does_not_answer_fails_the_restore_and_loses_no_row() -> None:
+    def decode(data: bytes) -> str:
+        raise RegistryError("nobody there")
+
+    serde = Unreachable("string", str.encode, decode)
+    spec = StoreSpec("prices", "timestamped_key_value", string, serde, source_topic="prices")
+    with pytest.raises(RegistryError, match="nobody there"):
+        readable(spec, [LoggedWrite(b"a", b"1", 0)])
+
+
+def test_a_global_table_is_read_anew_with_the_same_decisions() -> None:
+    builder = StreamsBuilder()
+    builder.global_table("prices", key=json, value=json, store="prices")
+    builder.stream("in", value=str).to("out")
+    with TopologyTestDriver(builder.build("all")) as driver:
+        for at, (raw_key, raw_value) in enumerate(JSON_RECORDS):
+            driver.pipe_raw("prices", raw_key, raw_value, at)
+        before = list(driver.store("prices").all())
+        assert [row.value for _, row in before] == [1.5, {"v": 2}]
+        driver.crash(loses_disk=True)
+        assert list(driver.store("prices").all()) == before
 
 
 def of_prices(builder: StreamsBuilder) -> None:
