@@ -117,6 +117,11 @@ def new_row_of(spec: StoreSpec) -> Callable[[bytes, int, Headers], bytes]:
     return timestamped_row_with_headers if spec.with_headers else timestamped_row
 
 
+def value_of(row: bytes, *, with_headers: bool) -> bytes:
+    """The value in a row of a timestamped store."""
+    return row[decode_headers(row, 8)[1] :] if with_headers else row[8:]
+
+
 def encode_headers(headers: Headers) -> bytes:
     """The header block of a row; no headers and an empty list are the same.
 

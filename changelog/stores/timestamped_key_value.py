@@ -24,7 +24,7 @@ from logstate.changelog.rows.decoded_rows import (
     late_values,
 )
 from logstate.changelog.rows.encoded_rows import EncodedRows, WriteEncoded
-from logstate.changelog.rows.row_codec import new_row_of
+from logstate.changelog.rows.row_codec import new_row_of, value_of
 from logstate.changelog.rows.row_writer import restored_row
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
@@ -53,6 +53,13 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         super().__init__(spec, rows, writes, context)
         if self._kept is None:
             self.get_row = self.get
+
+    def latest_bytes(self, key: K) -> bytes | None:
+        """The bytes of a row's value, as they are logged; None where there is no row."""
+        if self._kept is not None:
+            self._kept.flush()
+        row = self._rows.get(self.codec.encode_key(key))
+        return None if row is None else value_of(row, with_headers=self._spec.with_headers)
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over: a row's timestamp is its record's."""

@@ -71,6 +71,11 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         data = None if value is None else self.codec.encode_value(value)
         return self._put(raw, data, timestamp)
 
+    def latest_bytes(self, key: K) -> bytes | None:
+        """The bytes of the latest version's value; None where that is a deletion, or none is."""
+        latest = self._rows.get(LATEST + self.codec.encode_key(key))
+        return None if latest is None else latest[8:]
+
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
         """End the key's version at ``timestamp``; returns the one that was valid then."""
         found = None

@@ -119,6 +119,7 @@ class _ForeignKeyShape(Generic[T]):
             self.left.logical,
             SubscriptionSendNode(
                 self._suffixed("-subscription-registration-processor", _REGISTRATION),
+                left=self.left.node,
                 foreign_key=foreign_key,
                 foreign_key_serde=self.foreign_key,
                 value=self.left_value,

@@ -26,7 +26,7 @@ class StreamTableJoinNode(ProcessorNode):
         return self.table.getter_store_names()
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        latest, as_of = self.table.value_getter(task)
+        latest, as_of, *_ = self.table.value_getter(task)
         joiner = self.joiner
         by_value: Callable[[Any, Any], Any] | None = getattr(joiner, "by_value", None)
         is_left = self.is_left

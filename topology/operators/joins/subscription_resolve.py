@@ -1,8 +1,8 @@
 """Foreign-key join, left side again: joins a response with the left row, if it is still the one.
 
-A response carries the hash of the left row it was asked for. If the row has changed since, a newer
-response is on its way: the old one is dropped and counted. That is how the join stays correct
-though its two sides run in different tasks.
+A response carries the hash of the left row it was asked for (see `row_hash`). If the row has
+changed since, a newer response is on its way: the old one is dropped and counted. That is how the
+join stays correct though its two sides run in different tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 from logstate.serdes.foreign_key_serdes import SubscriptionResponse
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
-from logstate.topology.operators.joins.murmur3 import hash_128
+from logstate.topology.operators.joins.row_hash import RowHashes
 
 
 class SubscriptionResolveNode(ProcessorNode):
@@ -32,8 +32,7 @@ class SubscriptionResolveNode(ProcessorNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         latest = self.left.value_getter(task).latest
-        topic = task.topic_name(self.registration_topic, is_internal=True)
-        serialize = self.value.serializer(f"{topic}-vh", False)
+        is_current = RowHashes(self.left, self.value, self.registration_topic, task).is_current
         joiner, is_left = self.joiner, self.is_left
         drop = task.drop
 
@@ -41,15 +40,15 @@ class SubscriptionResolveNode(ProcessorNode):
             key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers
         ) -> None:
             row = latest(key)
-            current = None if row is None else hash_128(serialize(row[0]))
+            left = None if row is None else row[0]
             row_hash, right, _ = response
-            if row_hash != current:
+            if not is_current(key, left, row_hash):
                 drop("stale_response")
                 return
             if right is None and (row is None or not is_left):
                 joined = None
             else:
-                joined = joiner(key, None if row is None else row[0], right)
+                joined = joiner(key, left, right)
             forward(key, joined, timestamp, headers)
 
         return process

@@ -1,8 +1,9 @@
 """Foreign-key join, left side: turns changes of left rows into subscriptions to right rows.
 
 Each change of a left row tells the right side, at the foreign key, to subscribe or unsubscribe it;
-the subscription carries a hash of the new row, by which the answer is recognised as current. What
-is sent (KIP-213, KIP-962):
+the subscription carries a hash of the new row, by which the answer is recognised as current (see
+`row_hash`; the foreign key too is that of the row as it will be read from now on). What is sent
+(KIP-213, KIP-962):
 
 ========================  =======================================  ============================
 change                    inner                                    left
@@ -30,8 +31,8 @@ from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 from logstate.serdes.foreign_key_serdes import Instruction, Subscription
-from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
-from logstate.topology.operators.joins.murmur3 import hash_128
+from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
+from logstate.topology.operators.joins.row_hash import RowHashes
 
 #: tells the right side: (foreign key, instruction, left key, hash, timestamp, headers)
 Tell = Callable[[Any, Instruction, Any, "bytes | None", int, Headers], None]
@@ -42,6 +43,7 @@ TellChange = Callable[[Any, Any, Any, "bytes | None", int, Headers], None]
 class SubscriptionSendNode(ProcessorNode):
     """Forwards ``(foreign key, Subscription)``. ``foreign_key(key, value)``."""
 
+    left: TableNode
     foreign_key: Callable[[Any, Any], Any]
     foreign_key_serde: Serde[Any]
     value: Serde[Any]
@@ -51,8 +53,7 @@ class SubscriptionSendNode(ProcessorNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         foreign_key = self.foreign_key
-        topic = task.topic_name(self.registration_topic, is_internal=True)
-        serialize_value = self.value.serializer(f"{topic}-vh", False)
+        of_update = RowHashes(self.left, self.value, self.registration_topic, task).of_update
         tell_change = self._compile_tell_change(task, forward)
         skips_older = self.use_versioned_semantics
         drop = task.drop
@@ -65,9 +66,11 @@ class SubscriptionSendNode(ProcessorNode):
                 return
             if new is None and old is None:
                 return
+            row_hash = None
+            if new is not None:
+                new, row_hash = of_update(key, new, is_latest=is_latest)
             wanted = None if new is None else foreign_key(key, new)
             held = None if old is None else foreign_key(key, old)
-            row_hash = None if new is None else hash_128(serialize_value(new))
             tell_change(wanted, held, key, row_hash, timestamp, headers)
 
         return process

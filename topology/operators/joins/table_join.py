@@ -149,8 +149,8 @@ class TableJoinMergeNode(TableNode):
         """From the store, or joined anew from the rows of both tables."""
         if self.store is not None:
             return row_getter(task, self.store)
-        left_row = self.left.this.value_getter(task).latest
-        right_row = self.left.other.value_getter(task).latest
+        this, other = self.left.this.value_getter(task), self.left.other.value_getter(task)
+        left_row, right_row = this.latest, other.latest
         joiner, kind = self.left.joiner, self.left.kind
 
         def latest(key: Any) -> StoredRow | None:
@@ -164,7 +164,7 @@ class TableJoinMergeNode(TableNode):
             newest = max(row[1] for row in (left, right) if row is not None)
             return None if value is None else (value, newest, None)
 
-        return ValueGetter(latest)
+        return ValueGetter(latest, lags=this.lags or other.lags)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         if self.store is None:

@@ -44,14 +44,14 @@ def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
     """The getter of a materialised table."""
     store = task.store(spec.name)
     if not spec.traits.is_versioned:
-        return ValueGetter(_reader(store))
+        return ValueGetter(_reader(store), latest_bytes=store.latest_bytes)
     get = store.get
 
     def as_of(key: Any, timestamp: int) -> ValueAndTimestamp[Any] | None:
         found = get(key, timestamp)
         return None if found is None else ValueAndTimestamp(found.value, found.valid_from)
 
-    return ValueGetter(_versioned_reader(get), as_of)
+    return ValueGetter(_versioned_reader(get), as_of, store.latest_bytes)
 
 
 def _reader(store: Any) -> ReadRow:

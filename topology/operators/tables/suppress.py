@@ -68,7 +68,7 @@ class SuppressNode(TableNode):
             # Only the upstream's old value is known of it, not its timestamp.
             return None if value is None else (value, -1, None)
 
-        return ValueGetter(latest)
+        return ValueGetter(latest, lags=True)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         buffer = task.store(self.store.name)

@@ -84,13 +84,14 @@ class DerivedNode(TableNode):
         if self.store is not None:
             return row_getter(task, self.store)
         derived = self.derived_row(task)
-        latest, as_of = self.parent.value_getter(task)
+        latest, as_of, _, lags = self.parent.value_getter(task)
         if as_of is None:
-            return ValueGetter(lambda key: derived(key, latest(key)))
+            return ValueGetter(lambda key: derived(key, latest(key)), lags=lags)
         at = as_of
         return ValueGetter(
             lambda key: derived(key, latest(key)),
             lambda key, timestamp: derived(key, at(key, timestamp)),
+            lags=lags,
         )
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:

@@ -1,0 +1,57 @@
+"""What a foreign-key join tells left rows apart by: a hash that every reading of a row agrees on.
+
+The hash goes out with a subscription and comes back with each answer, perhaps days and restarts
+later, and must be that of the row which is read then. It cannot be made of the object that an
+operator forwards: an int in the place of a float is read as a float, and a set is written in
+another order by the next process. So both ends read the row where it is kept:
+
+- a table with a store: the hash is that of the stored bytes, which are neither decoded nor encoded;
+- a table that is computed from others when it is read: of what that reading gives, encoded;
+- behind ``suppress``, which still shows the value before while it forwards one: of what it
+  forwards. That was decoded from its buffer, so it is a reading already.
+
+Kafka Streams hashes the object that is forwarded, encoded (KAFKA-15303). Where encoding a decoded
+row gives its bytes, that is the same hash; answers to subscriptions of such a hash are taken too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logstate.contracts.processing import TaskContext
+from logstate.contracts.serde import Serde
+from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.joins.murmur3 import hash_128
+
+
+class RowHashes:
+    """The hashes of the rows of ``left`` in one task."""
+
+    def __init__(
+        self, left: TableNode, value: Serde[Any], registration_topic: str, task: TaskContext
+    ) -> None:
+        topic = task.topic_name(registration_topic, is_internal=True)
+        self._getter = left.value_getter(task)
+        self._serialize: Callable[[Any], bytes] = value.serializer(f"{topic}-vh", False)
+
+    def of_update(self, key: Any, new: Any, *, is_latest: bool) -> tuple[Any, bytes]:
+        """The row of an update as it will be read from now on, and its hash."""
+        latest, _, latest_bytes, lags = self._getter
+        row = latest(key) if is_latest and not lags else None
+        if row is None:
+            return new, hash_128(self._serialize(new))
+        value = row[0]
+        data = None if latest_bytes is None else latest_bytes(key)
+        return value, hash_128(self._serialize(value) if data is None else data)
+
+    def is_current(self, key: Any, value: Any, row_hash: bytes | None) -> bool:
+        """Whether an answer is about the row of now, whose value is ``value``; None: no row."""
+        if value is None or row_hash is None:
+            return value is None and row_hash is None
+        latest_bytes = self._getter.latest_bytes
+        data = None if latest_bytes is None else latest_bytes(key)
+        if data is not None and hash_128(data) == row_hash:
+            return True
+        encoded = self._serialize(value)
+        return encoded != data and hash_128(encoded) == row_hash
