@@ -14,6 +14,7 @@ from pathlib import Path
 from logstate.app_settings import AppSettings
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import Clock, pause
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.contracts.seams import Cluster, run_steps
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
@@ -210,7 +211,7 @@ class LocalWorker:
         return wait_ms
 
     def _redacted(self, failure: BaseException) -> str:
-        return redacted_text(str(failure), self._settings.clients.all())
+        return redacted_text(text_of(failure), self._settings.clients.all())
 
     # ------------------------------------------------------------------ looking inside
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.seams import Steps
 
 _LOGGER = logging.getLogger(__name__)
@@ -41,5 +42,5 @@ class Closing:
             raise self._failure
 
     def _note(self, exc: Exception) -> None:
-        _LOGGER.warning("closing goes on after a failure: %s: %s", type(exc).__name__, exc)
+        _LOGGER.warning("closing goes on after a failure: %s: %s", type(exc).__name__, text_of(exc))
         self._failure = self._failure or exc

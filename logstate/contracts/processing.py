@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from logstate.contracts.records import Headers, ProducedFields, TaskId
+from logstate.contracts.records import FetchedRecord, Headers, ProducedFields, TaskId
 from logstate.contracts.stores import StoreSpec
 
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
@@ -75,6 +75,8 @@ class TaskContext(Protocol):
     topic: str | None
     partition: int
     offset: int
+    #: the record at hand as it was read
+    fetched: FetchedRecord | None
     #: largest timestamp seen by the task; -1 before the first record
     stream_time: int
 
@@ -108,6 +110,9 @@ class TaskContext(Protocol):
     def partition_count(self, topic: str) -> int:
         """Partitions of a (resolved) topic this task writes to; 1 in the test driver."""
 
+    def knows_partition_count(self, topic: str) -> bool:
+        """Whether that is the topic's count, and not the 1 that is told of unknown topics."""
+
     def schedule(
         self,
         interval_ms: int,
@@ -128,6 +133,9 @@ class TaskContext(Protocol):
         Nodes are compiled children first, so the task calls ``emit`` in REVERSE order of
         registration (parents first), and again until none forwards.
         """
+
+    def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
+        """What came of a held back result failed; returns where it is to be left out."""
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Register, while compiling, what the task calls when it is closed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from logstate.contracts.errors import ConfigError, RecordError, RegistryError, StoreError
+from logstate.contracts.record_parts import TIMESTAMP_MAX, timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, undecodable, without_timestamp
@@ -19,6 +20,7 @@ from logstate.topology.plan.compilation import CompiledSource
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
+_TIME: Final = "time"
 _USER: Final = "user"
 _NEVER: Final = float("inf")
 
@@ -62,7 +64,9 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                 stage = _USER
                 timestamp = record.timestamp()[1]
                 if has_extractor or timestamp < 0:
+                    stage = _TIME
                     timestamp = event_time(task, source, record, key, value, partition_time)
+                    stage = _USER
                     if timestamp < 0:
                         last, limit = _dropped(task, record, limit)
                         continue
@@ -89,13 +93,16 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         assert record is not None
         records.appendleft(record)  # decoded anew then: the function may have changed the value
         task.blocked_until_ms = later.at_ms
-    except (RegistryError, StoreError, RecordError, ConfigError):
-        raise  # not the record's fault, or said already
-    except Exception as exc:  # noqa: BLE001  decoders and user functions raise anything
+    except (RegistryError, StoreError, ConfigError):
+        raise  # not the record's fault
+    except Exception as exc:  # decoders and user functions raise anything
+        if stage is _USER and isinstance(exc, RecordError):
+            raise  # said already
         assert record is not None
-        last = _pass_over(task, queue, source, stage, record, exc)
-        stage = _USER
-        count += 1
+        if _is_passed_over(task, queue, source, stage, record, exc):
+            last = record.offset() or 0
+            stage = _USER
+            count += 1
     finally:
         if stage is not _USER:
             records.appendleft(record)  # type: ignore[arg-type]  # taken, but not passed over
@@ -125,32 +132,38 @@ def _dropped(task: TaskProgress, record: FetchedRecord, limit: int) -> tuple[int
     return record.offset() or 0, 0 if task.punctuations.is_interrupted else limit
 
 
-def _pass_over(
+def _is_passed_over(
     task: TaskProgress,
     queue: PartitionQueue,
     source: CompiledSource,
     stage: str,
     record: FetchedRecord,
     cause: Exception,
-) -> int:
-    """Leave an undecodable record behind if the handler says so; returns its offset.
+) -> bool:
+    """Whether a record that does not decode, or has no time, is left behind, as its handler says.
 
-    Raises the record's error otherwise.
+    False where it is to be tried again later; raises the record's error otherwise.
     """
-    offset = record.offset() or 0
-    if stage is _USER:
-        found = blame_for(cause, task.sub_topologies, node=source.name)
-        raise failed(queue.partition, offset, task.task_id, found, cause) from cause
+    if stage in (_USER, _TIME):
+        error = cause
+        if not isinstance(error, RecordError):
+            found = blame_for(cause, task.sub_topologies, node=source.name)
+            offset = record.offset() or 0
+            error = failed(queue.partition, offset, task.task_id, found, cause)
+            error.__cause__ = cause
+        if stage is _TIME:
+            return task.passes_over_untimed(record, error)
+        raise error from cause
     error = undecodable(record, stage, source.name, task.task_id, cause)
     error.__cause__ = cause  # a dead letter tells the cause, and nothing was raised yet
     if not task.passes_over(record, error, source.name):
         raise error from cause
-    return offset
+    return True
 
 
 def decode_head(task: TaskProgress, queue: PartitionQueue, source: CompiledSource) -> bool:
     """Decode the next record of a queue without processing it; False where there is none."""
-    while queue.head is None and queue.records:
+    while queue.head is None and queue.records and task.blocked_until_ms == 0:
         run_queue(task, queue, source, float("-inf"), 1)
     return queue.head is not None
 
@@ -166,7 +179,10 @@ def event_time(
     """A record's event time where it is not simply the record's timestamp."""
     timestamp = record.timestamp()[1]
     if source.timestamp_extractor is not None:
-        return source.timestamp_extractor(key, value, timestamp, partition_time)
+        given = source.timestamp_extractor(key, value, timestamp, partition_time)
+        if type(given) is int and given <= TIMESTAMP_MAX:
+            return given
+        return timestamp_of(given, "the timestamp extractor returned")
     if source.is_internal:
         return 0  # event time 0 travels as "no timestamp" on internal topics
     raise without_timestamp(record, task.task_id)

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from logstate.contracts.errors import ConfigError, ProductionError
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import (
+    ConfigError,
+    LogstateError,
+    ProcessingError,
+    ProductionError,
+    RecordError,
+)
+from logstate.contracts.record_parts import shown
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
 from logstate.task.error_handlers import (
     Action,
@@ -23,6 +31,7 @@ from logstate.task.error_handlers import (
 )
 from logstate.task.record_errors import refused, schedule_refused
 from logstate.task.task_progress import TaskProgress
+from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.graph.blame import Blame
 from logstate.topology.graph.origin import maker_of, sinks_to
 
@@ -43,6 +52,10 @@ class Decisions:
         self._handlers = handlers
         #: dead letters since the last that was logged
         self._untold = 0
+        #: what has a dead letter that is not committed
+        self._lettered: set[Source] = set()
+        #: what the brokers said about these dead letters
+        self._refused: dict[Source, ProductionError] = {}
         self._tell_at_ms = float("-inf")
 
     def described(
@@ -75,14 +88,35 @@ class Decisions:
         """The answer of the handler for this stage."""
         handlers = self._handlers
         if failed.stage == "deserialization":
-            return handlers.deserialization(failed)
-        if failed.stage == "production":
-            return handlers.production(failed)
-        return handlers.processing(failed)
+            handler, name = handlers.deserialization, "deserialization"
+        elif failed.stage == "production":
+            handler, name = handlers.production, "production"
+        else:
+            handler, name = handlers.processing, "processing"
+        try:
+            decision: object = handler(failed)
+        except LogstateError:
+            raise
+        except Exception as exc:
+            raise ConfigError(
+                f"the {name} handler {function_site(handler)} raised {type(exc).__name__}:"
+                f" {text_of(exc)}. It was asked about: {text_of(failed.error)}. Correct the handler"
+            ) from exc
+        if not isinstance(decision, Decision):
+            raise ConfigError(
+                f"the {name} handler {function_site(handler)} answered {shown(decision)}: it has to"
+                " return a Decision, such as Decision(Action.SKIP), or what skip(record),"
+                f" dead_letter(record) or fail(record) return. It was asked about:"
+                f" {text_of(failed.error)}"
+            ) from failed.error
+        return decision
 
-    def carry_out(self, decision: Decision, failed: FailedRecord) -> bool:
-        """Skip or dead-letter; False for FAIL."""
+    def carry_out(
+        self, decision: Decision, failed: FailedRecord, source: Source | None = None
+    ) -> bool:
+        """Skip or dead-letter; False for FAIL. ``source``: of a schedule its name."""
         task = self._task
+        source = source or failed.source
         if decision.action is Action.SKIP:
             task.skipped_total += 1
             return True
@@ -93,11 +127,36 @@ class Decisions:
                     "a handler answered DEAD_LETTER and no dead letter topic is configured; give"
                     " ErrorHandlers(dead_letter_topic=...)"
                 ) from failed.error
-            task.send(dead_letter_record(topic, failed))
+            refused = None if source is None else self._refused.get(source)
+            task.send(dead_letter_record(topic, failed, refused=refused))
+            if source is not None:
+                self._lettered.add(source)
             task.dead_letters_total += 1
             self._tell_dead_letter(topic, failed)
             return True
         return False
+
+    def is_letter_refused(self, source: Source, error: ProductionError) -> bool:
+        """What came of this source, alone in its transaction, was refused: was that a dead letter?
+
+        Then the replay sends a shorter one: what is wrong with one record must not end the
+        application. Where that is refused too, it is not the record: the topic takes no letters.
+        """
+        if source not in self._lettered or source in self._refused:
+            return False
+        self._refused[source] = error
+        return True
+
+    def discard(self) -> None:
+        """What is not committed will come again."""
+        self._lettered.clear()
+
+    def committed(self, is_past: Callable[[Source], bool]) -> None:
+        """The open transaction is committed; what ``is_past`` will not come again."""
+        for source in [*self._refused]:
+            if source in self._lettered or is_past(source):
+                del self._refused[source]
+        self._lettered.clear()
 
     def _tell_dead_letter(self, topic: str, failed: FailedRecord) -> None:
         """One line for the first of many: a topic full of them must not fill the disk with logs."""
@@ -113,7 +172,7 @@ class Decisions:
             topic,
             failed.stage,
             type(cause).__name__,
-            cause,
+            text_of(cause),
             "" if self._untold == 1 else f" ({self._untold} since this was told last)",
         )
         self._untold, self._tell_at_ms = 0, now_ms + _TELL_INTERVAL_MS
@@ -130,7 +189,7 @@ class RefusedResults:
     def __init__(self, task: TaskProgress, decisions: Decisions) -> None:
         self._task = task
         self._decisions = decisions
-        self._decided: dict[Source, tuple[Decision, ProductionError]] = {}
+        self._decided: dict[Source, tuple[Decision, RecordError]] = {}
         #: how often each was refused, for handlers that try again
         self._attempts: Counter[Source] = Counter()
         #: schedules that were passed over since the last commit
@@ -149,6 +208,8 @@ class RefusedResults:
         Returns where the replay is to pass over it, or to try it again; raises ProductionError
         otherwise.
         """
+        if self._decisions.is_letter_refused(source, error):
+            return
         task = self._task
         record = task.fetched
         final = refused(source, task.task_id, sent, self._maker(sent), error)
@@ -168,6 +229,8 @@ class RefusedResults:
 
         Returns and raises as ``of_record``.
         """
+        if self._decisions.is_letter_refused(name, error):
+            return
         self._decide(name, None, error, schedule_refused(name, self._task.task_id, error))
 
     def _decide(
@@ -181,21 +244,27 @@ class RefusedResults:
         if source in self._decided:
             raise final from error  # its dead letter is refused too
         self._attempts[source] += 1
-        told = self._decisions.described(
-            record,
-            error,
-            "production",
-            error.node,
-            attempt=self._attempts[source],
-            sent_to=error.topic,
-        )
+        cause = error.__cause__ if isinstance(error.__cause__, ProcessingError) else error
+        told = self._told(record, cause, attempt=self._attempts[source])
         decision = self._decisions.ask(told)
         if decision.action is Action.RETRY:
             self._task.blocked_until_ms = self._task.monotonic_ms() + decision.delay_ms
         elif decision.action is Action.FAIL:
-            raise final from error
+            raise (final if cause is error else cause) from cause.__cause__ or cause
         else:
-            self._decided[source] = decision, error
+            self._decided[source] = decision, cause
+
+    def _told(
+        self, record: FetchedRecord | None, error: RecordError, *, attempt: int = 1
+    ) -> FailedRecord:
+        """Of results that were held back for the commit, what failed may be their processing."""
+        if isinstance(error, ProcessingError):
+            return self._decisions.described(
+                record, error, "processing", error.node, attempt=attempt
+            )
+        return self._decisions.described(
+            record, error, "production", error.node, attempt=attempt, sent_to=error.topic
+        )
 
     def has(self, source: Source) -> bool:
         """Whether this one is to be passed over."""
@@ -204,10 +273,7 @@ class RefusedResults:
     def carry_out(self, source: Source, record: FetchedRecord | None) -> None:
         """Skip or dead-letter it, as was decided."""
         decision, error = self._decided[source]
-        told = self._decisions.described(
-            record, error, "production", error.node, sent_to=error.topic
-        )
-        self._decisions.carry_out(decision, told)
+        self._decisions.carry_out(decision, self._told(record, error), source)
         if isinstance(source, str):
             self._passed_over.add(source)
 
@@ -223,6 +289,7 @@ class RefusedResults:
     def discard(self) -> None:
         """What was passed over since the last commit will come again."""
         self._passed_over.clear()
+        self._decisions.discard()
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """What lies before these offsets will not come again, nor will the calls passed over."""
@@ -230,6 +297,7 @@ class RefusedResults:
             if self._is_past(source, offsets):
                 self._decided.pop(source, None)
                 self._attempts.pop(source, None)
+        self._decisions.committed(lambda source: self._is_past(source, offsets))
         self._passed_over.clear()
 
     def _is_past(self, source: Source, offsets: Mapping[TopicPartition, int]) -> bool:

@@ -21,20 +21,22 @@ keeps the state it wrote.)
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from logstate.contracts.error_text import text_of, trace_of
 from logstate.contracts.errors import ConfigError, TopologyError
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
 from logstate.topology.declaring.plain_functions import check_plain
 
 _PREFIX = "__streams.errors."
-#: a stack trace in a header is cut here: headers count towards the record's size
-_TRACE_CHARACTERS_MAX = 4_000
+#: a longer key is not in a dead letter that was refused before
+_KEY_BYTES_MAX = 1_000
+#: nor is more than so much of a message
+_SHORT_MAX = 500
 
 
 class Action(Enum):
@@ -157,24 +159,42 @@ class ErrorHandlers:
 FAIL_ALWAYS = ErrorHandlers()
 
 
-def dead_letter_record(topic: str, failed: FailedRecord) -> ProducedRecord:
-    """The record for the dead letter topic: bytes as read, the story in the headers."""
+def dead_letter_record(
+    topic: str, failed: FailedRecord, *, refused: Exception | None = None
+) -> ProducedRecord:
+    """The record for the dead letter topic: bytes as read, the story in the headers.
+
+    Message and trace are cut where they are long. ``refused``: why the brokers did not take it so.
+    Then it goes without value, headers and trace, and says so in ``__streams.errors.cut``: whoever
+    looks for these finds them at the record's place.
+    """
     error = failed.error.__cause__ or failed.error
-    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS_MAX:]
     source = failed.source
     story = {
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
-        "stacktrace": trace,
-        "message": str(error),
+        "stacktrace": trace_of(error),
+        "message": text_of(error),
         "topic": None if source is None else source.topic,
         "partition": str(-1 if source is None else source.partition),
         "offset": str(-1 if source is None else source.offset),
     }
+    key, value, kept = failed.key, failed.value, failed.headers or ()
+    if refused is not None:
+        sizes = f"value: {_size(value)}, key: {_size(key)}, headers: {len(kept)}"
+        why = text_of(refused)[:_SHORT_MAX]
+        story["cut"] = f"left out, as the whole letter was refused ({sizes}): {why}"
+        story |= {"stacktrace": None, "message": text_of(error)[:_SHORT_MAX]}
+        value, kept = None, ()
+        key = None if key is None or len(key) > _KEY_BYTES_MAX else key
     headers: list[tuple[str, bytes | None]] = [
-        *(failed.headers or ()),
+        *kept,
         *(
             (_PREFIX + name, None if text is None else text.encode(errors="replace"))
             for name, text in story.items()
         ),
     ]
-    return ProducedRecord(topic, None, failed.key, failed.value, failed.timestamp, headers)
+    return ProducedRecord(topic, None, key, value, failed.timestamp, headers)
+
+
+def _size(part: bytes | None) -> str:
+    return "none" if part is None else f"{len(part)} bytes"

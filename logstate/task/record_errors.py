@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DeserializationError,
     ProcessingError,
@@ -22,9 +23,10 @@ def undecodable(
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     return DeserializationError(
         f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
-        f" offset {offset}, task {task_id}, source {source!r}: {cause}. The bytes were probably"
-        " written in another format, or the declared type does not fit. Nothing past this record"
-        " was committed; correct the serde, or move the group's offset past the record",
+        f" offset {offset}, task {task_id}, source {source!r}: {text_of(cause)}. The bytes"
+        " were probably written in another format, or the declared type does not fit."
+        " Nothing past this"
+        " record was committed; correct the serde, or move the group's offset past the record",
         **_place(topic, partition, offset, task_id),
         node=source,
     )
@@ -69,9 +71,30 @@ def failed(
     return ProcessingError(
         f"processing a record failed: topic {partition.topic!r}, partition"
         f" {partition.partition}, offset {offset}, task {task_id}, {_blamed(found)}"
-        f" {type(cause).__name__}: {cause}. Nothing past this record was committed; correct the"
-        " function and start again",
+        f" {type(cause).__name__}: {text_of(cause)}. Nothing past this record was committed;"
+        " correct the function and start again",
         **_place(*partition, offset, task_id),
+        node=found.node,
+        function=found.function,
+    )
+
+
+def held_back_failed(
+    source: RecordMetadata | None, task_id: TaskId, found: Blame, cause: Exception
+) -> ProcessingError:
+    """A user's function raised below an operator that emits at the commit."""
+    at = (
+        "a scheduled callback"
+        if source is None
+        else f"the record at topic {source.topic!r}, partition {source.partition}, offset"
+        f" {source.offset}"
+    )
+    place = _place(*source, task_id) if source is not None else {"task": str(task_id)}
+    return ProcessingError(
+        f"a result that was held back for the commit failed: it came of {at}, task {task_id},"
+        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. Nothing of this commit"
+        " remains; correct the function and start again, or give ErrorHandlers(processing=...)",
+        **place,
         node=found.node,
         function=found.function,
     )
@@ -83,8 +106,8 @@ def punctuation_failed(
     """A scheduled callback, ``found``, raised."""
     return ProcessingError(
         f"a scheduled callback failed: schedule {schedule!r}, called at {now_ms}, task {task_id},"
-        f" {_blamed(found)} {type(cause).__name__}: {cause}. What it did is not committed; correct"
-        " the function and start again",
+        f" {_blamed(found)} {type(cause).__name__}: {text_of(cause)}. What it did is not committed;"
+        " correct the function and start again",
         task=str(task_id),
         node=found.node,
         function=found.function,
@@ -104,9 +127,10 @@ def not_encoded(
     of = "a scheduled callback" if source is None else f"the record at {source.topic!r}"
     at = "" if source is None else f", partition {source.partition}, offset {source.offset}"
     return ProductionError(
-        f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}: {cause}."
-        f" It came of {of}{at}, task {task_id}{_made_by(maker)}. The declared type does not"
-        " fit what the operators make: correct one of them, or give ErrorHandlers(production=...)",
+        f"the {part} of a result cannot be encoded for topic {topic!r} by sink {sink!r}:"
+        f" {text_of(cause)}. It came of {of}{at}, task {task_id}{_made_by(maker)}. The declared"
+        " type does not fit what the operators make: correct one of them, or give"
+        " ErrorHandlers(production=...)",
         topic=None if source is None else source.topic,
         partition=None if source is None else source.partition,
         offset=None if source is None else source.offset,
@@ -133,7 +157,7 @@ def refused(
     )
     return RefusedError(
         f"what came of the record at {source.topic!r}, partition {source.partition}, offset"
-        f" {source.offset}, task {task_id}{_made_by(maker)}, is refused: {cause}."
+        f" {source.offset}, task {task_id}{_made_by(maker)}, is refused: {text_of(cause)}."
         f" {results}. Nothing past this record was committed;"
         " correct what makes the result, or give ErrorHandlers(production=...)",
         **_place(*source, task_id),
@@ -146,7 +170,19 @@ def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> Produc
     """What a scheduled callback sent cannot be delivered, and no handler passes over it."""
     return ProductionError(
         f"what a scheduled callback of task {task_id} sent is refused: schedule {schedule!r}:"
-        f" {cause}. Nothing that it did was committed; correct the callback, or answer SKIP or"
-        " DEAD_LETTER in the production handler",
+        f" {text_of(cause)}. Nothing that it did was committed; correct the callback, or answer"
+        " SKIP or DEAD_LETTER in the production handler",
         task=str(task_id),
+    )
+
+
+def not_closed(task_id: TaskId, found: Blame, cause: Exception) -> ProcessingError:
+    """A user's ``close()`` raised."""
+    return ProcessingError(
+        f"closing a processor failed: task {task_id}, {_blamed(found)} {type(cause).__name__}:"
+        f" {text_of(cause)}. What was committed stays so; what the processor had opened may still"
+        " be. Correct its close()",
+        task=str(task_id),
+        node=found.node,
+        function=found.function,
     )

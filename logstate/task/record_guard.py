@@ -26,10 +26,10 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.processing import StreamProcess
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
-from logstate.task.decisions import Decisions, RefusedResults, where
+from logstate.task.decisions import Decisions, RefusedResults, Source, where
 from logstate.task.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
 from logstate.task.punctuation import Schedules
-from logstate.task.record_errors import failed, not_encoded, punctuation_failed
+from logstate.task.record_errors import failed, held_back_failed, not_encoded, punctuation_failed
 from logstate.task.task_progress import RetryLater, TaskProgress
 from logstate.topology.graph.origin import blame_for, maker_of
 
@@ -79,6 +79,11 @@ class RecordGuard:
         """Whether ``guarded`` gives anything but the process itself."""
         return self._handlers.guards_processing
 
+    @property
+    def passes_over_processing(self) -> bool:
+        """Whether what a user's function raises may be passed over."""
+        return self._handlers.processing is not fail
+
     def guarded(self, process: StreamProcess) -> StreamProcess:
         """``process`` under a journal; the process itself where no handler needs one."""
         if not self._handlers.guards_processing:
@@ -119,6 +124,23 @@ class RecordGuard:
             )
         return self._decisions.carry_out(decision, told)
 
+    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+        """Whether a record without a time is skipped or dead-lettered; nothing is to be undone.
+
+        False where the handler wants it to be tried again later; raises the error for FAIL.
+        """
+        source = where(record)
+        attempt = self._attempt(source)
+        told = self._decisions.described(record, error, "processing", error.node, attempt=attempt)
+        decision = self._decisions.ask(told)
+        if decision.action is Action.RETRY:
+            self._task.blocked_until_ms = self._task.monotonic_ms() + decision.delay_ms
+            return False
+        self._retried = None
+        if not self._decisions.carry_out(decision, told):
+            raise error from error.__cause__
+        return True
+
     def _processing_failed(self, exc: Exception) -> None:
         task = self._task
         record = task.fetched
@@ -140,7 +162,7 @@ class RecordGuard:
         self._answer(error, "processing", record, source)
 
     def _answer(
-        self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Hashable
+        self, error: RecordError, stage: str, record: FetchedRecord | None, retried: Source
     ) -> None:
         """Ask about what failed just now, undo it, and do what the handler says."""
         task = self._task
@@ -159,7 +181,7 @@ class RecordGuard:
         if decision.action is Action.RETRY:
             raise RetryLater(task.monotonic_ms() + decision.delay_ms)
         self._retried = None
-        if not self._decisions.carry_out(decision, told):
+        if not self._decisions.carry_out(decision, told, retried if record is None else None):
             raise error from error.__cause__
 
     def _attempt(self, retried: Hashable) -> int:
@@ -212,7 +234,7 @@ class RecordGuard:
                 raise
             except PassOver as over:
                 self._end(rollback=True)
-                self._decisions.carry_out(over.decision, over.failed)
+                self._decisions.carry_out(over.decision, over.failed, schedule)
             except Exception as exc:
                 task = self._task
                 found = blame_for(exc, task.sub_topologies)
@@ -245,7 +267,8 @@ class RecordGuard:
         error.__cause__ = exc
         if self._handlers.production is fail:
             raise error from exc
-        if self._undo is None:  # a result held back for the commit: of which record is not known
+        if self._undo is None and self._handlers.on_skip == "rollback":
+            # A result held back for the commit: only a replay can roll back what it came of.
             raise RefusedError(str(error), task=str(task.task_id), node=sink) from exc
         told = self._decisions.described(record, error, "production", sink, sent_to=topic)
         decision = self._decisions.ask(told)
@@ -253,6 +276,31 @@ class RecordGuard:
             raise error from exc  # RETRY too, as in Kafka Streams: the value does not change
         if self._handlers.on_skip == "rollback":
             raise PassOver(decision, told)
+        self._decisions.carry_out(decision, told)
+
+    def held_back_failed(self, exc: Exception, record: FetchedRecord | None) -> None:
+        """What came of a result that was held back for the commit failed; ``record``: its last.
+
+        Returns where only this result is to be left out. Where its record is to be rolled back
+        whole, that takes a replay: the worker finds the record as it finds one whose results the
+        brokers refuse, and the handler is asked then. So the results are those of emitting every
+        update.
+        """
+        if isinstance(exc, (*_FINAL, ConfigError)):
+            raise exc
+        task = self._task
+        place = RecordMetadata(task.topic or "", task.partition, task.offset)
+        found = blame_for(exc, task.sub_topologies)
+        error = held_back_failed(place if task.topic else None, task.task_id, found, exc)
+        error.__cause__ = exc
+        if self._handlers.processing is fail:
+            raise error from exc
+        if self._handlers.on_skip == "rollback":
+            raise RefusedError(str(error), task=str(task.task_id), node=found.node) from error
+        told = self._decisions.described(record, error, "processing", found.node)
+        decision = self._decisions.ask(told)
+        if decision.action not in (Action.SKIP, Action.DEAD_LETTER):
+            raise error from exc  # RETRY too: a commit does not wait
         self._decisions.carry_out(decision, told)
 
     def _passes_over_refused(self) -> bool:

@@ -20,12 +20,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, cast
 
 from logstate.changelog.state import StateChanges, TaskState
 from logstate.contracts.clock import Clock
+from logstate.contracts.errors import ProcessingError, RecordError
 from logstate.contracts.processing import Cancellable, HeldBack, TimeCell
 from logstate.contracts.records import (
     FetchedRecord,
@@ -36,9 +37,11 @@ from logstate.task.batch_loop import decode_head, run_queue
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.punctuation import PunctuationKind, Punctuations
 from logstate.task.queues import PartitionQueue, QueueOrder
+from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import STREAM_TIME, TaskCommit
 from logstate.task.task_progress import TaskProgress
+from logstate.topology.graph.origin import blame_for
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
 
@@ -129,6 +132,9 @@ class Task(TaskProgress):
     def partition_count(self, topic: str) -> int:
         return self._partition_counts.get(topic, 1)
 
+    def knows_partition_count(self, topic: str) -> bool:
+        return topic in self._partition_counts
+
     def schedule(
         self,
         interval_ms: int,
@@ -153,11 +159,17 @@ class Task(TaskProgress):
     def before_commit(self, held: HeldBack) -> None:
         self.held_back.append(held)
 
+    def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
+        self.guard.held_back_failed(error, record)
+
     def on_close(self, close: Callable[[], None]) -> None:
         self._closers.append(close)
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         return self.guard.passes_over(record, error, node)
+
+    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+        return self.guard.passes_over_untimed(record, error)
 
     # ------------------------------------------------------------------ input
 
@@ -262,6 +274,10 @@ class Task(TaskProgress):
             return (queue if len(queue) else None), _NEVER
         order = self.order
         order.admit(self._has_head)
+        if self.blocked_until_ms > 0:  # a head is to be decoded again later
+            for queue in filter(len, self.queues.values()):
+                order.arrived(queue.partition)
+            return None, _NEVER
         if self._waits and any(map(PartitionQueue.is_awaited, self.queues.values())):
             return None, _NEVER
         partition = order.take()
@@ -326,10 +342,8 @@ class Task(TaskProgress):
             held.discard()
         self.state.discard()
         self.guard.refusals.discard()
-        try:
+        with suppress(ProcessingError):  # it is logged; the task goes on with new processors
             self._close_processors()
-        except Exception as exc:  # noqa: BLE001  user code; the task goes on with new processors
-            _LOGGER.warning("task %s: closing a processor failed: %s", self.task_id, exc)
         self.held_back.clear()
         self._sources = {}
         self.punctuations = Punctuations()
@@ -365,7 +379,16 @@ class Task(TaskProgress):
             closing.callback(self._close_processors)
 
     def _close_processors(self) -> None:
+        """Each of them, though one fails; the last one first."""
         closers, self._closers = self._closers, []
-        with ExitStack() as closing:  # each of them, though one fails; the last one first
-            for close in closers:
-                closing.callback(close)
+        failure: ProcessingError | None = None
+        for close in reversed(closers):
+            try:
+                close()
+            except Exception as exc:  # noqa: BLE001  user code
+                found = blame_for(exc, self.sub_topologies)
+                failure = failure or not_closed(self.task_id, found, exc)
+                failure.__cause__ = failure.__cause__ or exc
+                _LOGGER.warning("%s", not_closed(self.task_id, found, exc))
+        if failure is not None and not self.guard.passes_over_processing:
+            raise failure from failure.__cause__

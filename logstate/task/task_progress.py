@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
+from logstate.contracts.errors import RecordError
 from logstate.contracts.processing import HeldBack
 from logstate.contracts.records import (
     FetchedRecord,
@@ -101,6 +102,13 @@ class TaskProgress:
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""
+        raise NotImplementedError
+
+    def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
+        """Whether a record whose time is not known is passed over; False: it is tried later.
+
+        Raises the error where nothing of the two is to be done.
+        """
         raise NotImplementedError
 
     def punctuate(self, kind: PunctuationKind, *, only: str | None = None) -> int:

@@ -19,22 +19,23 @@ from typing import Any, Literal, Self
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import Decisions
+from logstate.contracts.errors import RefusedError
 from logstate.contracts.processing import NULL_GROUP_KEY
+from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
-from logstate.contracts.serde import Serde
-from logstate.contracts.topic_names import changelog_topic, topic_name
+from logstate.contracts.topic_names import changelog_topic
 from logstate.serdes.built_in import serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_sources import source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
-from logstate.testing.recovery_point import RecoveryPoint
-from logstate.topology.graph.nodes import TopicRef
+from logstate.testing.recovery_point import RecoveryPoint, decide_alone
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
@@ -100,8 +101,7 @@ class TopologyTestDriver:
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
-        self._since_commit = 0
-        self._since_apply = 0
+        self._since_commit = self._since_apply = 0
         self._log = DriverLog()
         left = DriverFile.read(self._state_dir)
         if left is not None:
@@ -118,7 +118,7 @@ class TopologyTestDriver:
         self, topic: str, key: Any, value: Any, *, timestamp: int = 0, headers: Headers = None
     ) -> None:
         """Pipe one record; key and value are encoded with the source's own serdes."""
-        key_serde, value_serde = self._source_serdes(topic)
+        key_serde, value_serde = source_serdes(self.topology, self._application_id, topic)
         self.pipe_raw(
             topic,
             None if key is None else key_serde.serializer(topic, True)(key),
@@ -145,7 +145,7 @@ class TopologyTestDriver:
 
         Keys and values are encoded with the source's own serdes unless others are given.
         """
-        keys, values = self._source_serdes(topic)
+        keys, values = source_serdes(self.topology, self._application_id, topic)
         keys = keys if key is None else serde_of(key, what=f"the key of {topic!r}")
         values = values if value is None else serde_of(value, what=f"the value of {topic!r}")
         return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
@@ -159,6 +159,7 @@ class TopologyTestDriver:
         headers: Headers = None,
     ) -> None:
         """Pipe one record as bytes and process it with everything that follows from it."""
+        timestamp, headers = timestamp_of(timestamp, "pipe got"), headers_of(headers, "pipe got")
         self._recovery.inputs.append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         self._deliver(topic, key, value, timestamp, headers)
         self._run_until_idle()
@@ -337,8 +338,11 @@ class TopologyTestDriver:
             raise
 
     def _commit(self) -> None:
-        self._since_commit = 0
-        commit = self.task.freeze()
+        count, self._since_commit = self._since_commit, 0
+        try:
+            commit = self.task.freeze()
+        except RefusedError as exc:
+            return self._replay_apart(exc, count)
         self._route(commit.outputs)
         positions = {}
         for store, writes in commit.changes.writes.items():
@@ -350,6 +354,18 @@ class TopologyTestDriver:
             self._since_apply = 0
             self.task.state.apply()
         self._recovery = RecoveryPoint.of(self.task, self._log, commit)
+
+    def _replay_apart(self, refused: RefusedError, count: int) -> None:
+        """Find the record of a refused result as a worker does: each is committed on its own."""
+        decide_alone(self.task, refused, count)
+        point, commit_every = self._recovery, self._commit_every
+        point.go_back(self.task, self.topology, self._log)
+        self._recovery = replace(point, inputs=[])
+        self._commit_every = 1
+        self._run_until_idle()
+        for one in point.inputs:
+            self.pipe_raw(one.topic, one.key, one.value, one.timestamp, one.headers)
+        self._commit_every = commit_every
 
     def _logged(self, store: str, writes: list[LoggedFields]) -> int:
         """Append a store's writes to its changelog; returns the changelog's end."""
@@ -382,15 +398,3 @@ class TopologyTestDriver:
 
     def _new_task(self, *, initialises: bool) -> Task:
         return self._tasks.new_task(self._globals, initialises=initialises)
-
-    def _resolved(self, ref: TopicRef) -> str:
-        return topic_name(self._application_id, ref.name, is_internal=ref.is_internal)
-
-    def _source_serdes(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-        every = (*self.topology.sub_topologies, *self.topology.global_sub_topologies)
-        for sub_topology in every:
-            for source in sub_topology.sources:
-                if topic in [self._resolved(t) for t in source.topics]:
-                    return source.key, source.value
-        known = sorted(self._resolved(t) for sub in every for s in sub.sources for t in s.topics)
-        raise ValueError(f"no source reads topic {topic!r}; the topology reads {known}")

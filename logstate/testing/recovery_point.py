@@ -8,14 +8,27 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
 from logstate.restore.restore import readable
+from logstate.task.decisions import where
 from logstate.task.queues import PartitionQueue
 from logstate.task.task import Task
 from logstate.task.task_commit import TaskCommit
 from logstate.testing.driver_log import DriverLog, LogMark
 from logstate.topology.plan.plan import Topology
+
+
+def decide_alone(task: Task, refused: RefusedError, count: int) -> None:
+    """Ask about a commit that was refused, where only one record is in it; ``count`` are.
+
+    Returns where a replay will help, raises otherwise.
+    """
+    if count == 0 or task.fetched is None:
+        raise refused
+    if count == 1:
+        task.guard.refusals.of_record(where(task.fetched), refused, {})
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,13 @@ class RecoveryPoint:
         task.dropped = Counter(self.dropped)
         task.queues.update({tp: queue.copy() for tp, queue in self.queues.items()})
         task.order.restore(self.order)
+
+    def go_back(self, task: Task, topology: Topology, log: DriverLog) -> None:
+        """Bring a task that has gone on since then back to this point."""
+        log.rollback(self.log)
+        task.discard()
+        task.consumed.clear()
+        self.restore(task, topology, log)
 
     def _changelog(
         self, store: str, source_topic: str | None, task: Task, log: DriverLog

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import RefusedError, TopicError
 from logstate.contracts.partitioner import partition_of
+from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedRecord, TopicPartition
 from logstate.testing.fake.faults import Faults
 from logstate.testing.fake.fetched import StoredRecord
@@ -143,7 +144,8 @@ class FakeBrokers:
         """Write one record outside transactions; ``timestamp`` None is now. Returns its offset."""
         with self.lock:
             now_ms = self.now_ms()
-            when = now_ms if timestamp is None else timestamp
+            when = now_ms if timestamp is None else timestamp_of(timestamp, "produce() got")
+            headers = headers_of(headers, "produce() got")
             record = ProducedRecord(topic, partition, key, value, when, headers)
             offset = self.append(self.partition_of(record), record, now_ms, writer="test")
             self.notify()
@@ -234,8 +236,9 @@ class FakeBrokers:
         topic = self.topics.get(record[0])
         if topic is None:
             raise RefusedError(f"output topic {record.topic!r} does not exist: create it first")
-        _, _, key, value, _, _ = record
+        _, _, key, value, _, headers = record
         size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        size += sum(len(name) + len(text or b"") for name, text in headers or ())
         if size > topic.bytes_max:
             raise RefusedError(
                 f"a record of {size} bytes for {record.topic!r} is over max.message.bytes ="
@@ -246,6 +249,12 @@ class FakeBrokers:
         """Where a record goes: its own choice, murmur2 of the key, or anywhere."""
         partitions = self.topic(record.topic).partitions
         if record.partition is not None:
+            if not 0 <= record.partition < len(partitions):
+                raise RefusedError(
+                    f"{record.topic!r} has no partition {record.partition} (_UNKNOWN_PARTITION);"
+                    f" it has {len(partitions)}: correct the partitioner",
+                    topic=record.topic,
+                )
             return partitions[record.partition]
         if record.key is None:
             return partitions[self._random.randrange(len(partitions))]

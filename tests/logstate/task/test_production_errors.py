@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import ProcessingError, ProductionError, RefusedError, RegistryError
+from logstate.contracts.errors import ProcessingError, ProductionError, RegistryError
 from logstate.contracts.records import Record
 from logstate.serdes import Serde
 from logstate.task.error_handlers import (
@@ -171,15 +171,6 @@ def test_an_unreachable_registry_is_no_fault_of_the_result() -> None:
     builder = StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out", value=UnreachableRegistry())
     with pytest.raises(RegistryError):
-        run_any(builder, error_handlers=ErrorHandlers(production=skip))
-
-
-def test_a_result_held_back_for_the_commit_is_refused_until_its_record_is_known() -> None:
-    builder = StreamsBuilder()
-    grouped = builder.stream("in", key=str, value=str).group_by_key()
-    counts = grouped.count(store="counts", emit="commit").to_stream()
-    counts.map_values(lambda value: object(), value=int).to("out")
-    with pytest.raises(RefusedError):
         run_any(builder, error_handlers=ErrorHandlers(production=skip))
 
 

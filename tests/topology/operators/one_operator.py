@@ -10,7 +10,7 @@ from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.processing import HeldBack, TimeCell
-from logstate.contracts.records import Headers, TaskId
+from logstate.contracts.records import FetchedRecord, Headers, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import ProcessorNode
 
@@ -30,6 +30,7 @@ class OneOperator:
         self.topic: str | None = "in"
         self.partition = 0
         self.offset = -1
+        self.fetched: FetchedRecord | None = None
         self.stream_time = -1
         self.clock = ManualClock(wall_clock_ms)
         self.dropped: Counter[str] = Counter()

@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from logstate.contracts.processing import TableProcess, TaskContext
-from logstate.contracts.records import Headers, Windowed
+from logstate.contracts.records import FetchedRecord, Headers, Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
 from logstate.serdes.built_in import equal_as_bytes
@@ -34,8 +34,11 @@ Identity: TypeAlias = Callable[[Any], Hashable]
 
 
 #: An update that waits, with the place of the record that caused it: order, topic, partition,
-#: offset, key, new, old, timestamp, headers, is_latest. A plain tuple: every record makes one.
-HeldUpdate: TypeAlias = "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool]"
+#: offset, key, new, old, timestamp, headers, is_latest; the record itself where a handler may ask
+#: for it. A plain tuple: every record makes one.
+HeldUpdate: TypeAlias = (
+    "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None]"
+)
 _OLD = 6
 _order_of = itemgetter(0)
 
@@ -65,14 +68,20 @@ class HeldUpdates:
         self.held.clear()
         place = task.topic, task.partition, task.offset
         below = stream_below(forward)
-        for _, topic, partition, offset, key, new, old, timestamp, headers, is_latest in updates:
+        for update in updates:
+            _, topic, partition, offset, key, new, old, timestamp, headers, is_latest, record = (
+                update
+            )
             task.topic = topic
             task.partition = partition
             task.offset = offset
-            if below is not None:
-                below(key, new, timestamp, headers)
-            else:
-                forward(key, new, old, timestamp, headers, is_latest)
+            try:
+                if below is not None:
+                    below(key, new, timestamp, headers)
+                else:
+                    forward(key, new, old, timestamp, headers, is_latest)
+            except Exception as exc:  # noqa: BLE001  user code
+                task.held_back_failed(exc, record)
         task.topic, task.partition, task.offset = place
         return True
 
@@ -118,8 +127,10 @@ def hold_until_commit(
         order += 1
         where = key if identity is None else identity(key)
         earlier = held_of(where)
-        if updates.is_journaled:
+        fetched = None
+        if updates.is_journaled:  # some handler may be asked about it
             noted(where, earlier)
+            fetched = task.fetched if task.topic is not None else None
         if earlier is not None:
             old = earlier[_OLD]  # the value of the previous emission
         held[where] = (
@@ -133,6 +144,7 @@ def hold_until_commit(
             timestamp,
             headers,
             is_latest,
+            fetched,
         )
 
     return process

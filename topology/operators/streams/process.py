@@ -13,6 +13,7 @@ from typing import Any
 
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import Cancellable, TaskContext
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, headers_of
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import json
@@ -73,7 +74,11 @@ class ProcessNode(ProcessorNode):
         )
         context.schedule_name = self.schedule_name
         processor.init(context)
-        task.on_close(processor.close)
+
+        def close() -> None:
+            processor.close()
+
+        task.on_close(labelled(close, self.name))
         user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
         new_tuple = tuple.__new__
 
@@ -155,6 +160,8 @@ class OperatorContext:
         if kind not in ("stream_time", "wall_clock"):
             raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
         check_plain(callback, "scheduled callback")
+        if start is not None:
+            start = event_time_of(start, "schedule() got as start=")
         task = self._task
         self._schedules += 1
 
@@ -210,16 +217,17 @@ class ForwardingContext(OperatorContext):
         super().__init__(task, name, connections, declared_at)
         self._forward = forward
         self._children = children
+        #: who gave a part of a record that is refused
+        self._forwarded = f"Processor {name!r} forwarded a record with"
         #: the key that results must have, in a tuple because it may be None; None: any
         self.fixed_key: tuple[Any] | None = None
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         key, value, timestamp, headers = record
-        if timestamp < 0:
-            raise ValueError(
-                f"Processor {self._name!r} forwarded a record with timestamp {timestamp}: event"
-                " time is not negative."
-            )
+        if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
+            timestamp = event_time_of(timestamp, self._forwarded)
+        if headers is not None:
+            headers = headers_of(headers, self._forwarded)
         fixed = self.fixed_key
         if fixed is not None and key is not fixed[0] and _is_other_key(key, fixed[0]):
             raise ValueError(

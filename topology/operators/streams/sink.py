@@ -13,6 +13,7 @@ from typing import Any
 from logstate.contracts.errors import RegistryError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.processing import TaskContext
+from logstate.contracts.record_parts import no_such_partition, partitions_of, topic_of
 from logstate.contracts.records import Headers, RecordMetadata
 from logstate.contracts.serde import Serde
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
@@ -42,7 +43,7 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
     if not isinstance(sink.topic, TopicRef):
         return _dynamic_writer(sink, task)
     topic = task.topic_name(sink.topic.name, is_internal=sink.topic.is_internal)
-    placement = _placement(sink.partitioner, sink.key, task)
+    placement = _placement(sink.partitioner, sink.key, task, sink.name)
     if placement is not None:
         return _placed_writer(sink, task, topic, placement)
     serialize_key = sink.key.serializer(topic, True)
@@ -96,23 +97,24 @@ def _placed_writer(
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
     choose = sink.topic
     assert not isinstance(choose, TopicRef)
-    placement = _placement(sink.partitioner, sink.key, task)
+    placement = _placement(sink.partitioner, sink.key, task, sink.name)
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         place = (
             None if task.topic is None else RecordMetadata(task.topic, task.partition, task.offset)
         )
-        topic = choose(key, value, place)
-        writer = writers.get(topic)
+        topic: object = choose(key, value, place)
+        writer = writers.get(topic) if isinstance(topic, str) else None
         if writer is None:
-            fixed = SinkNode(sink.name, TopicRef(topic), sink.key, sink.value)
+            name = topic_of(topic, f"the topic chooser of sink {sink.name!r} returned")
+            fixed = SinkNode(sink.name, TopicRef(name), sink.key, sink.value)
             writer = (
                 _writer(fixed, task)
                 if placement is None
-                else _placed_writer(fixed, task, topic, placement)
+                else _placed_writer(fixed, task, name, placement)
             )
-            writers[topic] = writer
+            writers[name] = writer
         writer(key, value, timestamp, headers)
 
     return write
@@ -126,10 +128,10 @@ def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exc
 
 
 def _placement(
-    partitioner: Partitioner | None, key: Serde[Any], task: TaskContext
+    partitioner: Partitioner | None, key: Serde[Any], task: TaskContext, name: str
 ) -> Placement | None:
     if partitioner is not None:
-        return _user_placement(partitioner, task)
+        return _user_placement(partitioner, task, f"the partitioner of sink {name!r} returned")
     if isinstance(key, WindowedSerde):
         return _inner_key_placement(task, suffix_bytes=START_BYTES)
     if isinstance(key, SessionWindowedSerde):
@@ -146,13 +148,18 @@ def _inner_key_placement(task: TaskContext, *, suffix_bytes: int) -> Placement:
     return place
 
 
-def _user_placement(partitioner: Partitioner, task: TaskContext) -> Placement:
+def _user_placement(partitioner: Partitioner, task: TaskContext, given_by: str) -> Placement:
     def place(topic: str, key: Any, value: Any, key_bytes: bytes | None) -> tuple[int | None, ...]:
-        chosen = partitioner(topic, key, value, task.partition_count(topic))
-        if chosen is None:
-            return _OPEN
-        if isinstance(chosen, int):
+        count = task.partition_count(topic)
+        chosen = partitioner(topic, key, value, count)
+        if type(chosen) is int and 0 <= chosen < count:
             return (chosen,)
-        return tuple(sorted(set(chosen)))
+        partitions = partitions_of(chosen, given_by)
+        for partition in partitions:
+            # The test driver knows of no partitions but the one that it has.
+            if partition is not None and partition >= count and task.knows_partition_count(topic):
+                found = f"topic {topic!r} has {count}, from 0 on"
+                raise no_such_partition(partition, given_by, found)
+        return partitions
 
     return place

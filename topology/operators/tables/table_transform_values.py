@@ -12,6 +12,7 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import check_methods
+from logstate.topology.graph.blame import labelled
 from logstate.topology.operators.streams.process import Connections, OperatorContext
 from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
@@ -57,5 +58,9 @@ class TableTransformValuesNode(DerivedNode):
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
         transformer.init(context)
-        task.on_close(transformer.close)
+
+        def close() -> None:
+            transformer.close()
+
+        task.on_close(labelled(close, self.name))
         return transformer.transform

@@ -1,0 +1,42 @@
+"""The text of an error that a user's code raised: short enough for a log line or a header.
+
+Errors quote what they were given, a megabyte of it too, and some cannot even say what they are. A
+message about one must not fail for that.
+
+>>> text_of(ValueError("not a number: " + "x" * 5_000))[-40:]
+'xxxxxxxxxxxxxxx… (cut: 5014 characters)'
+"""
+
+from __future__ import annotations
+
+import traceback
+
+_TEXT_MAX = 2_000
+#: a stack trace in a header is cut here: headers count towards the record's size
+_TRACE_MAX = 4_000
+
+
+def text_of(error: BaseException) -> str:
+    """What the error says, cut where it is long."""
+    try:
+        text = str(error)
+    except Exception as exc:  # noqa: BLE001  a user's __str__
+        return f"(no text: its __str__ raised {type(exc).__name__})"
+    if len(text) <= _TEXT_MAX:
+        return text
+    return f"{text[:_TEXT_MAX]}… (cut: {len(text)} characters)"
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback with what it says, cut at its beginning where it is long."""
+    try:
+        lines = traceback.format_exception(error)
+    except Exception as exc:  # noqa: BLE001  what hangs on the error is a user's too
+        return f"(no traceback: telling it raised {type(exc).__name__})"
+    last = lines[-1]
+    if len(last) > _TEXT_MAX:  # else nothing would be left of the frames
+        lines[-1] = f"{last[:_TEXT_MAX]}… (cut: {len(last)} characters)\n"
+    text = "".join(lines)
+    if len(text) <= _TRACE_MAX:
+        return text
+    return f"(cut: {len(text)} characters) …{text[-_TRACE_MAX:]}"

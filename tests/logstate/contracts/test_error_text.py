@@ -1,0 +1,39 @@
+"""What an error says is short, and telling it never fails."""
+
+from __future__ import annotations
+
+from logstate.contracts.error_text import text_of, trace_of
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def caught(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as exc:  # noqa: BLE001  with its traceback
+        return exc
+
+
+def test_a_short_text_is_what_the_error_says() -> None:
+    assert text_of(ValueError("no")) == "no"
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    text = text_of(ValueError("x" * 600_000))
+    assert len(text) < 2_100
+    assert text.endswith("(cut: 600000 characters)")
+
+
+def test_an_error_that_cannot_say_what_it_is_is_told_as_such() -> None:
+    assert text_of(Mute()) == "(no text: its __str__ raised RuntimeError)"
+    assert "Mute" in trace_of(caught(Mute()))
+
+
+def test_a_trace_with_a_long_text_keeps_its_frames() -> None:
+    trace = trace_of(caught(ValueError("x" * 600_000)))
+    assert "in caught" in trace
+    assert "cut" in trace
+    assert len(trace) < 5_000
