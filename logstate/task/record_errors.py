@@ -25,8 +25,8 @@ def undecodable(
         f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
         f" offset {offset}, task {task_id}, source {source!r}: {text_of(cause)}. The bytes"
         " were probably written in another format, or the declared type does not fit."
-        " Nothing past this"
-        " record was committed; correct the serde, or move the group's offset past the record",
+        " Nothing past this record was committed; correct the serde, or move the group's offset"
+        " past the record",
         **_place(topic, partition, offset, task_id),
         node=source,
     )

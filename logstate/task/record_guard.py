@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from logstate.contracts.errors import (
     ConfigError,
@@ -27,7 +28,8 @@ from logstate.contracts.errors import (
 from logstate.contracts.processing import StreamProcess
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
 from logstate.task.decisions import Decisions, RefusedResults, Source, where
-from logstate.task.error_handlers import Action, Decision, ErrorHandlers, FailedRecord, fail
+from logstate.task.error_handlers import Action, ErrorHandlers, fail
+from logstate.task.late_results import LateResultFailed, LateResults, PassOver
 from logstate.task.punctuation import Schedules
 from logstate.task.record_errors import failed, held_back_failed, not_encoded, punctuation_failed
 from logstate.task.task_progress import RetryLater, TaskProgress
@@ -44,18 +46,9 @@ class Undo:
     outputs: int
     schedules: Schedules
     dropped: Counter[str]
-
-
-class PassOver(BaseException):
-    """The record at hand is passed over because of one of its results.
-
-    Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
-    """
-
-    def __init__(self, decision: Decision, failed: FailedRecord) -> None:
-        super().__init__(decision.action.value)
-        self.decision = decision
-        self.failed = failed
+    #: how many were skipped, and sent to the dead letter topic
+    skipped: int
+    dead_letters: int
 
 
 class RecordGuard:
@@ -71,6 +64,7 @@ class RecordGuard:
         #: while a record or a callback is processed under a journal
         self._undo: Undo | None = None
         self.refusals = RefusedResults(task, self._decisions)
+        self.late_results = LateResults(task, self._decisions, self._asks_about)
 
     # ------------------------------------------------------------------ records
 
@@ -90,8 +84,12 @@ class RecordGuard:
             return process
 
         def guarded_process(key: object, value: object, timestamp: int, headers: object) -> None:
+            while is_to_be_repeated(key, value, timestamp, headers):
+                pass
+
+        def is_to_be_repeated(key: object, value: object, timestamp: int, headers: object) -> bool:
             if self.refusals and self._passes_over_refused():
-                return
+                return False
             self._begin()
             outputs = len(self._task.outputs)
             try:
@@ -102,6 +100,11 @@ class RecordGuard:
             except PassOver as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed)
+            except LateResultFailed as late:
+                self._end(rollback=True)
+                self._decide(late)
+                self._return_to_record(timestamp, headers)
+                return True
             except Exception as exc:  # noqa: BLE001  whatever the user's function raises
                 self._processing_failed(exc)
             else:
@@ -110,8 +113,34 @@ class RecordGuard:
                 record = self._task.fetched
                 if self.refusals and record is not None:
                     self.refusals.leave_out(where(record), record, outputs)
+            return False
 
         return guarded_process
+
+    def _asks_about(self, exc: Exception) -> bool:
+        """Whether a handler is asked about what fails below a result that was due."""
+        is_open = self._undo is not None and self._handlers.processing is not fail
+        return is_open and not isinstance(exc, (*_FINAL, ConfigError))
+
+    def _decide(self, late: LateResultFailed) -> None:
+        """Ask about a row that was due, unless that was done; raises where it is not left out."""
+        told, decision = late.told, late.decision
+        if decision is None:
+            told = replace(told, attempt=self._attempt(late.row))
+            decision = self._decisions.ask(told)
+        if decision.action is Action.RETRY:
+            raise RetryLater(self._task.monotonic_ms() + decision.delay_ms)
+        self._retried = None
+        if decision.action is Action.FAIL:
+            raise told.error from told.error.__cause__
+        self.late_results.decided(late.row, decision, told)
+
+    def _return_to_record(self, timestamp: int, headers: Any) -> None:
+        """The operator had put the row in its place."""
+        task, record = self._task, self._task.fetched
+        assert record is not None
+        task.topic, task.partition, task.offset = where(record)
+        task.timestamp, task.headers = timestamp, headers
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         """Whether an undecodable record is skipped or dead-lettered; False means fail."""
@@ -196,7 +225,13 @@ class RecordGuard:
         task.state.begin_journal()
         for held in task.held_back:
             held.begin_journal()
-        self._undo = Undo(len(task.outputs), task.punctuations.schedules(), task.dropped.copy())
+        self._undo = Undo(
+            len(task.outputs),
+            task.punctuations.schedules(),
+            task.dropped.copy(),
+            task.skipped_total,
+            task.dead_letters_total,
+        )
 
     def _end(self, *, rollback: bool) -> None:
         """Stop remembering; with ``rollback`` undo what was done since ``_begin``."""
@@ -210,6 +245,7 @@ class RecordGuard:
             del task.outputs[undo.outputs :]
             task.punctuations.go_back_to(undo.schedules)
             task.dropped = undo.dropped
+            task.skipped_total, task.dead_letters_total = undo.skipped, undo.dead_letters
 
     # ------------------------------------------------------------------ schedules
 
@@ -220,9 +256,13 @@ class RecordGuard:
         guards = self._handlers.guards_processing
 
         def punctuate(now: int) -> None:
+            while is_to_be_repeated(now):
+                pass
+
+        def is_to_be_repeated(now: int) -> bool:
             if self._handlers.on_skip == "rollback" and self.refusals.has(schedule):
                 self.refusals.carry_out(schedule, None)
-                return
+                return False
             outputs = len(self._task.outputs)
             if guards:
                 self._begin()
@@ -235,6 +275,13 @@ class RecordGuard:
             except PassOver as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed, schedule)
+            except LateResultFailed as late:
+                self._end(rollback=True)
+                self._decide(late)
+                task = self._task
+                task.topic, task.offset = None, -1
+                task.timestamp, task.headers = now, None
+                return True
             except Exception as exc:
                 task = self._task
                 found = blame_for(exc, task.sub_topologies)
@@ -248,6 +295,7 @@ class RecordGuard:
                     self._end(rollback=False)
                     self._retried = None
                     self.refusals.leave_out(schedule, None, outputs)
+            return False
 
         return punctuate
 

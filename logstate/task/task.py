@@ -107,6 +107,7 @@ class Task(TaskProgress):
         """Compile the operators, which makes and initialises processors, unless that is done."""
         if self._sources:
             return
+        self.late_results = self.guard.late_results if self.guard.guards_processing else None
         sources: dict[str, CompiledSource] = {}
         for sub_topology in self.sub_topologies:
             sources.update(compile_sub_topology(sub_topology, self))
@@ -328,6 +329,7 @@ class Task(TaskProgress):
         self.state.inputs = commit.offsets
         self.state.committed(commit.changes, positions)
         self.guard.refusals.committed(commit.offsets)
+        self.guard.late_results.committed()
         self.committed_offsets = commit.offsets
 
     def discard(self) -> None:

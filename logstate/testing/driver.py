@@ -342,7 +342,8 @@ class TopologyTestDriver:
         try:
             commit = self.task.freeze()
         except RefusedError as exc:
-            return self._replay_apart(exc, count)
+            self._replay_apart(exc, count)
+            return
         self._route(commit.outputs)
         positions = {}
         for store, writes in commit.changes.writes.items():
@@ -376,8 +377,7 @@ class TopologyTestDriver:
         return self._log.log(topic, writes) if writes else len(self.changelog(topic))
 
     def _route_outputs(self) -> None:
-        outputs = self.task.outputs.copy()
-        self.task.outputs.clear()
+        outputs, self.task.outputs[:] = self.task.outputs.copy(), []
         self._route(outputs)
 
     def _route(self, records: Iterable[ProducedFields]) -> None:

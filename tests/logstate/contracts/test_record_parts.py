@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Number(IntEnum):
     SEVEN = 7
 
 
-class Topic(str, Enum):
+class Topic(StrEnum):
     GOLD = "gold"
 
 
@@ -49,7 +49,7 @@ def test_whole_numbers_of_other_libraries_become_ints(whole: Any) -> None:
 
 @pytest.mark.parametrize("wrong", NO_INTS, ids=lambda wrong: type(wrong).__name__)
 def test_nothing_is_rounded_or_parsed(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="it gave the timestamp .*event time is an int, in ms"):
+    with pytest.raises(TypeError, match=r"it gave the timestamp .*event time is an int, in ms"):
         timestamp_of(wrong, "it gave")
 
 

@@ -177,7 +177,7 @@ def mute(count: int) -> int:
 def test_an_error_that_cannot_say_what_it_is_is_skipped_or_told_like_any(
     run: Any, emit: Emit
 ) -> None:
-    with pytest.raises(ProcessingError, match="Mute: .no text: its __str__ raised RuntimeError"):
+    with pytest.raises(ProcessingError, match=r"Mute: .no text: its __str__ raised RuntimeError"):
         run(counted(mute), emit, ErrorHandlers())
     _, _, skipped = run(counted(mute), emit, SKIP)
     assert skipped >= len(RECORDS)

@@ -89,7 +89,7 @@ def test_a_letter_that_is_refused_goes_without_its_bytes(
 def test_a_topic_that_takes_no_letters_at_all_stops_the_application() -> None:
     cluster = cluster_of({"in": 1, "out": 1})
     cluster.create_topic("dead", 1, {"max.message.bytes": "100"})
-    with pytest.raises(RefusedError, match="offset 1.*bytes to 'dead'"):
+    with pytest.raises(RefusedError, match=r"offset 1.*bytes to 'dead'"):
         run(cluster, quoting, b"x")
     assert [key for key, _ in outputs(cluster)] == ["a"]
 

@@ -19,6 +19,7 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
+from logstate.topology.graph.late_edge import late_edge
 
 #: rows(from_ms, to_ms): windowed key, aggregate and timestamp of a span, both ends included
 ClosedRows: TypeAlias = "Callable[[int, int], Iterator[tuple[Any, Any, int]]]"
@@ -113,6 +114,7 @@ def emission_of(
     Times of rows are multiples of ``grid_ms``. What expires is closed: no store gives up open
     windows.
     """
+    forward = late_edge(task, f"final results of {spec.name}", forward)
 
     def before_expiry(from_ms: int, to_ms: int) -> None:
         lower, upper = max(from_ms, clock.first_unsent()), to_ms - 1

@@ -41,6 +41,7 @@ from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.graph.late_edge import late_edge
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 #: emits the unmatched rows whose time is over: (timestamp and headers of the triggering record)
@@ -175,6 +176,13 @@ class StreamJoinNode(ProcessorNode):
         own_wait = self.after_ms + grace
         interval = self.emit_interval_ms
 
+        def join_unmatched(
+            key: Any, left: Any, right: Any, timestamp: int, headers: Headers
+        ) -> None:
+            forward(key, joiner(key, left, right), timestamp, headers)
+
+        forward_unmatched = late_edge(task, outer_store.name, join_unmatched)
+
         def emit_expired(timestamp: int, headers: Headers) -> None:
             time = observed.time
             # An empty store is looked into too, and that counts for the interval: in Kafka Streams
@@ -198,7 +206,7 @@ class StreamJoinNode(ProcessorNode):
                     continue
                 for value in values:
                     left, right = (value, None) if is_left else (None, value)
-                    forward(key, joiner(key, left, right), row_time, headers)
+                    forward_unmatched(key, left, right, row_time, headers)
                 task.timestamp, task.headers = timestamp, headers
                 waiting.remove(row_time, is_left, key)
 

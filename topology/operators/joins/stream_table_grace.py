@@ -25,6 +25,7 @@ from typing import Any
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.graph.late_edge import late_edge
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 
 
@@ -44,6 +45,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
         buffer = task.store(self.store.name)
         put, expired, remove = buffer.put, buffer.expired, buffer.remove
         join = self._compile_join(task, forward)
+        join_late = late_edge(task, self.store.name, join)
         is_left = self.is_left
         drop = task.drop
 
@@ -57,7 +59,7 @@ class StreamTableGraceJoinNode(ProcessorNode):
             place = task.topic, task.partition, task.offset
             for waiting in expired():
                 task.topic, task.partition, task.offset = waiting[-3:]
-                join(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
+                join_late(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
                 remove(waiting)
             task.topic, task.partition, task.offset = place
 

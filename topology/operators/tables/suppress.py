@@ -32,6 +32,7 @@ from logstate.contracts.errors import ProcessingError
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.topology.graph.late_edge import late_edge
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
 
 
@@ -103,6 +104,7 @@ class SuppressNode(TableNode):
     ) -> Callable[[], None]:
         drops_tombstones = self.until == "window_closes"
         sends_old = self.sends_old_values
+        forward = late_edge(task, self.name, forward)
 
         def emit_first() -> None:
             key, new, old, timestamp, headers, *place = buffer.first()
