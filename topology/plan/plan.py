@@ -19,6 +19,7 @@ from logstate.topology.graph.nodes import SinkNode, TopicRef
 from logstate.topology.graph.plan_builder import InternalTopic, PlanBuilder
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.process import Connections
+from logstate.topology.plan.key_agreement import check_key_bytes
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def make_topology(plan: PlanBuilder) -> Topology:
     """Check what needs the whole graph, number the sub-topologies and freeze."""
     _check_stores(plan)
     _check_partition_counts(plan)
+    check_key_bytes(plan)
     tasks: list[SubTopology] = []
     globals_: list[SubTopology] = []
     global_sources = {store.source.name for store in plan.global_stores.values()}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from logstate import json_of
 from logstate.contracts.records import Record
 from logstate.topics.manifest import manifest
 from logstate.topology import Processor, StreamsBuilder, key_value_store
@@ -32,6 +33,11 @@ def repartitioned_by_the_user(builder: StreamsBuilder) -> None:
     placed.group_by_key().count(store="seen")
 
 
+def kept_with_other_keys(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key=str, value=int).repartition(name="again")
+    stream.group_by_key(key=json_of(str)).count(store="seen")
+
+
 def kept_by_a_processor(builder: StreamsBuilder) -> None:
     builder.add_store(key_value_store("seen", key=str, value=int))
     stream = builder.stream("in", key=str, value=int).repartition(name="again")
@@ -45,6 +51,7 @@ def kept_by_a_processor(builder: StreamsBuilder) -> None:
         (counted_behind_a_repartition, "murmur2"),
         (repartitioned_by_the_user, None),
         (kept_by_a_processor, None),
+        (kept_with_other_keys, None),  # its keys have other bytes than those that were hashed
     ],
 )
 def test_a_key_is_where_its_hash_says_if_the_application_put_it_there(

@@ -1,0 +1,96 @@
+"""Topics whose records meet by key must write their keys alike: checked when a topology is built.
+
+Equal partition counts are not enough. The partition of a record follows from the bytes of its key,
+so a key that one topic has as int64 and the other as int32 lies in partitions of different numbers,
+and tasks of different partitions never meet. On one partition, and in the test driver, all of it
+would seem to work.
+
+Who meets: the sides of a join, the groups of a cogroup, and what reaches one store of an operator
+within its sub-topology (streams that were merged before they were counted).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from logstate.contracts.errors import TopologyError
+from logstate.topology.graph.nodes import ProcessorNode, SourceNode
+from logstate.topology.graph.plan_builder import PlanBuilder
+from logstate.topology.plan.key_bytes import key_bytes_agree
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def check_key_bytes(plan: PlanBuilder) -> None:
+    """Raises TopologyError where they do not; warns where nobody can tell."""
+    for sources, meeting in _meetings(plan):
+        first, *others = sources
+        for other in others:
+            agree = key_bytes_agree(first.key.describe(), other.key.describe())
+            if agree is False:
+                raise TopologyError(_told(first, other, meeting), declared_at=other.declared_at)
+            if agree is None:
+                _LOGGER.warning("%s", _doubt(first, other, meeting))
+
+
+def _meetings(plan: PlanBuilder) -> Iterator[tuple[list[SourceNode], str]]:
+    """Sources whose records meet, and where."""
+    seen: set[tuple[str, ...]] = set()
+    for names in plan.copartitioned:
+        yield from _unseen(plan, names, "are joined, or grouped into one table", seen)
+    for node in plan.nodes.values():
+        if isinstance(node, ProcessorNode) and node.own_stores():
+            meeting = f"both reach {node.name!r}, which keeps rows by key"
+            yield from _unseen(plan, _sources_above(plan, node.name), meeting, seen)
+
+
+def _unseen(
+    plan: PlanBuilder, names: Iterable[str], meeting: str, seen: set[tuple[str, ...]]
+) -> Iterator[tuple[list[SourceNode], str]]:
+    nodes = [plan.nodes[name] for name in plan.nodes.keys() & set(names)]
+    sources = sorted(
+        (node for node in nodes if isinstance(node, SourceNode)), key=lambda node: node.name
+    )
+    pair = tuple(source.name for source in sources)
+    if len(sources) > 1 and pair not in seen:
+        seen.add(pair)
+        yield sources, meeting
+
+
+def _sources_above(plan: PlanBuilder, name: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting.extend(plan.parents[one])
+    return found
+
+
+def _told(first: SourceNode, other: SourceNode, meeting: str) -> str:
+    return (
+        f"{_topics(first)} has keys of {first.key!r} (declared at {first.declared_at}), and"
+        f" {_topics(other)} keys of {other.key!r}. They {meeting}, but equal keys have other bytes,"
+        " so they lie in other partitions and would not meet where there are several. If one of"
+        " the declarations does not say what is in its topic, correct its key=. Else write one side"
+        " anew with the keys of the other, before they meet: stream.repartition(name=..., key=...,"
+        " value=...), behind a select_key() where the keys become other objects, and .to_table()"
+        " behind it for a table"
+    )
+
+
+def _doubt(first: SourceNode, other: SourceNode, meeting: str) -> str:
+    return (
+        f"{_topics(first)} has keys of {first.key!r} (declared at {first.declared_at}), and"
+        f" {_topics(other)} keys of {other.key!r} (declared at {other.declared_at})."
+        f" They {meeting}, and what the serdes describe does not tell whether equal keys have equal"
+        " bytes. Where they have not, equal keys lie in other partitions and never meet. If they"
+        " have, let describe() of both return the same"
+    )
+
+
+def _topics(source: SourceNode) -> str:
+    names = ", ".join(repr(topic.name) for topic in source.topics)
+    return f"topic {names}" if len(source.topics) == 1 else f"topics {names}"

@@ -1,0 +1,107 @@
+"""Whether two serdes give equal keys equal bytes: compares what they describe. Pure.
+
+A partition is chosen by the bytes of a key, and a row is found by them. So records of one key
+meet only where both sides write it alike. What is said about a type (names of classes, texts,
+limits) has no bytes; the order of a record's fields does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Description = Mapping[str, Any]
+
+#: whose bytes follow from the format alone
+_SCALARS = frozenset({"string", "int64", "int32", "float64", "bytes", "boolean"})
+_WINDOWED = frozenset({"windowed", "session_windowed"})
+_WITH_SCHEMA = frozenset({"json", "json_schema", "avro", "protobuf"})
+_KNOWN = _SCALARS | _WINDOWED | _WITH_SCHEMA
+#: keywords of a JSON schema that say what is written; the others say what is allowed
+_WRITTEN = frozenset(
+    [
+        "type",
+        "format",
+        "properties",
+        "items",
+        "prefixItems",
+        "anyOf",
+        "enum",
+        "const",
+        "additionalProperties",
+    ]
+)
+_SAID_OF_AVRO = frozenset({"doc", "aliases", "default", "order"})
+
+
+def key_bytes_agree(one: Description, other: Description) -> bool | None:
+    """Whether equal keys have equal bytes; None where the descriptions do not tell.
+
+    >>> key_bytes_agree({"format": "int64"}, {"format": "int32"})
+    False
+    >>> key_bytes_agree({"format": "my own"}, {"format": "int32"}) is None
+    True
+
+    They do not tell of a serde of the user's own (two that describe themselves alike are taken to
+    write alike), nor of schemas that only a registry knows.
+    """
+    if one == other:
+        return True
+    formats = one["format"], other["format"]
+    if not _KNOWN.issuperset(formats):
+        return None
+    if formats[0] != formats[1]:
+        return False
+    if formats[0] in _WINDOWED:  # the size of a window is not written
+        return key_bytes_agree(one["inner"], other["inner"])
+    if formats[0] in _SCALARS:
+        return True
+    if one.get("framing") != other.get("framing"):
+        return False
+    schemas = one.get("schema"), other.get("schema")
+    if None in schemas:  # JSON of anything is written as JSON of a type; a registry may know others
+        return True if formats[0] == "json" else None
+    if _WRITERS[formats[0]](schemas[0]) != _WRITERS[formats[0]](schemas[1]):
+        return False
+    # Bytes that name their schema by its id: the same registry may have two addresses.
+    return True if one.get("registry") == other.get("registry") else None
+
+
+def _of_json(schema: Any) -> Any:
+    """What is written of a JSON schema, with definitions where they are used, and its order."""
+    definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
+
+    def visit(side: Any, above: tuple[str, ...]) -> Any:
+        if isinstance(side, list):
+            return [visit(one, above) for one in side]
+        if not isinstance(side, Mapping):
+            return side
+        name = side.get("$ref", "").rpartition("/")[2]
+        if name in above:
+            return above.index(name)
+        if name:
+            return visit(definitions.get(name), (*above, name))
+        told = {k: visit(v, above) for k, v in side.items() if k in _WRITTEN and k != "properties"}
+        if "properties" in side:
+            told["properties"] = [(k, visit(v, above)) for k, v in side["properties"].items()]
+        return told
+
+    return visit(schema, ())
+
+
+def _of_avro(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {k: _of_avro(v) for k, v in schema.items() if k not in _SAID_OF_AVRO}
+    return [_of_avro(one) for one in schema] if isinstance(schema, list) else schema
+
+
+def _as_it_is(schema: Any) -> Any:
+    return schema  # messages by the numbers of their fields
+
+
+_WRITERS: Mapping[str, Callable[[Any], Any]] = {
+    "json": _of_json,
+    "json_schema": _of_json,
+    "avro": _of_avro,
+    "protobuf": _as_it_is,
+}
