@@ -30,6 +30,8 @@ from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
 from logstate.restore.standby_places import Neighbours, Peer
 from logstate.told_figures import ToldFigures
+from logstate.topics.placement import placed_by
+from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
 if TYPE_CHECKING:
@@ -42,14 +44,14 @@ _VERSION = version("logstate")
 def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
     """Every store that can be asked for."""
 
-    def place(spec: StoreSpec, number: int, *, is_global: bool) -> StorePlace:
+    def place(sub: SubTopology, spec: StoreSpec) -> StorePlace:
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
-        return StorePlace(spec.name, number, is_global, spec.key.serializer(topic, True))
+        is_placed = sub.is_global or placed_by(topology, sub, spec) is not None
+        encode_key = spec.key.serializer(topic, True)
+        return StorePlace(spec.name, sub.id, sub.is_global, encode_key, is_placed)
 
-    local = [(spec, sub.id, False) for sub in topology.sub_topologies for spec in sub.stores]
-    subs = topology.global_sub_topologies
-    everywhere = [(spec, sub.id, True) for sub in subs for spec in sub.stores]
-    return {s.name: place(s, number, is_global=all_) for s, number, all_ in (*local, *everywhere)}
+    subs = (*topology.sub_topologies, *topology.global_sub_topologies)
+    return {spec.name: place(sub, spec) for sub in subs for spec in sub.stores}
 
 
 class Presence:

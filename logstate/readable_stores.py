@@ -13,6 +13,7 @@ from logstate.contracts.seams import Cluster
 from logstate.queries.freshness import Freshness
 from logstate.queries.queries import GlobalQueryableStore, QueryableStore, unless_ended
 from logstate.task.owned_task import OwnedTask
+from logstate.topics.placement import placed_by
 from logstate.topology.plan.plan import Topology
 from logstate.worker.worker import Worker
 from logstate.worker.worker_observer import WorkerObserver
@@ -56,6 +57,7 @@ class ReadableStores:
             unless_ended(name, why, lambda: self.worker().task_count(sub_topology)),
             self.cluster.partition_for,
             freshness,
+            is_placed=placed_by(topology, sub_topology, spec) is not None,
         )
 
     def _own(self) -> Mapping[TaskId, OwnedTask]:

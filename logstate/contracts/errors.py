@@ -11,6 +11,7 @@
     ├── ProductionError         a record could not be encoded or delivered
     │   └── RefusedError           the broker or the client refuses what was sent, for good
     ├── TopicError              a topic is missing or has the wrong shape
+    │   └── TopicsChangedError  topics changed meanwhile: a worker begins again with those there are
     ├── UpgradeError            the topology would read what is stored as something else
     ├── BrokerError             the brokers cannot be reached or refuse
     │   ├── FencedError         another owner took over: drop the tasks, rejoin (retried inside)
@@ -111,6 +112,13 @@ class RefusedError(ProductionError):
 
 class TopicError(LogstateError):
     """A topic is missing, or its partition count or configuration does not fit."""
+
+
+class TopicsChangedError(TopicError):
+    """The topics are not those any more that a worker began with: another one begins, with these.
+
+    Its start reads what is new, or refuses and says what to do.
+    """
 
 
 class UpgradeError(LogstateError):

@@ -108,7 +108,10 @@ class TaskContext(Protocol):
         """``name`` itself, or ``<application id>-<name>`` for internal topics."""
 
     def partition_count(self, topic: str) -> int:
-        """Partitions of a (resolved) topic this task writes to; 1 in the test driver."""
+        """Partitions of a (resolved) topic this task writes to; asks once for one not planned.
+
+        In the test driver what it was told, else 1. Raises TopicError where there is no such topic.
+        """
 
     def knows_partition_count(self, topic: str) -> bool:
         """Whether that is the topic's count, and not the 1 that is told of unknown topics."""

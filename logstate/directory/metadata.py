@@ -60,6 +60,8 @@ class StorePlace:
     sub_topology: int
     is_global: bool
     encode_key: Callable[[Any], bytes]
+    #: the application itself put each key where its hash says
+    is_placed: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Lookup:
 
     def of_key(self, store: str, key: Any, partition: int | None = None) -> KeyQueryMetadata:
         """The instance that has a key; ``partition`` where it is not the default one.
+
+        Where others write the input and place keys otherwise than by murmur2, it has another one.
 
         Raises StoreUnavailableError, with the reason, where that is not known; SerdeError for a
         key of another type.

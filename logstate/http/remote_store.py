@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from logstate.directory.metadata import KeyQueryMetadata, StorePlace
 from logstate.http.answers import Answers, MisdirectedError
 from logstate.http.cursors import CursorGoneError
 from logstate.http.wire import ReadReply, ReadRequest
+from logstate.queries.found_rows import found_rows
 from logstate.queries.store_reads import StoreReads
 
 T = TypeVar("T")
@@ -99,13 +100,28 @@ class RemoteStore(StoreReads):
         """
         arguments = (key, *arguments)
         self._codec.arguments_out(read, arguments)  # a wrong key is no reason to wait
+        place, lookup = self._place, self._lookup
+        if partition is not None:
+            return self._retried(read, arguments, lambda: partition)
+        guess = self._retried(read, arguments, lambda: lookup.partition_of_key(place, key))
+        if place.is_placed or place.is_global:
+            return guess
+        is_there, value = found_rows(guess.value)
+        guess = replace(guess, value=value)
+        return guess if is_there else self._elsewhere(read, arguments, guess)
 
-        def number() -> int:
-            if partition is not None:
-                return partition
-            return self._lookup.partition_of_key(self._place, key)
-
-        return self._retried(read, arguments, number)
+    def _elsewhere(
+        self, read: str, arguments: tuple[Any, ...], guess: RemoteAnswer
+    ) -> RemoteAnswer:
+        """Whoever writes the input may place keys otherwise: the first partition that has it."""
+        count = self._until_known(lambda: self._lookup.task_count(self._place))
+        for partition in range(count):
+            if partition != guess.partition:
+                one = self._retried(read, arguments, lambda number=partition: number)  # type: ignore[misc]
+                is_there, value = found_rows(one.value)
+                if is_there:
+                    return replace(one, value=value)
+        return guess
 
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         return self.over_all(read, *arguments)

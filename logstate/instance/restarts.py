@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from logstate.contracts.errors import TopicsChangedError
+
 _LOGGER = logging.getLogger(__name__)
 
 #: Kafka Streams' REPLACE_THREAD, SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION
@@ -36,7 +38,11 @@ def response_to(handler: UncaughtHandler, failure: Exception) -> UncaughtRespons
 
     >>> response_to("replace_worker", ValueError())
     'replace_worker'
+
+    Nobody is asked about topics that changed: the next start finds out whether it can go on.
     """
+    if isinstance(failure, TopicsChangedError):
+        return "replace_worker"
     if not callable(handler):
         return handler
     try:

@@ -51,9 +51,17 @@ class RoutedStore(QueryableStore):
         max_age: timedelta | None,
         *,
         standbys: bool = False,
+        is_placed: bool = True,
     ) -> None:
-        count = self._count
-        super().__init__(spec, application_id, dict, sub_topology, count, partition_of)
+        super().__init__(
+            spec,
+            application_id,
+            dict,
+            sub_topology,
+            self._count,
+            partition_of,
+            is_placed=is_placed,
+        )
         self._workers = workers
         self._max_age = max_age
         self._standbys = standbys

@@ -35,6 +35,7 @@ from logstate.instance.supervisor import Supervisor
 from logstate.instance.worker_process import WorkerProcess
 from logstate.queries.queries import Answer
 from logstate.restore.restore import RestoreListener
+from logstate.topics.placement import placed_by
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
 
@@ -169,9 +170,15 @@ class ToldWorkers:
                 f"there is no store {name!r}; the topology has {sorted(stores)}"
             )
         subs = (*topology.sub_topologies, *topology.global_sub_topologies)
-        number = next(sub.id for sub in subs if spec in sub.stores)
+        sub = next(sub for sub in subs if spec in sub.stores)
         return RoutedStore(
-            spec, self._instance.application_id, number, self, max_age, standbys=standbys
+            spec,
+            self._instance.application_id,
+            sub.id,
+            self,
+            max_age,
+            standbys=standbys,
+            is_placed=sub.is_global or placed_by(topology, sub, spec) is not None,
         )
 
     def partitions(self, sub_topology: int, *, standbys: bool = False) -> dict[int, bool]:

@@ -4,25 +4,33 @@ A query sees committed state only, all of one commit or nothing of it. It is ans
 partitions this instance owns; for a key whose partition is elsewhere, or is still being restored,
 it raises StoreUnavailableError that says which and where things stand, instead of answering None.
 
+The partition of a key is a guess where others write the topology's input, for they may place keys
+otherwise (librdkafka's default does), and where processors put keys of their own. What is not found
+there is looked for in all partitions that are here, and where some are not, rows that are here tell
+whether the guess can be trusted. None is never the answer for a row that is here.
+
 How it works: a task publishes an immutable view at each commit; the store classes that tasks use
 are put over that view, read-only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.store_context import StoreContext
 from logstate.changelog.stores.kinds import Store, build_store
 from logstate.changelog.view import StateView
-from logstate.contracts.errors import StoreUnavailableError
-from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.records import TaskId, TopicPartition, Windowed
 from logstate.contracts.stores import StoreSpec, no_such_read
 from logstate.contracts.topic_names import changelog_topic
+from logstate.queries.found_rows import found_rows
 from logstate.queries.freshness import Freshness
 from logstate.queries.global_stores import GlobalStores
 from logstate.queries.store_reads import StoreReads
@@ -32,6 +40,8 @@ T = TypeVar("T")
 
 #: the worker makes the first view of global stores at its next turn
 _FIRST_VIEW_S = 10.0
+#: of each partition, that are looked at to find out whether keys are where they are guessed to be
+_SAMPLE_ROWS = 64
 
 
 def unless_ended(
@@ -81,8 +91,15 @@ class QueryableStore(StoreReads):
         partition_count: Callable[[], int | None],
         partition_for: Callable[[bytes, int], int],
         freshness: Freshness | None = None,
+        *,
+        is_placed: bool = True,
     ) -> None:
+        """``is_placed``: the application itself put each key where ``partition_for`` says."""
         self.name = spec.name
+        self._is_placed = is_placed
+        self._misses = 0
+        #: a row that is not where the guess is, and where
+        self._stray: str | None = None
         self._freshness = freshness or Freshness()
         self._spec = spec
         self._application_id = application_id
@@ -103,8 +120,9 @@ class QueryableStore(StoreReads):
         partition: int | None = None,
     ) -> Iterator[Any]:
         """Windows of a key by start, both ends inclusive."""
-        read = self._reader("fetch_range", key, partition)
-        return cast("Iterator[Any]", read(key, from_ms, to_ms, reverse=reverse))
+        span = from_ms, to_ms
+        found = self._of_key("fetch_range", partition, key, *span, reverse=reverse)
+        return cast("Iterator[Any]", found)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
         """Rows whose serialised key begins with the prefix."""
@@ -146,18 +164,70 @@ class QueryableStore(StoreReads):
         for owned in local:
             yield from self._read(owned, read)(*arguments)
 
-    def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
-        return self._reader(read, key, partition)(key, *arguments)
+    def _of_key(
+        self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
+    ) -> Any:
+        if partition is not None:
+            return self.of_partition(partition, read)(key, *arguments, **options)
+        guess = self._guess(key)
+        if self._is_placed:
+            return self.of_partition(guess, read)(key, *arguments, **options)
+        elsewhere: StoreUnavailableError | None = None
+        is_there, found = False, None
+        try:
+            is_there, found = found_rows(self.of_partition(guess, read)(key, *arguments, **options))
+        except StoreUnavailableError as exc:
+            elsewhere = exc
+        if is_there:
+            return found
+        seen = {guess}
+        for other in self.partitions:
+            with suppress(StoreUnavailableError):  # then it was not seen
+                answer = self.of_partition(other, read)(key, *arguments, **options)
+                is_there, rows = found_rows(answer)
+                if is_there:
+                    return rows
+                seen.add(other)
+        if elsewhere is not None:
+            raise elsewhere
+        self._check_guess(key, seen)
+        return found
 
-    def _reader(self, read: str, key: Any, partition: int | None) -> Callable[..., Any]:
-        if partition is None:
-            count = self._partition_count()
-            if count is None:
-                raise StoreUnavailableError(
-                    f"store {self.name!r} cannot be read yet: the application has not started"
-                )
-            partition = self._partition_for(self._encode_key(key), count)
-        return self.of_partition(partition, read)
+    def _guess(self, key: Any) -> int:
+        count = self._partition_count()
+        if count is None:
+            raise StoreUnavailableError(
+                f"store {self.name!r} cannot be read yet: the application has not started"
+            )
+        return self._partition_for(self._encode_key(key), count)
+
+    def _check_guess(self, key: Any, seen: Container[int]) -> None:
+        """A row was not found here; raises StoreUnavailableError where it may be elsewhere."""
+        unseen = [p for p in range(self._partition_count() or 0) if p not in seen]
+        if not unseen:
+            return
+        self._misses += 1
+        if self._misses & (self._misses - 1) == 0:  # more rarely, the more misses there were
+            self._stray = self._stray or self._strayed()
+        if self._stray is not None:
+            raise StoreUnavailableError(
+                f"store {self.name!r}: key {key!r:.100} is not in the partitions that were read"
+                f" here, and may be in {unseen}, which were not: whoever wrote the input did not"
+                f" place keys by murmur2 ({self._stray}). Ask all instances by app.remote_store(),"
+                " name the partition with partition=, or write the input with"
+                " partitioner=murmur2_random, as Kafka's own clients do"
+            )
+
+    def _strayed(self) -> str | None:
+        """A row of those here that is not in the partition that is guessed for it."""
+        for partition in self.partitions:
+            with suppress(StoreError):  # no such read, or gone meanwhile
+                rows = self.of_partition(partition, "all")()
+                for key, _ in islice(rows, _SAMPLE_ROWS):
+                    inner = key.key if isinstance(key, Windowed) else key
+                    if (guess := self._guess(inner)) != partition:
+                        return f"{inner!r:.100} is in partition {partition}, not in {guess}"
+        return None
 
     def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
         """A read of one partition, by its name.

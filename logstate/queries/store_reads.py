@@ -14,8 +14,10 @@ class StoreReads(ABC):
     """``get``, ``fetch``, ``fetch_range``, ``fetch_session``, ``find_sessions`` and ``versions``
     take a key and are answered by its partition; the others go through partitions in order.
 
-    ``partition=`` is only needed where the topology's input uses a partitioner of its own. Raises
-    StoreUnavailableError where a partition cannot be read.
+    A key's partition is that of murmur2, as Kafka's own clients and this library place keys. Where
+    others write the topology's input they may place them otherwise: what is not found is looked for
+    in the other partitions. ``partition=`` spares that. Raises StoreUnavailableError where a
+    partition cannot be read.
     """
 
     @abstractmethod

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from logstate.contracts.errors import ConfigError, RecordError, RegistryError, StoreError
+from logstate.contracts.errors import (
+    BrokerError,
+    ConfigError,
+    RecordError,
+    RegistryError,
+    StoreError,
+)
 from logstate.contracts.record_parts import TIMESTAMP_MAX, timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.task.queues import PartitionQueue
@@ -93,7 +99,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         assert record is not None
         records.appendleft(record)  # decoded anew then: the function may have changed the value
         task.blocked_until_ms = later.at_ms
-    except (RegistryError, StoreError, ConfigError):
+    except (RegistryError, StoreError, ConfigError, BrokerError):
         raise  # not the record's fault
     except Exception as exc:  # decoders and user functions raise anything
         if stage is _USER and isinstance(exc, RecordError):

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logstate.contracts.errors import (
+    BrokerError,
     ConfigError,
     ProductionError,
     RecordError,
@@ -36,7 +37,7 @@ from logstate.task.task_progress import RetryLater, TaskProgress
 from logstate.topology.graph.origin import blame_for, maker_of
 
 #: raised through user code as they are: not the fault of a record, or decided already
-_FINAL = (RegistryError, StoreError, ProductionError)
+_FINAL = (RegistryError, StoreError, ProductionError, BrokerError)
 
 
 @dataclass(frozen=True)

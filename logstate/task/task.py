@@ -131,7 +131,10 @@ class Task(TaskProgress):
         self.guard.not_encoded(part, sink, topic, error)
 
     def partition_count(self, topic: str) -> int:
-        return self._partition_counts.get(topic, 1)
+        try:
+            return self._partition_counts[topic]
+        except KeyError:  # of a task that writes nowhere
+            return 1
 
     def knows_partition_count(self, topic: str) -> bool:
         return topic in self._partition_counts

@@ -53,7 +53,8 @@ class TopologyTestDriver:
         renamed, forget: as of the Application, where the topology is another one.
         error_handlers: as of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
-        topics: what exists, for streams that are read by a pattern.
+        topics: what exists, for streams that are read by a pattern; or how many partitions topics
+            have, by name, which partitioners are told. They are told 1 of the others.
 
     Raises what the topology raises; a failed driver should be closed. UpgradeError where a topology
     does not fit what another driver left in ``state_dir``, as a start of the Application does.
@@ -83,7 +84,7 @@ class TopologyTestDriver:
         commit_every: int = 1,
         apply_every: int = 1,
         error_handlers: ErrorHandlers | None = None,
-        topics: Iterable[str] = (),
+        topics: Iterable[str] | Mapping[str, int] = (),
         renamed: Mapping[str, str] | None = None,
         forget: Collection[str] = (),
     ) -> None:
@@ -98,6 +99,7 @@ class TopologyTestDriver:
             self._state_dir,
             logs_every_write=changelog_writes == "update",
             error_handlers=error_handlers,
+            partition_counts=topics if isinstance(topics, Mapping) else {},
         )
         self._commit_every = commit_every
         self._apply_every = apply_every

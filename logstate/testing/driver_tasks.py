@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from logstate.changelog.state import TaskState
@@ -29,6 +29,8 @@ class DriverTasks:
     state_dir: Path | None
     logs_every_write: bool
     error_handlers: ErrorHandlers | None
+    #: of topics that are written to
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
         """The task of everything that is not global."""
@@ -53,6 +55,7 @@ class DriverTasks:
             clock=self.clock,
             open_state=open_state,
             global_stores={n: s for task in global_tasks for n, s in task.state.stores.items()},
+            partition_counts=self.partition_counts,
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
             initialises=initialises,

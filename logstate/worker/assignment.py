@@ -3,6 +3,8 @@
 Rule: a task runs only while this member owns ALL its input partitions. An assignor may hand the
 partitions of one task over at different moments; until the last has come the task does not exist,
 and losing one of them stops the whole task.
+
+A partition that no task reads is not part of the plan: topics have changed since it was made.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ class Assignment:
         self.owned -= lost
         self.epoch += 1
         return stopped
+
+    def strange(self) -> list[TopicPartition]:
+        """Owned partitions that no task reads, in order."""
+        return sorted(self.owned - self._task_of.keys())
 
     def is_complete(self, task_id: TaskId) -> bool:
         """True while every input partition of the task is owned."""

@@ -207,6 +207,7 @@ class Worker:
         if len(self._tasks.running()) < len(self._tasks):
             yield from self._start_tasks()
         yield from self._live.open_transactions.look(self._tasks.all(), self.followed.neighbours)
+        yield from self._live.topics.look(is_away=self._observer.is_away)
         yield from self._live.globals.poll()
         if self.intake.is_paused:
             self.processing.rest()
@@ -223,8 +224,7 @@ class Worker:
     # ------------------------------------------------------------------ fetching
 
     def _poll(self) -> Steps[None]:
-        is_reading = not self._restorer.is_idle or self.followed.has_more
-        has_more = self.processing.had_work or is_reading
+        has_more = self.processing.had_work or not self._restorer.is_idle or self.followed.has_more
         timeout_s = 0.0 if has_more else self._commits.idle_timeout_s()
         consumer = self._live.consumer
         polled = yield Step("poll", consumer.poll, (self._config.poll_records_max, timeout_s))

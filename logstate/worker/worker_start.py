@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
@@ -29,10 +29,12 @@ from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
 from logstate.topics.manifest_log import ManifestLog, decoded
 from logstate.topics.upgrade import accepted
+from logstate.topics.written_counts import WrittenCounts
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
 from logstate.worker.limits import StartPatience
 from logstate.worker.membership import Membership
+from logstate.worker.planned_topics import PlannedTopics
 from logstate.worker.worker_observer import WorkerObserver
 
 _LOGGER = logging.getLogger(__name__)
@@ -88,6 +90,7 @@ class StartedWorker:
     standbys: Standbys
     open_transactions: OpenTransactions
     assignment: Assignment
+    topics: PlannedTopics
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,10 @@ class WorkerStart:
         background: Background,
     ) -> StartedWorker:
         config, cluster, clock = self.config, self.cluster, self.clock
+        counts = WrittenCounts(plan.partition_counts, admin)
+        plan = replace(plan, partition_counts=counts)
+        inputs = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
+        assignment = Assignment(inputs)
         rows = TaskRows(
             plan, clock, lambda owned: self.new_task(plan, owned, globals_), self.destroy_state
         )
@@ -238,5 +245,6 @@ class WorkerStart:
             rows,
             Standbys(plan, config, cluster, admin, clock, rows),
             OpenTransactions(config, cluster, admin, clock),
-            Assignment({task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}),
+            assignment,
+            PlannedTopics(plan, counts, assignment, admin, clock),
         )

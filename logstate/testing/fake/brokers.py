@@ -99,6 +99,15 @@ class FakeBrokers:
             for group in self.groups.values():
                 group.rebalance()
 
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have so many partitions; groups that read it are told."""
+        with self.lock:
+            topic = self.topic(name)
+            topic.grow(partitions)
+            self._logs.update(zip(topic.partitions, topic.logs, strict=True))
+            for group in self.groups.values():
+                group.rebalance()
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic and what groups committed for it; one that is gone already is fine."""
         with self.lock:

@@ -28,10 +28,17 @@ class FakeTopic:
         self.name = name
         self.topic_id = topic_id
         self.config = {**_DEFAULTS, **(config or {})}
-        self.partitions = [TopicPartition(name, partition) for partition in range(partitions)]
-        self.logs = [PartitionLog(name, partition) for partition in range(partitions)]
+        self.partitions: list[TopicPartition] = []
+        self.logs: list[PartitionLog] = []
+        self.grow(partitions)
         self.bytes_max = int(self.config["max.message.bytes"])
         self.uses_append_time = self.config["message.timestamp.type"] == "LogAppendTime"
+
+    def grow(self, partitions: int) -> None:
+        """Have so many partitions; those that there are stay as they are."""
+        for number in range(len(self.logs), partitions):
+            self.partitions.append(TopicPartition(self.name, number))
+            self.logs.append(PartitionLog(self.name, number))
 
     @property
     def cleanup_policy(self) -> set[str]:

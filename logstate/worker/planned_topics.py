@@ -1,0 +1,129 @@
+"""Whether the topics are still those that the plan of this worker was made for.
+
+Topics change beneath a running application: somebody adds partitions, deletes a topic, makes it
+again. The group hands over what there is, and a plan knows what there was; nobody would read the
+rest, and no lag would show it. So the topics are looked at after each change of the assignment and
+every half minute, and what is assigned is compared at once.
+
+What is found ends the worker with TopicsChangedError, and another one begins with the topics as
+they are. Its start decides, as any start does: it reads what is new, or it refuses and says why.
+
+Topics that are only written may grow: partitioners are told the new count.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+
+from logstate.contracts.clock import Clock
+from logstate.contracts.errors import RetriableError, TopicsChangedError
+from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
+from logstate.topics.bound_plan import BoundPlan
+from logstate.worker.assignment import Assignment
+
+_LOGGER = logging.getLogger(__name__)
+
+#: between two looks, each one a request to one broker
+_LOOK_EVERY_MS = 30_000.0
+#: after a change of the assignment, and before a topic that was not there is missed: a broker that
+#: has just started knows less than the others
+_SOON_MS = 1_000.0
+
+
+class PlannedTopics:
+    """See the module. ``counts`` are told to partitioners."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        counts: MutableMapping[str, int],
+        assignment: Assignment,
+        admin: Admin,
+        clock: Clock,
+    ) -> None:
+        self._ids = plan.topic_ids
+        self._planned = planned_counts(plan)
+        self._counts = counts
+        self._assignment = assignment
+        self._admin = admin
+        self._clock = clock
+        self._epoch = assignment.epoch
+        self._due_ms = clock.monotonic_ms() + _LOOK_EVERY_MS
+        self._missed: frozenset[str] = frozenset()
+
+    def look(self, *, is_away: bool) -> Steps[None]:
+        """Look if it is time to; raises TopicsChangedError."""
+        now_ms = self._clock.monotonic_ms()
+        if self._epoch != self._assignment.epoch:
+            self._epoch = self._assignment.epoch
+            self._due_ms = min(self._due_ms, now_ms + _SOON_MS)
+            if strange := ", ".join(map(str, self._assignment.strange())):
+                raise _changed_topics([f"the group assigned {strange}, which no task reads"])
+        if is_away or now_ms < self._due_ms:
+            return
+        self._due_ms = now_ms + _LOOK_EVERY_MS
+        asked = sorted({*self._planned, *self._counts})
+        try:
+            found: Mapping[str, TopicDescription] = yield Step(
+                "describe_topics", self._admin.describe_topics, (asked,)
+            )
+        except RetriableError as exc:
+            _LOGGER.info("the topics were not looked at, the next look is due: %s", exc)
+            return
+        self._compare(found)
+
+    def _compare(self, found: Mapping[str, TopicDescription]) -> None:
+        missing = self._planned.keys() - found.keys()
+        problems = [*self._changed(found), *(_gone(one) for one in missing & self._missed)]
+        if problems:
+            raise _changed_topics(problems)
+        self._missed = frozenset(missing)
+        if missing:
+            self._due_ms = self._clock.monotonic_ms() + _SOON_MS
+        for topic in self._counts.keys() & found.keys() - self._planned.keys():
+            self._counts[topic] = found[topic].partitions
+
+    def _changed(self, found: Mapping[str, TopicDescription]) -> Iterator[str]:
+        for topic, count in sorted(self._planned.items()):
+            one = found.get(topic)
+            if one is None:
+                continue
+            planned_id = self._ids.get(topic)
+            if planned_id is not None and one.topic_id != planned_id:
+                yield (
+                    f"topic {topic!r} was deleted and created again: it has the id {one.topic_id},"
+                    f" and had {planned_id}. Offsets and rows are those of the topic that is gone"
+                )
+            elif one.partitions != count:
+                yield (
+                    f"topic {topic!r} has {one.partitions} partitions now, and had {count} when"
+                    " this worker began: nobody reads the new ones, and keys have moved"
+                )
+
+
+def planned_counts(plan: BoundPlan) -> dict[str, int]:
+    """Every topic that is read, or holds state, with the count that the plan was made for."""
+    every = (*plan.topology.sub_topologies, *plan.topology.global_sub_topologies)
+    read = {topic for sub in every for topic in plan.source_topics(sub)}
+    counts = {topic: plan.partition_counts[topic] for topic in read}
+    for sub in plan.topology.sub_topologies:
+        for spec in sub.stores:
+            changelog = plan.changelog_topic(spec)
+            if changelog is not None:
+                counts.setdefault(changelog, plan.task_count(sub))
+    return counts
+
+
+def _changed_topics(problems: Iterable[str]) -> TopicsChangedError:
+    """The error, with what follows."""
+    return TopicsChangedError(
+        f"topics have changed while the application ran: {'; '.join(problems)}. The worker begins"
+        " again with the topics as they are now. Without state the application reads new partitions"
+        " then; with state the start is refused, because keys lie in other partitions than their"
+        " rows: stop all instances and move the state with `logstate reshard` (docs/resharding.md)"
+    )
+
+
+def _gone(topic: str) -> str:
+    return f"topic {topic!r} is gone: it was deleted"
