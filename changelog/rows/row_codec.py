@@ -20,14 +20,18 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.contracts.serde import Deserializer
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.contracts.topic_names import changelog_name
 
 _COUNT = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _NO_HEADERS = _COUNT.pack(0)
+#: formats that every row of the right size is one of: their reading needs no guard of its own
+_SCALARS = frozenset({"string", "int64", "int32", "float64", "bytes", "boolean"})
 
 
 class RowCodec(NamedTuple):
@@ -58,6 +62,8 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
 def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     """Bind the serdes of a store for ``topic``."""
     decode_value = spec.value.deserializer(topic, False)
+    if spec.value.describe()["format"] not in _SCALARS:
+        decode_value = _naming_the_store(decode_value, spec.name)
     if spec.traits.is_timestamped:
         decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)
     elif spec.kind == "session" and spec.with_headers:
@@ -71,6 +77,25 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
         decode_value,
         decode_row,
     )
+
+
+def _naming_the_store(decode_value: Deserializer[Any], store: str) -> Deserializer[Any]:
+    def decode(value: bytes) -> Any:
+        try:
+            return decode_value(value)
+        except RegistryError:  # not the row's fault
+            raise
+        except Exception as error:
+            raise SerdeError(
+                f"a row of store {store!r} cannot be read: {type(error).__name__}: {error}. What is"
+                " written is checked, so the row is from before its type was changed, or from"
+                " another program. Declare a type that reads it (fields that were added need"
+                " defaults; logstate.serdes.upgradable() reads rows of earlier types), or delete"
+                " the row: put(key, None) in a processor; ErrorHandlers(processing=...) passes over"
+                " the records of its key meanwhile"
+            ) from error
+
+    return decode
 
 
 def _timestamped_decoder(

@@ -45,7 +45,7 @@ _PLAIN = {
     str: "x.isascii()",
     bool: "",
 }
-_FINITE = {int: "", float: "x - x == 0.0", str: "", bool: ""}
+_READABLE = {int: "", float: "x - x == 0.0", str: "", bool: ""}
 
 
 def plain_condition(type_: Any) -> str | None:
@@ -57,18 +57,22 @@ def plain_condition(type_: Any) -> str | None:
     return _condition(type_, _PLAIN)
 
 
-def finite_condition(type_: Any) -> str | None:
-    """As ``plain_condition``, where only NaN and the infinities matter: no field can hold one.
+def readable_condition(type_: Any) -> str | None:
+    """As ``plain_condition``, of what can be read again: text and integers may be any.
+
+    Frozen or not: it is asked when the bytes are made.
 
     >>> class Spent(msgspec.Struct):
     ...     count: int
     ...     sum: float
-    >>> print(finite_condition(Spent))
+    >>> print(readable_condition(Spent))
     type(value.count) is int
     and type(x1 := value.sum) is float
     and (x := x1) - x == 0.0
     """
-    return _condition(type_, _FINITE) if _is_struct(type_) else None
+    if not _is_struct(type_) or hasattr(type_, "__post_init__"):
+        return None
+    return _condition(type_, _READABLE)
 
 
 def _is_struct(type_: Any) -> bool:

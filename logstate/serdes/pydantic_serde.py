@@ -5,7 +5,8 @@ that the model reads (``serialization_alias`` must be one of them), without comp
 values in the model's order, in keys sorted by name, because equal keys must be equal bytes.
 
 Refused are, as everywhere in JSON, NaN and the infinities where the model would write them as null,
-and objects of other classes than the declared one.
+objects of other classes than the declared one, and what the model would not read again: fields can
+be set to anything unless ``validate_assignment`` is on, and ``model_construct`` checks nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
-from logstate.serdes.json_serde import holds_nan, no_nan, not_of
+from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable
 
 M = TypeVar("M")
 
@@ -28,7 +29,7 @@ def is_pydantic_model(type_: Any) -> bool:
 
 
 class PydanticSerde(Serde[M]):
-    """JSON that ``model`` validates. Costs about twice what a ``msgspec.Struct`` costs.
+    """JSON that ``model`` validates. Costs several times what a ``msgspec.Struct`` costs.
 
     Raises SerdeError for a model that would not read what it writes.
     """
@@ -45,14 +46,20 @@ class PydanticSerde(Serde[M]):
     def serializer(self, topic: str, is_key: bool) -> Serializer[M]:
         model = self.model
         to_json = model.__pydantic_serializer__.to_json
+        validate = model.__pydantic_validator__.validate_json
         in_order = msgspec.json.Encoder(order="deterministic").encode
 
         def serialize(value: Any) -> bytes:
             if type(value) is not model and not isinstance(value, model):
                 raise not_of(model, value)
-            data: bytes = to_json(value, by_alias=True, round_trip=True)
+            # Without its warnings: what does not fit is refused by the reading, two lines below.
+            data: bytes = to_json(value, by_alias=True, round_trip=True, warnings=False)
             if data.find(b"null") >= 0 and holds_nan(value.model_dump(round_trip=True)):
                 raise no_nan()
+            try:
+                validate(data)
+            except ValueError as error:  # pydantic's, which quotes the value: only where and what
+                raise not_readable(model.__name__, _without_values(error)) from None
             return data
 
         def serialize_key(value: Any) -> bytes:
@@ -76,6 +83,13 @@ class PydanticSerde(Serde[M]):
 
     def __repr__(self) -> str:
         return f"<serde json of {self.model.__name__}>"
+
+
+def _without_values(error: Any) -> ValueError:
+    """What does not fit, field by field; pydantic's own text has the values in it."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    fields = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+    return ValueError("; ".join(fields))
 
 
 def _unread_names(model: Any) -> Iterator[tuple[str, str]]:

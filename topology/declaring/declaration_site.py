@@ -18,9 +18,11 @@ import logstate.contracts.records as nouns
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.generated_code import FILE_PREFIX
 
-#: folders whose frames are the library's, with a separator at the end, and what it makes from text
+_TOPOLOGY, _LOGSTATE = (Path(path).absolute().parents[1] for path in (__file__, nouns.__file__))
+#: folders whose frames are the library's, with a separator at the end, and what it makes from text;
+#: the changelog lies beside the topology, installed or not
 LIBRARY_FOLDERS = (
-    *(str(Path(path).absolute().parents[1]) + os.sep for path in (__file__, nouns.__file__)),
+    *(f"{path}{os.sep}" for path in (_TOPOLOGY, _LOGSTATE, _TOPOLOGY.with_name("changelog"))),
     FILE_PREFIX,
 )
 

@@ -7,7 +7,7 @@ import decimal
 import enum
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 import pytest
@@ -194,3 +194,26 @@ def test_a_class_of_attrs_is_read_and_written_and_not_taken_for_a_dict() -> None
     assert round_trip(Click("home", 3)) == Click("home", 3)
     with pytest.raises(SerdeError, match="Found dict"):
         serdes.serde_of(Click, what="v").serializer("t", False)({"page": "a"})  # type: ignore[arg-type]
+
+
+def test_a_model_that_would_not_be_read_again_is_not_written(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    class Counted(BaseModel):
+        n: Annotated[int, Field(ge=0)]
+        note: str = ""
+
+    serialize = serdes.serde_of(Counted, what="v").serializer("t", False)
+    changed = Counted(n=1)
+    changed.n = 2.5  # type: ignore[assignment]
+    negative = Counted.model_construct(n=-1)
+    secret = Counted.model_construct(n=1, note=4111)
+    for value, field in ((changed, "n: "), (negative, "n: "), (secret, "note: ")):
+        with pytest.raises(
+            SerdeError, match=f"could not be read again with Counted: {field}"
+        ) as it:
+            serialize(value)
+        assert "2.5" not in str(it.value)
+        assert "4111" not in str(it.value)
+    assert serialize(Counted(n=2)) == b'{"n":2,"note":""}'
+    assert not recwarn.list
