@@ -36,17 +36,17 @@ from logstate.registry.client import registry_of
 from logstate.registry.schema_ids import SchemaIds
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
 from logstate.registry.subjects import Subjects
-from logstate.serdes.avro_indices import strict_indices
+from logstate.serdes.avro_damage import strict_indices, varint_check
+from logstate.serdes.avro_fit import fit_check
 from logstate.serdes.avro_schema import (
-    Check,
     int32_check,
     is_lossless,
     is_recursive,
     schema_and_text,
     schema_name,
 )
-from logstate.serdes.avro_varints import varint_check
 from logstate.serdes.immutability import is_immutable
+from logstate.serdes.json_serde import not_readable
 
 try:
     import fastavro
@@ -90,8 +90,9 @@ class AvroSerde(Serde[T]):
     - ``auto_register``: whether writing may add a schema to the registry.
 
     Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
-    callables raise SerdeError for a value that does not fit the schema, with the path of the
-    field, and for bytes that do not decode; RegistryError while the registry cannot be asked.
+    callables raise SerdeError for a value that does not have the types of the schema, with the path
+    of the field (nothing is cut, or put into a time zone), and for bytes that do not decode;
+    RegistryError while the registry cannot be asked.
 
     >>> clicks = AvroSerde({"type": "record", "name": "Click", "fields": [
     ...     {"name": "page", "type": "string"}, {"name": "at", "type": "long"}]})
@@ -237,7 +238,7 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
 
 def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
     write = fastavro.schemaless_writer
-    check: Check | None = int32_check(parsed)
+    check = fit_check(parsed)
     read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
 
@@ -252,8 +253,12 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
         except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
             # Without the cause: fastavro's messages quote the value.
             raise _misfit(value, parsed) from None
-        if check is not None:
-            check(value, schema_name(parsed))
+        check(value)
+        if not unconverted:
+            try:
+                msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
+            except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
+                raise not_readable(f"avro(type={type_.__name__})", error) from None
         data = out.getvalue()
         if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
             read_back(data)  # Nested too deeply to be read again? Then it must not be written.

@@ -61,8 +61,6 @@ class JsonSerde(Serde[T]):
         encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
         if self.type is Any:
             return _refusing_nan(encode)
-        if not _is_record_class(self.type):
-            return self._reading_back(encode)
         condition = readable_condition(self.type)
         if condition is not None:
             return _looking_at_fields(encode, self.type, condition, self._reading_back(encode))
@@ -75,11 +73,11 @@ class JsonSerde(Serde[T]):
     def _reading_back(self, encode: Serializer[Any]) -> Serializer[Any]:
         """Encodes, and asks of the bytes what a reader will ask."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
-        cls = self.type if _is_record_class(self.type) else object
+        cls = self.type if _is_record_class(self.type) else None
         declared = _name(self.type)
 
         def serialize(value: Any) -> bytes:
-            if type(value) is not cls and not isinstance(value, cls):
+            if cls is not None and type(value) is not cls and not isinstance(value, cls):
                 raise not_of(cls, value)
             data = encode(value)
             # Only what was written as null can be a NaN, so most values pay for one search only.

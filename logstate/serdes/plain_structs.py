@@ -30,6 +30,7 @@ costs its store an encoding at every write.
 
 from __future__ import annotations
 
+import dataclasses
 import keyword
 import types
 import typing
@@ -60,7 +61,7 @@ def plain_condition(type_: Any) -> str | None:
 def readable_condition(type_: Any) -> str | None:
     """As ``plain_condition``, of what can be read again: text and integers may be any.
 
-    Frozen or not: it is asked when the bytes are made.
+    Frozen or not, structs and dataclasses: it is asked when the bytes are made.
 
     >>> class Spent(msgspec.Struct):
     ...     count: int
@@ -70,9 +71,23 @@ def readable_condition(type_: Any) -> str | None:
     and type(x1 := value.sum) is float
     and (x := x1) - x == 0.0
     """
-    if not _is_struct(type_) or hasattr(type_, "__post_init__"):
+    if hasattr(type_, "__post_init__"):
         return None
     return _condition(type_, _READABLE)
+
+
+def _fields(type_: Any) -> list[tuple[str, Any]]:
+    """Each field's name and type; none where they cannot be told."""
+    if _is_struct(type_):
+        return [(field.name, field.type) for field in msgspec.structs.fields(type_)]
+    if not isinstance(type_, type) or not dataclasses.is_dataclass(type_):
+        return []
+    fields = dataclasses.fields(type_)
+    try:
+        hints = typing.get_type_hints(type_)
+    except NameError:  # an annotation that only exists for type checkers
+        return []
+    return [(field.name, hints[field.name]) for field in fields]
 
 
 def _is_struct(type_: Any) -> bool:
@@ -83,8 +98,8 @@ def _condition(struct: Any, test_of: Mapping[type[Any], str]) -> str | None:
     """The tests of all fields; None where a field is of another type than the given ones."""
     tests: list[str] = []
     floats: list[str] = []
-    for field in msgspec.structs.fields(struct):
-        name, may_be_none, scalar = field.name, *_scalar(field.type)
+    for name, type_ in _fields(struct):
+        may_be_none, scalar = _scalar(type_)
         if scalar is None or not name.isidentifier() or keyword.iskeyword(name):
             return None
         if scalar is float and not may_be_none:

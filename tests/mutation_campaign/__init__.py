@@ -10,5 +10,5 @@ minutes, it printed::
     1000002 records, 598787 good, 401215 bad, 0 wrong
 
 Runs before that found negative indices of enums and unions that were read as the last ones
-(``logstate/serdes/avro_indices.py``).
+(``logstate/serdes/avro_damage.py``).
 """

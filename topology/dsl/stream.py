@@ -277,7 +277,8 @@ class KStream(StreamFlow[K, V]):
                 Use :meth:`map_values` where keys do not change.
 
         Args:
-            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two.
+            mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two. A text, a
+                dict or a set of two is refused when it shows: it is no pair.
 
         Source: Kafka Streams' ``KStream.map``.
         """
@@ -353,7 +354,8 @@ class KStream(StreamFlow[K, V]):
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable of tuples of
-                two, or is a generator. For no result it returns an empty one, not None.
+                two, or is a generator. For no result it returns an empty one, not None. A text, a
+                dict or a set is refused when it shows.
 
         Source: Kafka Streams' ``KStream.flatMap``.
         """
@@ -389,7 +391,8 @@ class KStream(StreamFlow[K, V]):
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns an iterable, or is a
-                generator. For no result it returns an empty one, not None.
+                generator. For no result it returns an empty one, not None. A text, a dict, a set
+                or a named tuple is refused when it shows: it is one value, not a sequence of them.
 
         Source: Kafka Streams' ``KStream.flatMapValues``; with the key: KIP-149.
         """

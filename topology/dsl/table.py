@@ -10,6 +10,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options
 from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.mapper_results import in_pairs
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.flow import K, PairOptions, TableFlow, V
@@ -195,7 +196,7 @@ class KTable(TableFlow[K, V]):
         """
         from logstate.topology.dsl.grouped_table import KGroupedTable
 
-        function = callbacks.mapper(mapper)
+        function = in_pairs(callbacks.mapper(mapper), "group_by()")
         node = self._node(TableGroupByNode, name, "KTABLE-SELECT-", mapper=function)
         logical = self._add(node)
         self.node.enable_sending_old_values(force=True)

@@ -184,8 +184,8 @@ def test_equal_keys_are_equal_bytes_and_values_keep_their_order() -> None:
     assert encode(json, one) == b'{"b":1,"a":2}'
 
 
-@pytest.mark.parametrize("cls", [Click, Mutable])
-def test_a_struct_of_scalars_is_checked_by_generated_code_and_not_decoded(cls: type) -> None:
+@pytest.mark.parametrize("cls", [Click, Mutable, Point])
+def test_a_class_of_scalars_is_checked_by_generated_code_and_not_decoded(cls: type) -> None:
     serialize = json_of(cls).serializer("topic", is_key=False)
 
     assert serialize.__code__.co_filename.startswith(FILE_PREFIX)  # type: ignore[attr-defined]

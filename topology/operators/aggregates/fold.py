@@ -22,6 +22,7 @@ from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
+from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import MaterializedNode
 from logstate.topology.operators.tables.to_stream import stream_below
@@ -124,7 +125,11 @@ def make_fold(
     # An aggregator may change what it is given; whoever gets the old value needs his own copy.
     copies_old = node.sends_old_values and not node.store.value.immutable
     by_value = getattr(node.aggregator, "by_value", None)
-    names |= {"initializer": node.initializer, "task": task, "drop": task.drop}
+    names |= {
+        "initializer": new_values(node.initializer, node.store),
+        "task": task,
+        "drop": task.drop,
+    }
     names["aggregator"] = by_value or node.aggregator
     names["note_deletion"] = deletion_note(node, task)
     if kind != "key":

@@ -45,6 +45,7 @@ from logstate.topology.operators.aggregates.emit_on_close import (
 )
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
+from logstate.topology.operators.aggregates.initial_values import new_values
 
 #: forwards (session, aggregate, old aggregate)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
@@ -89,7 +90,8 @@ class SessionAggregateNode(FoldNode):
     def _compile_update(self, task: TaskContext, forward: SessionForward | None) -> StreamProcess:
         store = task.store(self.store.name)
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
-        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        initializer = new_values(self.initializer, self.store)
+        aggregator, merger = self.aggregator, self.merger
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         removed_value = self._compile_removed_value(task)

@@ -44,6 +44,7 @@ from logstate.topology.operators.aggregates.emit_on_close import (
 )
 from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
+from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.aggregates.window_aggregate import (
     closed_windows,
     windowed_row_getter,
@@ -127,7 +128,7 @@ class _SlidingUpdate:
         self._fetch_range = store.fetch_range
         self._put = store.put
         self._publish = publish
-        self._initializer = node.initializer
+        self._initializer = new_values(node.initializer, node.store)
         self._aggregator = node.aggregator
         self._note_deletion = deletion_note(node, task)
         self._difference = node.windows.difference_ms

@@ -18,6 +18,7 @@ from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, Process
 from logstate.topology.operators.aggregates.aggregate import key_identity
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
+from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
 from logstate.topology.operators.tables.rows import bind_rows
 from logstate.topology.operators.tables.table_nodes import MaterializedNode
@@ -36,6 +37,8 @@ class TableAggregateNode(MaterializedNode):
             forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
         read, write = bind_rows(task, self.store)
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
+        if initializer is not None:
+            initializer = new_values(initializer, self.store)
         with_old = self.sends_old_values
         copies_old = with_old and not self.store.value.immutable
         name = self.name

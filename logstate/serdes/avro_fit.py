@@ -1,0 +1,341 @@
+"""Whether a value has the types of its Avro schema, before it is written as something else.
+
+The fast writer takes what can be turned into the type: 2.9 becomes the long 2, a naive datetime the
+time that it has in the machine's zone, a text in the place of an array its letters. What cannot be
+read again, such as a text that is no UUID, it writes as it is. So every value is compared with the
+schema, field by field: some 40 ns a field, where writing takes 250.
+
+>>> check = fit_check({"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]})
+>>> check({"n": 3})
+>>> check({"n": 2.9})  # doctest: +NORMALIZE_WHITESPACE
+Traceback (most recent call last):
+...
+logstate.contracts.errors.SerdeError: The value does not fit the Avro schema R: R.n is float,
+expected long. Change the value (int(...), round(...)), or the schema.
+
+A whole number in the place of a float is one, as in Java. What the writer itself refuses is left to
+it, and so is which branch of a union a value belongs to.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from numbers import Integral, Rational, Real
+from typing import Any, NamedTuple
+
+from logstate.contracts.errors import SerdeError
+from logstate.serdes.avro_schema import Schema, schema_name
+
+#: raises _Misfit for a value that would be changed
+_Check = Callable[[Any], None]
+_INT32 = range(-(2**31), 2**31)
+_LARGEST_FLOAT = 3.4028235677973366e38
+_ANOTHER = object()  # a type that no value has
+
+
+class _Misfit(Exception):
+    """Why a value does not fit, and the way to it, innermost first."""
+
+    def __init__(self, why: str, remedy: str = "") -> None:
+        self.why = why
+        self.remedy = remedy or "Change the value, or the schema"
+        self.way: list[str] = []
+
+
+class _Part(NamedTuple):
+    """Values of exactly ``sure`` fit, None may; all others are asked about.
+
+    None is asked for by whoever contains the part: a frame less for each level of a tree.
+    """
+
+    sure: Any
+    check: _Check
+    is_optional: bool = False
+
+
+def _anything(_value: Any) -> None:
+    """The writer looks for itself."""
+
+
+_UNKNOWN = _Part(_ANOTHER, _anything)
+
+
+def fit_check(schema: Schema) -> Callable[[Any], None]:
+    """A function that raises SerdeError for a value which would come back as another one.
+
+    ``schema`` is as the writer parsed it; the value is one that the writer took.
+    """
+    _, check, is_optional = _part(schema, {})
+    name = schema_name(schema)
+
+    def check_value(value: Any) -> None:
+        try:
+            if value is not None or not is_optional:
+                check(value)
+        except _Misfit as misfit:
+            where = f"{name}{''.join(reversed(misfit.way))}" if misfit.way else "the value"
+            raise SerdeError(
+                f"The value does not fit the Avro schema {name}: {where} {misfit.why}."
+                f" {misfit.remedy}."
+            ) from None
+        except RecursionError:
+            raise SerdeError(
+                f"The value does not fit the Avro schema {name}: it is nested too deeply to be"
+                " read again. Give what belongs together to records of its own."
+            ) from None
+
+    return check_value
+
+
+def _part(schema: Schema, named: dict[str, _Part]) -> _Part:
+    if isinstance(schema, list):
+        return _of_union(schema, named)
+    if isinstance(schema, str):
+        # Named types are defined before they are used; those of other files are the writer's.
+        return _SCALARS.get(schema) or named.get(schema) or _UNKNOWN
+    kind = schema["type"]
+    logical = _LOGICAL.get(f"{kind}-{schema.get('logicalType')}")
+    if logical is not None:
+        return logical
+    if kind in ("record", "error"):
+        fields: list[tuple[str, Any, _Check, bool]] = []
+        part = named[schema["name"]] = _Part(_ANOTHER, _of_record(fields))
+        fields += [(field["name"], *_part(field["type"], named)) for field in schema["fields"]]
+        return part
+    if kind in ("enum", "fixed"):
+        part = named[schema["name"]] = _SCALARS["string" if kind == "enum" else "bytes"]
+        if "logicalType" in schema:  # a decimal, or one that others registered: the writer's
+            part = named[schema["name"]] = _UNKNOWN
+        return part
+    if kind == "array":
+        return _Part(_ANOTHER, _of_items(*_part(schema["items"], named)))
+    if kind == "map":
+        return _Part(_ANOTHER, _of_entries(*_part(schema["values"], named)))
+    if "logicalType" in schema and isinstance(kind, str) and kind in ("bytes", "string"):
+        return _UNKNOWN
+    return _part(kind, named)
+
+
+def _of_record(fields: list[tuple[str, Any, _Check, bool]]) -> _Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise _found(value, "a record")
+        get = value.get
+        for name, sure, check_field, is_optional in fields:
+            item = get(name, sure)  # a field that is not there has a default
+            if type(item) is not sure and item is not sure:
+                if item is None and is_optional:
+                    continue
+                try:
+                    check_field(item)
+                except _Misfit as misfit:
+                    misfit.way.append(f".{name}")
+                    raise
+
+    return check
+
+
+def _of_items(sure: Any, check_item: _Check, is_optional: bool) -> _Check:
+    def check(value: Any) -> None:
+        if isinstance(value, str | bytes | bytearray | memoryview | Mapping | AbstractSet):
+            raise _found(value, "an array", "Give a list")
+        for item in value:
+            if type(item) is not sure and (item is not None or not is_optional):
+                try:
+                    check_item(item)
+                except _Misfit as misfit:
+                    misfit.way.append("[]")
+                    raise
+
+    return check
+
+
+def _of_entries(sure: Any, check_item: _Check, is_optional: bool) -> _Check:
+    check_items = _of_items(sure, check_item, is_optional)
+
+    def check(value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise _found(value, "a map", "Give a dict")
+        check_items(list(value.values()))
+
+    return check
+
+
+def _of_union(branches: list[Schema], named: dict[str, _Part]) -> _Part:
+    parts = [_part(branch, named) for branch in branches if branch != "null"]
+    is_optional = len(parts) < len(branches)
+    if len(parts) == 1:
+        return parts[0]._replace(is_optional=is_optional)
+    kinds = {one.get("logicalType") for one in branches if isinstance(one, Mapping)}
+    has_instant = not kinds.isdisjoint(("timestamp-millis", "timestamp-micros"))
+
+    def check(value: Any) -> None:
+        if type(value) is tuple and len(value) == 2:
+            value = value[1]  # with the name of its branch
+        if has_instant:
+            _refuse_naive(value)
+        first: _Misfit | None = None
+        for part in parts:
+            try:
+                part.check(value)
+            except _Misfit as misfit:
+                first = first or misfit
+            else:
+                return
+        if first is not None:
+            raise first
+
+    return _Part(_ANOTHER, check, is_optional)
+
+
+# ---------------------------------------------------------------- scalars
+
+
+def _found(value: Any, expected: str, remedy: str = "") -> _Misfit:
+    return _Misfit(f"is {type(value).__name__}, expected {expected}", remedy)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_int(value: Any) -> None:
+    if not _is_whole(value):
+        raise _found(value, "int", "Change the value (int(...), round(...)), or the schema")
+    if value not in _INT32:
+        why = "does not fit its Avro type: an int has 32 bits and the value needs more"
+        raise _Misfit(why, 'Declare the field as "long"')
+
+
+def _check_long(value: Any) -> None:
+    if not _is_whole(value):
+        raise _found(value, "long", "Change the value (int(...), round(...)), or the schema")
+
+
+def _check_double(value: Any) -> None:
+    if isinstance(value, Rational):
+        is_real = _is_whole(value)
+    else:
+        is_real = isinstance(value, Real)
+    if not is_real:
+        raise _found(value, "double", "Give a float, or declare the field as a decimal")
+
+
+def _check_float(value: Any) -> None:
+    _check_double(value)
+    if math.isfinite(value) and abs(value) >= _LARGEST_FLOAT:
+        why = "does not fit its Avro type: a float has 32 bits and the value is larger than any"
+        raise _Misfit(why, 'Declare the field as "double"')
+
+
+def _of_class(cls: Any, expected: str) -> _Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, cls):
+            raise _found(value, expected)
+
+    return check
+
+
+_SCALARS = {
+    "null": _Part(type(None), _of_class(type(None), "null")),
+    "boolean": _Part(bool, _of_class(bool, "boolean")),
+    "int": _Part(_ANOTHER, _check_int),
+    "long": _Part(int, _check_long),
+    "float": _Part(_ANOTHER, _check_float),
+    "double": _Part(float, _check_double),
+    "bytes": _Part(bytes, _of_class((bytes, bytearray, memoryview), "bytes")),
+    "string": _Part(str, _of_class(str, "string")),
+}
+
+# ---------------------------------------------------------------- logical types
+
+
+def _refuse_naive(value: Any) -> None:
+    if isinstance(value, datetime.datetime) and value.utcoffset() is None:
+        raise _Misfit(
+            "is a datetime without a time zone, which would be taken for a time in the zone of the"
+            " machine",
+            "Say which zone it is in (datetime.now(UTC), value.replace(tzinfo=...)), or declare"
+            ' "local-timestamp-millis" or "-micros", which have none',
+        )
+
+
+def _of_instant(lowest: int, highest: int) -> _Check:
+    def check(value: Any) -> None:
+        _refuse_naive(value)
+        if not isinstance(value, datetime.datetime):
+            _check_number(value, "an aware datetime", lowest, highest)
+
+    return check
+
+
+def _of_local_time(lowest: int, highest: int) -> _Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, datetime.datetime):
+            _check_number(value, "a datetime without a time zone", lowest, highest)
+        elif value.tzinfo is not None:
+            why = "is a datetime with a time zone, which its Avro type does not keep"
+            raise _Misfit(why, "Leave it out (replace(tzinfo=None)), or declare a timestamp")
+
+    return check
+
+
+def _of_time(highest: int) -> _Check:
+    def check(value: Any) -> None:
+        if not isinstance(value, datetime.time):
+            _check_number(value, "a time", 0, highest)
+        elif value.tzinfo is not None:
+            why = "is a time with a time zone, which its Avro type does not keep"
+            raise _Misfit(why, "Leave it out (replace(tzinfo=None))")
+
+    return check
+
+
+def _check_date(value: Any) -> None:
+    if isinstance(value, datetime.datetime):
+        raise _found(value, "a date, which has no time of day", "Give value.date()")
+    if not isinstance(value, datetime.date | str):  # a text is read as ISO 8601 by the writer
+        lowest, highest = (one.toordinal() - _EPOCH_DAY for one in (_FIRST.date(), _LAST.date()))
+        _check_number(value, "a date", lowest, highest)
+
+
+def _check_number(value: Any, expected: str, lowest: int, highest: int) -> None:
+    """A logical type's plain number, which must be one of those that can be read."""
+    if not _is_whole(value):
+        raise _found(value, expected)
+    if not lowest <= value <= highest:
+        raise _Misfit(f"is a number that cannot be read as {expected}")
+
+
+def _check_uuid(value: Any) -> None:
+    if isinstance(value, uuid.UUID):
+        return
+    try:
+        uuid.UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        raise _found(value, "a UUID") from None
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_DAY = _EPOCH.toordinal()
+_FIRST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+_LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+_DAY_MS = 24 * 60 * 60 * 1000
+_MILLIS, _MICROS = (
+    ((_FIRST - _EPOCH) // unit, (_LAST - _EPOCH) // unit)
+    for unit in (datetime.timedelta(milliseconds=1), datetime.timedelta(microseconds=1))
+)
+_LOGICAL = {
+    "long-timestamp-millis": _Part(_ANOTHER, _of_instant(*_MILLIS)),
+    "long-timestamp-micros": _Part(_ANOTHER, _of_instant(*_MICROS)),
+    "long-local-timestamp-millis": _Part(_ANOTHER, _of_local_time(*_MILLIS)),
+    "long-local-timestamp-micros": _Part(_ANOTHER, _of_local_time(*_MICROS)),
+    "int-date": _Part(_ANOTHER, _check_date),
+    "int-time-millis": _Part(_ANOTHER, _of_time(_DAY_MS - 1)),
+    "long-time-micros": _Part(_ANOTHER, _of_time(_DAY_MS * 1000 - 1)),
+    "string-uuid": _Part(_ANOTHER, _check_uuid),
+}
