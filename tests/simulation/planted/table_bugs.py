@@ -33,7 +33,8 @@ def the_old_foreign_key_stays_subscribed(patch: Patch) -> None:
 @scenario_bug(ForeignKeys.of)
 def a_stale_answer_is_joined(patch: Patch) -> None:
     """An answer to a row that has changed since becomes a result."""
-    edit(patch, SubscriptionResolveNode, "compile", "row_hash != current", "row_hash is False")
+    old = "not is_current(key, left, row_hash)"
+    edit(patch, SubscriptionResolveNode, "compile", old, "False")
 
 
 @scenario_bug(ForeignKeys.of)
