@@ -125,19 +125,21 @@ def _joined(stream: S, node: ProcessorNode, *, is_left: bool, **changed: Any) ->
 
 def _grace_ms(grace: timedelta, table: TableFlow[Any, Any]) -> int:
     grace_ms = duration_ms(grace, "grace of a stream-table join")
-    if not table.node.is_versioned():
+    store = table.node.versioned_store()
+    if store is None:
         raise misdeclared(
             f"A stream-table join with grace needs a versioned table, but {table.name!r} keeps only"
             " the latest row per key: a waiting record could not read the row of its own time. Give"
             " the table a history: store=Materialized(..., history=...)."
         )
-    for store in table.node.own_stores():
-        if store.history_ms is not None and grace_ms > store.history_ms:
-            raise misdeclared(
-                f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}"
-                f" ({store.history_ms} ms): rows would be gone before the records that wait for"
-                " them. Lengthen the history."
-            )
+    history_ms = store.history_ms or 0
+    if grace_ms > history_ms:
+        raise misdeclared(
+            f"The grace of {grace_ms} ms is longer than the history of table {table.name!r}, whose"
+            f" rows are those of store {store.name!r} ({history_ms} ms, declared at"
+            f" {store.declared_at}): rows would be gone before the records that wait for them."
+            " Lengthen the history, or shorten the grace."
+        )
     return grace_ms
 
 

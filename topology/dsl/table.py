@@ -142,15 +142,15 @@ class KTable(TableFlow[K, V]):
 
     @overload
     def group_by(
-        self, mapper: Callable[[V], tuple[K2, V2]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[V], tuple[K2, V2] | None], **options: Unpack[PairOptions]
     ) -> KGroupedTable[K2, V2]: ...
     @overload
     def group_by(
-        self, mapper: Callable[[K, V], tuple[K2, V2]], **options: Unpack[PairOptions]
+        self, mapper: Callable[[K, V], tuple[K2, V2] | None], **options: Unpack[PairOptions]
     ) -> KGroupedTable[K2, V2]: ...
     def group_by(
         self,
-        mapper: Callable[..., tuple[Any, Any]],
+        mapper: Callable[..., tuple[Any, Any] | None],
         *,
         name: str | None = None,
         key: Any = None,
@@ -169,8 +169,9 @@ class KTable(TableFlow[K, V]):
         [('Ulm', 1), ('Ulm', 0), ('Bonn', 1)]
 
         Semantics: as every operator, but
-            Null key: no row has one; a change with one stops the application. A mapped key of None
-                leaves that side of the change out.
+            Null key: no row has one; a change with one stops the application. A mapped key of None,
+                or None instead of a pair, leaves that side of the change out: the row is in no
+                group.
             Null value: a deleted row is taken out of its group. A mapped value of None leaves that
                 side out.
             Late records: as they come; changes of a versioned table that are not the latest are
@@ -182,8 +183,9 @@ class KTable(TableFlow[K, V]):
             Store: none here. It needs old values, so the table must have a store, or one above it.
 
         Args:
-            mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new ``(key, value)``. It
-                is called for old values too and must give the same for the same row.
+            mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new ``(key, value)``, or
+                None for a row that is in no group. It is called for old values too and must give
+                the same for the same row.
             name: names the operator and the repartition topic.
 
         Returns:
@@ -421,8 +423,9 @@ class KTable(TableFlow[K, V]):
 
         Semantics: as every operator, but
             Null value: given to the transformer as None, unlike by :meth:`map_values`.
-            Store: those in ``stores``, and the one named ``store``, if any, for the result. Without
-                it rows are transformed anew whenever they are read.
+            Store: those in ``stores``, and the one named ``store``, if any, for the result: the
+                transformer may ask its context for it, and finds the rows as they were before the
+                update. Without it rows are transformed anew whenever they are read.
             Quirk: the transformer is called for old values too where something below asks for them,
                 so it must be a function of the row and of its stores.
 

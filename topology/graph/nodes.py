@@ -183,9 +183,18 @@ class TableNode(ProcessorNode):
     def materialize(self) -> None:
         """Make the rows readable, called when a downstream operator needs the getter."""
 
+    def versioned_store(self) -> StoreSpec | None:
+        """The store whose history its rows are read from, its own or one above; None: no history.
+
+        For operators that keep their rows in ``store``; those that may have none override it.
+        """
+        store = getattr(self, "store", None)
+        is_versioned = isinstance(store, StoreSpec) and store.traits.is_versioned
+        return store if is_versioned else None
+
     def is_versioned(self) -> bool:
         """Whether rows carry history (KIP-889): decides as-of lookups and is_latest handling."""
-        return False
+        return self.versioned_store() is not None
 
 
 class SinkNode(Node):

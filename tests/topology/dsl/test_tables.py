@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.contracts.errors import SerdeError
+from logstate.contracts.errors import SerdeError, StoreError
 from logstate.serdes import int64, string
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder, ValueTransformer, key_value_store
@@ -238,6 +238,100 @@ def test_transform_values_may_use_stores() -> None:
         [("a", 10, 1), ("a", 10, 2), ("a", None, 3)],
     )
     assert result == [("a", 11, 1), ("a", 12, 2), ("a", None, 3)]
+
+
+class Highest(ValueTransformer[str, int, int]):
+    """The largest value so far, as the row of the result has it."""
+
+    def transform(self, key: str, value: int | None) -> int | None:
+        row = self.context.store("out-s").get(key)
+        return value if row is None or value is None else max(value, row.value)
+
+
+@pytest.mark.parametrize("store", ["out-s", Materialized("out-s", in_memory=True)])
+def test_a_transformer_finds_the_rows_of_its_own_result_as_before_the_update(store: Any) -> None:
+    result = run_table(
+        lambda table: table.transform_values(Highest, value=int, store=store).to_stream().to("out"),
+        [("a", 3, 0), ("a", 2, 1), ("b", 1, 2), ("a", 5, 3), ("a", None, 4), ("a", 1, 5)],
+    )
+    assert [(key, value) for key, value, _ in result] == [
+        ("a", 3), ("a", 3), ("b", 1), ("a", 5), ("a", None), ("a", 1),
+    ]  # fmt: skip
+
+
+def test_a_transformer_that_names_the_store_of_its_result_is_connected_to_it_once() -> None:
+    result = run_table(
+        lambda table: (
+            table.transform_values(
+                Highest,
+                value=int,
+                stores=[key_value_store("seen", str, int), "out-s"],
+                store="out-s",
+            )
+            .to_stream()
+            .to("out")
+        ),
+        [("a", 3, 0), ("a", 2, 1)],
+    )
+    assert result == [("a", 3, 0), ("a", 3, 1)]
+
+
+def test_a_transformer_with_history_reads_its_own_result_with_history() -> None:
+    class Before(ValueTransformer[str, int, int]):
+        def transform(self, key: str, value: int | None) -> int | None:
+            found = self.context.store("out-s").get(key)
+            return None if value is None else value + (0 if found is None else found.value)
+
+    store = Materialized("out-s", history=timedelta(seconds=1))
+    result = run_table(
+        lambda table: table.transform_values(Before, value=int, store=store).to_stream().to("out"),
+        [("a", 3, 0), ("a", 2, 1)],
+    )
+    assert result == [("a", 3, 0), ("a", 5, 1)]
+
+
+def test_a_transformer_without_a_store_of_its_own_has_none_to_ask_for() -> None:
+    with pytest.raises(StoreError, match="asked for store 'out-s'"):
+        run_table(
+            lambda table: table.transform_values(Highest, value=int).to_stream().to("out"),
+            [("a", 3, 0)],
+        )
+
+
+GROUPS: list[tuple[str, Any]] = [
+    ("no pair", None),
+    ("no key", (None, 7)),
+    ("no value", ("Ulm", None)),
+]
+
+
+@pytest.mark.parametrize("nothing", [row for _, row in GROUPS], ids=[name for name, _ in GROUPS])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 0], [("Ulm", 1), ("Ulm", 0)]),  # leaves its group, joins none
+        ([0, 1], [("Ulm", 1)]),  # was in none, joins one
+        ([0, 0, None], []),  # was never in one
+        ([1, None], [("Ulm", 1), ("Ulm", 0)]),
+        ([1, 0, 1], [("Ulm", 1), ("Ulm", 0), ("Ulm", 1)]),
+    ],
+)
+@pytest.mark.parametrize("history", [None, timedelta(hours=1)], ids=["plain", "versioned"])
+def test_a_row_that_its_group_mapper_gives_no_group_is_in_none(
+    history: Any, values: list[Any], expected: Any, nothing: Any
+) -> None:
+    def declare(table: Any) -> None:
+        cities = table.group_by(
+            lambda _, value: ("Ulm", value) if value else nothing, name="by", key=str, value=int
+        )
+        cities.count(store="n").to_stream().to("out")
+
+    result = run_table(
+        declare,
+        [("ada", value, time) for time, value in enumerate(values)],
+        store=Materialized("tab-store", history=history) if history else "tab-store",
+    )
+    assert [(key, value) for key, value, _ in result] == expected
 
 
 def test_commit_emission_sends_the_last_update_with_the_first_old_value() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 
 from logstate.contracts.errors import TopologyError
 from logstate.testing import TopologyTestDriver
-from logstate.topology import Materialized, Processor, ProcessorContext, StreamsBuilder
+from logstate.topology import (
+    KTable,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    StreamsBuilder,
+    ValueTransformer,
+    versioned_store,
+)
 
 Input = tuple[str, "str | None", "str | None", int]  # topic, key, value, time
 
@@ -148,6 +157,55 @@ def test_a_table_without_history_is_refused():
 def test_a_grace_longer_than_the_history_is_refused():
     with pytest.raises(TopologyError, match="history"):
         driver_of(2 * HISTORY_MS)
+
+
+Derive = Callable[[KTable[Any, Any]], KTable[Any, Any]]
+LONG = Materialized("long", history=timedelta(days=1))
+SHORT = Materialized("short", history=timedelta(milliseconds=HISTORY_MS // 2))
+
+#: how the joined table follows from the one that keeps HISTORY_MS, and how much history it has
+DERIVED: dict[str, tuple[Derive, int]] = {
+    "filter": (lambda table: table.filter(lambda _: True), HISTORY_MS),
+    "filter_not": (lambda table: table.filter_not(lambda _: False), HISTORY_MS),
+    "map_values": (lambda table: table.map_values(str.upper), HISTORY_MS),
+    "transform_values": (
+        lambda table: table.transform_values(ValueTransformer, value=str), HISTORY_MS
+    ),
+    "two steps": (lambda table: table.filter(lambda _: True).map_values(str.upper), HISTORY_MS),
+    "stores of a transformer": (
+        lambda table: table.transform_values(
+            ValueTransformer,
+            value=str,
+            stores=versioned_store("own", str, str, history=timedelta(milliseconds=1)),
+        ),
+        HISTORY_MS,
+    ),
+    "a longer store of its own": (
+        lambda table: table.filter(lambda _: True, store=LONG), 86_400_000
+    ),
+    "a shorter store of its own": (lambda table: table.filter(lambda _: True, store=SHORT), 500),
+    "above a shorter store": (
+        lambda table: table.filter(lambda _: True, store=SHORT).filter(lambda _: True), 500
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("derive", "history_ms"), DERIVED.values(), ids=DERIVED)
+def test_a_grace_longer_than_the_history_that_rows_are_read_from_is_refused(
+    derive: Derive, history_ms: int
+):
+    def joined(grace_ms: int) -> None:
+        builder = StreamsBuilder()
+        history = timedelta(milliseconds=HISTORY_MS)
+        table = builder.table("t", value=str, store=Materialized("tab", history=history))
+        grace = timedelta(milliseconds=grace_ms)
+        stream = builder.stream("s", value=str)
+        stream.join(derive(table), lambda left, right: left + right, grace=grace, name="j")
+        builder.build()
+
+    joined(history_ms)
+    with pytest.raises(TopologyError, match=rf"{history_ms} ms, declared at .*Lengthen"):
+        joined(history_ms + 1)
 
 
 @pytest.mark.parametrize("is_left", [False, True])

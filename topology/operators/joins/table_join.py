@@ -142,9 +142,6 @@ class TableJoinMergeNode(TableNode):
         names = (*self.left.this.getter_store_names(), *self.left.other.getter_store_names())
         return tuple(dict.fromkeys(names))
 
-    def is_versioned(self) -> bool:
-        return self.store is not None and self.store.traits.is_versioned
-
     def value_getter(self, task: TaskContext) -> ValueGetter:
         """From the store, or joined anew from the rows of both tables."""
         if self.store is not None:

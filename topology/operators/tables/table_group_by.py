@@ -1,8 +1,9 @@
 """group_by of a table: every change takes its old row out of one group and puts the new into one.
 
-The mapper gives ``(new key, new value)``; a null in it leaves that side out. The old side goes
-first. When both sides have the same key they travel in one record (KIP-904), so that the aggregate
-never shows the state between. Keys are the same if their bytes are: 1 and True are two groups.
+The mapper gives ``(new key, new value)``; a null in it, or None in its place, leaves that side out:
+the row is in no group. The old side goes first. When both sides have the same key they travel in
+one record (KIP-904), so that the aggregate never shows the state between. Keys are the same if
+their bytes are: 1 and True are two groups.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import equal_as_bytes
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
+#: of a side without a row, or whose row is in no group
+_NO_GROUP = (None, None)
+
 
 class TableGroupByNode(ProcessorNode):
     """Table edge in, table edge out: ``forward(new key, new value, old value, ...)``."""
 
     has_table_edge = True
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]]
+    mapper: Callable[[Any, Any], tuple[Any, Any] | None]
     #: serde and topic of the groups' keys, told by the aggregation
     keys: tuple[Serde[Any], str] | None = field(default=None, init=False)
     use_versioned_semantics: bool = field(default=False, init=False)
@@ -46,8 +50,10 @@ class TableGroupByNode(ProcessorNode):
                 )
             if latest_only and not is_latest:
                 return
-            new_key, new = (None, None) if new is None else mapper(key, new)
-            old_key, old = (None, None) if old is None else mapper(key, old)
+            mapped = None if new is None else mapper(key, new)
+            new_key, new = _NO_GROUP if mapped is None else mapped
+            mapped = None if old is None else mapper(key, old)
+            old_key, old = _NO_GROUP if mapped is None else mapped
             has_new = new_key is not None and new is not None
             has_old = old_key is not None and old is not None
             if has_new and has_old and is_same_key(old_key, new_key):

@@ -50,9 +50,6 @@ class MaterializedNode(TableNode):
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return row_getter(task, self.store)
 
-    def is_versioned(self) -> bool:
-        return self.store.traits.is_versioned
-
 
 class DerivedNode(TableNode):
     """Kept only if its store is named; else rows are computed from the parent's when read."""
@@ -77,8 +74,8 @@ class DerivedNode(TableNode):
     def getter_store_names(self) -> tuple[str, ...]:
         return self.parent.getter_store_names() if self.store is None else (self.store.name,)
 
-    def is_versioned(self) -> bool:
-        return self.parent.is_versioned() if self.store is None else self.store.traits.is_versioned
+    def versioned_store(self) -> StoreSpec | None:
+        return self.parent.versioned_store() if self.store is None else super().versioned_store()
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         if self.store is not None:

@@ -48,9 +48,6 @@ class TableSourceNode(TableNode):
         assert self.store is not None
         return row_getter(task, self.store)
 
-    def is_versioned(self) -> bool:
-        return self.store is not None and self.store.traits.is_versioned
-
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         drop = task.drop
 

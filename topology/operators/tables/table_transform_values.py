@@ -28,11 +28,16 @@ class TableTransformValuesNode(DerivedNode):
     connections: Connections
     schedule_name: str
 
+    def __post_init__(self) -> None:
+        if self.store is not None:  # the transformer may ask for the rows of its own result
+            names = (*self.connections.names, self.store.name)
+            self.connections.names = tuple(dict.fromkeys(names))
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (*self.connections.owned, *super().own_stores())
 
     def store_names(self) -> tuple[str, ...]:
-        return (*self.connections.names, *(spec.name for spec in super().own_stores()))
+        return self.connections.names
 
     def getter_store_names(self) -> tuple[str, ...]:
         names = super().getter_store_names()
