@@ -77,7 +77,7 @@ class VersionedReads(Generic[K, V]):
             valid_from = valid_from_of(latest)
             if as_of is None or valid_from <= as_of:
                 return VersionedRecord(self.codec.decode_value(latest[8:]), valid_from)
-        if as_of is None or as_of < self.segments.cell.time - self.segments.retention_ms:
+        if as_of is None or self._is_beyond_history(as_of):
             return None
         for _, row in self._segment_rows(raw, as_of):
             next_ms, least_ms = covered_time(row)
@@ -96,11 +96,15 @@ class VersionedReads(Generic[K, V]):
         """The versions valid at some time of the range, oldest first, with their ends.
 
         Both ends are inclusive, None is open. Deletions give no row, they end the version before.
+        Of a range that ends before the history only the latest version can be in it, as for
+        :meth:`get`: what else the store may still hold is not shown.
         """
         raw = self.codec.encode_key(key)
         decode: Callable[[bytes], V] = self.codec.decode_value
         found: list[VersionedRecord[V]] = []
-        for _, row in reversed(list(self._segment_rows(raw, from_ms or 0))):
+        is_beyond = to_ms is not None and self._is_beyond_history(to_ms)
+        ended = () if is_beyond else self._segment_rows(raw, from_ms or 0)
+        for _, row in reversed(list(ended)):
             segment = VersionSegment.of(row)
             ends = [segment.next_ms, *(valid_from for valid_from, _ in segment.versions)]
             found += [
@@ -121,6 +125,9 @@ class VersionedReads(Generic[K, V]):
                 and (from_ms is None or version.valid_to is None or version.valid_to > from_ms)
             ]
         )
+
+    def _is_beyond_history(self, time: int) -> bool:
+        return time < self.segments.cell.time - self.segments.retention_ms
 
     def _segment_rows(self, key: bytes, from_ms: int) -> Iterator[tuple[int, bytes]]:
         """(segment, row) of a key, newest first, down to the segment of ``from_ms``."""

@@ -25,6 +25,10 @@ from logstate.contracts.stores import StoreSpec
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
 
+#: least wall-clock time between two looks for closed windows, or for unmatched rows of outer joins,
+#: where neither the builder nor whoever runs the topology says otherwise
+EMIT_INTERVAL_MS = 1_000
+
 #: why a record is dropped in front of a repartition topic; Kafka Streams does not count those
 NULL_GROUP_KEY = "null_group_key"
 
@@ -79,6 +83,8 @@ class TaskContext(Protocol):
     fetched: FetchedRecord | None
     #: largest timestamp seen by the task; -1 before the first record
     stream_time: int
+    #: least time between two looks for what is final, where the builder was not told
+    emit_interval_ms: int
 
     def wall_clock_ms(self) -> int:
         """The wall clock, from the Clock seam."""

@@ -3,7 +3,8 @@
 The driver runs every sub-topology of a topology in one :class:`logstate.task.task.Task` and plays
 broker for it: what the task sends to a topic it also reads comes back as input, everything else is
 kept as output. A commit follows each record, so every update is visible at once, as in Kafka
-Streams' test driver with its caches off.
+Streams' test driver with its caches off. Windows that a record closed, and rows of outer joins that
+found no partner, are sent at once too, unless the builder was given an emit interval.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ class TopologyTestDriver:
 
     @property
     def produced_topics(self) -> set[str]:
-        """Every topic that was written to, internal ones included."""
+        """Every topic that was written to, repartition and changelog topics included."""
         return self._log.produced_topics
 
     def store(self, name: str) -> Any:

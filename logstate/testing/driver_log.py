@@ -58,9 +58,10 @@ class DriverLog:
 
     @property
     def produced_topics(self) -> set[str]:
-        """Every topic that was written, internal ones included."""
-        outputs = {topic for topic, records in self.by_topic.items() if records}
-        return outputs | {t for t, n in self.already_read.items() if n} | set(self.internal)
+        """Every topic that was written to, repartition and changelog topics included."""
+        read = {topic for topic, count in self.already_read.items() if count}
+        logs = (self.by_topic, self.internal, self.changelogs)
+        return read.union(*({topic for topic, records in log.items() if records} for log in logs))
 
     def add(self, record: ProducedRecord, *, is_internal: bool) -> None:
         """A record that the task sent."""

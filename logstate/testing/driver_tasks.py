@@ -59,6 +59,7 @@ class DriverTasks:
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
             initialises=initialises,
+            emit_interval_ms=0,  # no test has to move the wall clock to see what is final
         )
 
     def new_globals(self, log: DriverLog) -> list[Task]:

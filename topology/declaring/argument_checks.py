@@ -87,14 +87,14 @@ def check_store(store: object) -> None:
         )
 
 
-def check_count(count: object, what: str) -> None:
-    """Refuse a count below one."""
+def check_count(count: object, what: str, *, least: int = 1) -> None:
+    """Refuse a count below ``least``."""
     if count is None:
         return
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if not isinstance(count, int) or isinstance(count, bool) or count < least:
         raise misdeclared(
-            f"{what} must be a whole number of at least 1, found {count!r}. Leave it out for the"
-            " default."
+            f"{what} must be a whole number of at least {least}, found {count!r}. Leave it out for"
+            " the default."
         )
 
 

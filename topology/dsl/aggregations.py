@@ -138,7 +138,7 @@ class StreamAggregation:
     windows: AnyWindows | None
     store: StoreSpec
     emit: Emit
-    emit_interval_ms: int
+    emit_interval_ms: int | None
 
     def node(self, name: str, fold: Fold) -> TableNode:
         """The operator for these windows."""

@@ -41,17 +41,22 @@ class InternalStreamsBuilder:
         *,
         in_memory_stores: bool = False,
         store_headers: bool = False,
-        window_emit_interval: timedelta = timedelta(seconds=1),
-        outer_join_emit_interval: timedelta = timedelta(seconds=1),
+        window_emit_interval: timedelta | None = None,
+        outer_join_emit_interval: timedelta | None = None,
     ) -> None:
         self.graph = LogicalGraph()
         self.defaults = StoreDefaults(in_memory_stores, store_headers)
-        self.window_emit_interval_ms = duration_ms(window_emit_interval, "window_emit_interval")
-        self.outer_join_emit_interval_ms = duration_ms(
+        #: None: what runs the topology decides
+        self.window_emit_interval_ms = _interval_ms(window_emit_interval, "window_emit_interval")
+        self.outer_join_emit_interval_ms = _interval_ms(
             outer_join_emit_interval, "outer_join_emit_interval"
         )
         #: repartition topics that several aggregations of one named group share
         self.group_topics: dict[tuple[Any, str], LogicalNode] = {}
+
+
+def _interval_ms(interval: timedelta | None, what: str) -> int | None:
+    return None if interval is None else duration_ms(interval, what)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -65,11 +65,14 @@ def foreign_key_join(
     is_left: bool,
     name: str,
     store: StoreSpec | None,
+    value: Serde[Any] | None = None,
     partitioner: Partitioner | None = None,
     other_partitioner: Partitioner | None = None,
     declared_at: str | None = None,
 ) -> T:
     """The joined table. ``foreign_key(key, value)`` of a left row; ``joiner(key, left, right)``.
+
+    ``value`` is the serde of the result where it is kept in no ``store``.
 
     ``other_partitioner`` places subscriptions like the right table, ``partitioner`` responses like
     the left one; they see keys only (KIP-775). Without them subscriptions are placed by their key,
@@ -82,7 +85,7 @@ def foreign_key_join(
     subscriptions = shape.subscribing(foreign_key, other_partitioner)
     answers = shape.answering(subscriptions)
     responses = shape.responding(answers, partitioner)
-    return shape.resolving(responses, joiner, store)
+    return shape.resolving(responses, joiner, store, value)
 
 
 class _ForeignKeyShape(Generic[T]):
@@ -188,8 +191,9 @@ class _ForeignKeyShape(Generic[T]):
         responses: SourceLogicalNode,
         joiner: Callable[[Any, Any, Any], Any],
         store: StoreSpec | None,
+        value: Serde[Any] | None,
     ) -> T:
-        """The left side again: the joined table."""
+        """The left side again: the joined table; kept in ``store``, if there is one."""
         resolve = SubscriptionResolveNode(
             self._suffixed("-subscription-response-resolver", _RESOLVER),
             left=self.left.node,
@@ -203,6 +207,8 @@ class _ForeignKeyShape(Generic[T]):
             self._suffixed("-result", "KTABLE-FK-JOIN-OUTPUT-"),
             store=store,
         )
+        if store is None:
+            self.graph.names.burn()  # Kafka Streams makes up the name of a store here
         is_versioned = store is not None and store.traits.is_versioned
         logical = ProcessorLogicalNode(node, output_versioned=is_versioned)
         self.graph.add(resolved, logical)
@@ -211,7 +217,7 @@ class _ForeignKeyShape(Generic[T]):
             logical,
             source_names=self.left.source_names | {responses.name},
             key=self.primary_key,
-            value=None if store is None else store.value,
+            value=value if store is None else store.value,
             node=node,
         )
 

@@ -68,7 +68,7 @@ def until_window_closes(
         The condition for ``KTable.suppress``.
 
     Raises:
-        TopologyError: a maximum below 1.
+        TopologyError: a maximum below 1: the first window that has to wait would be one too many.
 
     Source: Kafka Streams' ``Suppressed.untilWindowCloses`` (KIP-328).
     """
@@ -99,19 +99,19 @@ def until_time_limit(
 
     Semantics: the first update of a key starts its clock, later ones replace what waits without
     resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
-    the one that just came.
+    the one that just came; with ``max_records=0`` nothing waits.
 
     Args: as for :func:`until_window_closes`, and
         limit: how long updates are collected, in event time.
 
     Raises:
         TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
-            below 1.
+            below 0.
 
     Source: Kafka Streams' ``Suppressed.untilTimeLimit`` (KIP-328).
     """
-    check_count(max_records, "max_records of suppress")
-    check_count(max_bytes, "max_bytes of suppress")
+    check_count(max_records, "max_records of suppress", least=0)
+    check_count(max_bytes, "max_bytes of suppress", least=0)
     return Suppressed(
         "time_limit", duration_ms(limit, "limit of suppress"), max_records, max_bytes, logged
     )

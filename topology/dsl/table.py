@@ -559,7 +559,8 @@ class KTable(TableFlow[K, V]):
                 rows subscribe to each other through two internal topics,
                 ``<name>-subscription-registration-topic`` and ``-response-topic``.
             Store: both tables need one; the result has the one named ``store``, else none. By
-                foreign key there is also ``<name>-subscription-store``.
+                foreign key there is also ``<name>-subscription-store``, and the result needs one
+                where an operator below reads its rows or their old values.
             Timestamp: the larger of both rows'. By foreign key: of the change that triggered it,
                 even if the other row is newer, as in Kafka Streams.
             Quirk: a tombstone on one side is forwarded whenever the other side has a row, even if

@@ -9,7 +9,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.dsl.aggregations import required_store, value_serde
+from logstate.topology.dsl.aggregations import value_serde
 from logstate.topology.dsl.flow import TableFlow
 from logstate.topology.dsl.foreign_key_join import foreign_key_join
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
@@ -127,7 +127,8 @@ def join_by_foreign_key(
         "its two internal topics and its subscription store are named after it",
         'name="..."',
     )
-    options = required_store(store, "A foreign-key join")
+    options = materialized(store)
+    result = optional_serde(value, None, f"the value of join {join_name!r}")
     return foreign_key_join(
         left,
         right,
@@ -135,7 +136,8 @@ def join_by_foreign_key(
         joiner=joiner,
         is_left=is_left,
         name=join_name,
-        store=_joined_store(left, options, value),
+        store=None if options is None else _joined_store(left, options, value),
+        value=result,
         partitioner=partitioner,
         other_partitioner=other_partitioner,
         declared_at=declaration_site(),

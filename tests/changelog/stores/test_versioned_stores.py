@@ -126,6 +126,45 @@ def test_versions_come_oldest_first_with_their_ends_and_without_deletions(
     assert list(bench.store.versions("b")) == []
 
 
+def test_of_a_range_before_the_history_only_the_latest_version_is_shown(bench: StoreBench) -> None:
+    for value, timestamp in ((1, 0), (2, 30), (3, 40)):
+        bench.store.put("a", value, timestamp)
+    bench.store.put("b", 1, 140)  # the history reaches back to 40
+    for commits in (False, True):
+        if commits:
+            bench.commit()
+        assert list(bench.store.versions("a", 0, 39)) == []
+        assert list(bench.store.versions("a", 0, 40)) != []
+        assert list(bench.store.versions("a", None, 20)) == []
+        assert list(bench.store.versions("b", 0, 39)) == []
+    bench.store.put("b", 1, 1_000)
+    assert list(bench.store.versions("a", 0, 39)) == []
+    assert list(bench.store.versions("a", 0, 50)) == [VersionedRecord(3, 40, None)]
+
+
+@settings(deadline=None)
+@given(
+    puts=st.lists(
+        st.tuples(
+            st.sampled_from("ab"), st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 400)
+        ),
+        max_size=20,
+    ),
+    at=st.integers(0, 420),
+)
+def test_the_versions_of_one_instant_are_what_is_read_as_of_it(
+    puts: list[tuple[str, int | None, int]], at: int
+) -> None:
+    bench = StoreBench(spec_of(), None)
+    for key, value, timestamp in puts:
+        bench.store.put(key, value, timestamp)
+    for key in "ab":
+        found = bench.store.get(key, at)
+        versions = [(v.value, v.valid_from) for v in bench.store.versions(key, at, at)]
+        assert versions == ([] if found is None else [(found.value, found.valid_from)])
+    bench.close()
+
+
 def test_the_changelog_record_is_stamped_with_the_versions_start(bench: StoreBench) -> None:
     bench.context.timestamp = 7
     bench.store.put("a", 1, 100)

@@ -291,6 +291,17 @@ def test_versions_are_read_as_of_a_time(timed: FakeCluster) -> None:
     assert [version.value for version in store.versions("a", 1_500, 3_000)] == ["1", "2"]
 
 
+def test_versions_before_the_history_are_not_shown(timed: FakeCluster) -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        store = Materialized("versions", history=timedelta(milliseconds=1))
+        builder.table("in", key=str, value=str, store=store)
+
+    store: Any = store_of(running(timed, declare), "versions", 1)
+    assert list(store.versions("a", 0, 1_500)) == []
+    assert store.get("a", 1_500) is None
+    assert [version.value for version in store.versions("a")][-1] == "11"
+
+
 def test_a_read_that_the_kind_does_not_have_names_those_it_has(rig: WorkerRig) -> None:
     with pytest.raises(
         StoreError, match=r"'counts' is a timestamped_key_value store and has no fetch\(\).*: get,"

@@ -9,7 +9,7 @@ import pytest
 
 from logstate.contracts.records import Record
 from logstate.testing import TopologyTestDriver
-from logstate.topology import StreamsBuilder
+from logstate.topology import Materialized, StreamsBuilder
 
 
 def copying(**settings: Any) -> TopologyTestDriver:
@@ -111,7 +111,40 @@ def test_the_topics_that_were_written_are_known_after_they_are_read() -> None:
         assert driver.produced_topics == set()
         driver.pipe("in", "a", 1)
         driver.read("out", value=int)
-        assert driver.produced_topics == {"out", "app-by-repartition"}
+        assert driver.produced_topics == {"out", "app-by-repartition", "app-n-changelog"}
+
+
+def test_topics_that_nobody_has_written_to_are_not_among_the_produced_ones() -> None:
+    builder = StreamsBuilder()
+    builder.table("tab", value=int, store="tab")
+    builder.table("reused", value=int, store="reused")
+    logged = builder.stream("in", key=str, value=int).group_by_key()
+    logged.count(store="n")
+    logged.count(store=Materialized("unlogged", logged=False))
+    with TopologyTestDriver(builder.build(), commit_every=2) as driver:
+        driver.pipe("tab", "a", 1)
+        assert driver.produced_topics == set()  # a changelog is written by the commit
+        driver.pipe("in", "a", 1)
+        assert driver.produced_topics == {"app-tab-changelog", "app-n-changelog"}
+
+
+def test_a_source_topic_that_is_the_changelog_was_not_written_to() -> None:
+    builder = StreamsBuilder()
+    builder.table("tab", value=int, store="tab")
+    with TopologyTestDriver(builder.build("all")) as driver:
+        driver.pipe("tab", "a", 1)
+        assert driver.produced_topics == set()
+
+
+def test_what_a_crash_took_back_was_not_written() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).repartition(name="by").to("out")
+    with TopologyTestDriver(builder.build(), commit_every=100) as driver:
+        driver.pipe("in", "a", 1)
+        assert driver.produced_topics == {"app-by-repartition", "out"}
+        driver._recovery.inputs.clear()  # nothing comes again
+        driver.crash()
+        assert driver.produced_topics == set()
 
 
 def test_outputs_that_are_committed_may_be_read_before_a_crash() -> None:

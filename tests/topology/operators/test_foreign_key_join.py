@@ -204,6 +204,41 @@ def test_a_join_without_name_is_refused():
         driver_of(name=None)
 
 
+@BOTH
+@given(updates=UPDATES)
+def test_a_join_that_keeps_no_rows_sends_what_one_that_keeps_them_does(
+    is_left: bool, updates: list[Update]
+):
+    with driver_of(is_left) as keeping, driver_of(is_left, store=None) as passing:
+        assert results(passing, *updates) == results(keeping, *updates)
+
+
+def test_a_join_that_keeps_no_rows_has_no_store_and_no_changelog_for_them():
+    builder = StreamsBuilder()
+    join(builder, False, store=None).to_stream().to("out")
+    assert set(builder.build().stores) == {"fk-subscription-store", "l-store", "r-store"}
+
+
+#: operators below that read the joined rows, or their old values
+READERS: dict[str, Any] = {
+    "join": lambda table, other: table.join(other, pair),
+    "group_by": lambda table, other: table.group_by(lambda value: (value, 1), key=str, value=int),
+    "foreign key": lambda table, other: table.join(
+        other, pair, foreign_key=foreign_key, name="again", value=str
+    ),
+    "stream": lambda table, other: other.to_stream().join(table, pair),
+}
+
+
+@pytest.mark.parametrize("below", READERS.values(), ids=READERS)
+def test_who_reads_the_rows_of_a_join_that_keeps_none_is_told_to_name_a_store(below: Any):
+    builder = StreamsBuilder()
+    other = builder.table("other", value=str, store="other")
+    table = join(builder, False, store=None)
+    with pytest.raises(TopologyError, match="'fk-result' needs a store"):
+        below(table, other)
+
+
 # ---------------------------------------------------------------------- against the model
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from logstate import serdes
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.testing import TopologyTestDriver
+from logstate.topology import StreamsBuilder, until_time_limit
 from logstate.topology.graph.nodes import TableNode, ValueGetter
 from logstate.topology.operators.tables.suppress import SuppressNode
 from tests.topology.operators.one_operator import OneOperator
@@ -89,6 +92,26 @@ def test_a_full_buffer_emits_early_and_may_emit_the_newest_row():
 
     assert run.update("a", 7, None, 99) == [("a", 7, None, 99, None, True)]
     assert [edge[0] for edge in run.update("d", 1, None, 101)] == ["b"]
+
+
+#: what is said of a buffer where nothing may wait
+NOTHING_WAITS = [{"max_records": 0}, {"max_bytes": 0}, {"max_records": 0, "max_bytes": 0}]
+
+
+@pytest.mark.parametrize("bound", NOTHING_WAITS, ids=str)
+def test_a_buffer_for_nothing_sends_every_update_at_once(bound: dict[str, int]):
+    builder = StreamsBuilder()
+    table = builder.table("in", value=int, store="in")
+    held = table.suppress(until_time_limit(timedelta(seconds=9), **bound), name="held")
+    held.to_stream().to("out")
+    held.group_by(lambda key, value: ("all", value), name="by", key=str, value=int).count(store="n")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("b", 2, 1), ("a", None, 1), ("a", 3, 0)])
+        assert driver.read("out", value=int) == [("a", 1), ("b", 2), ("a", None), ("a", 3)]
+        assert [(key, row.value) for key, row in driver.store("n").all()] == [("all", 2)]
+        driver.crash()
+        driver.pipe("in", "b", None, timestamp=2)
+        assert driver.read("out", value=int) == [("b", None)]
 
 
 def test_bytes_are_bounded_as_well():

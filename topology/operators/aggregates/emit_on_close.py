@@ -61,7 +61,7 @@ class CloseClock:
         self,
         task: TaskContext,
         store: str,
-        emit_interval_ms: int,
+        emit_interval_ms: int | None,
         *,
         size_ms: int = 0,
         is_end_exclusive: bool = False,
@@ -71,7 +71,9 @@ class CloseClock:
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
         self._emitted = task.time_cell(f"emitted:{store}")
         self._looked = task.time_cell(f"looked:{store}")
-        self._emit_interval_ms = emit_interval_ms
+        self._emit_interval_ms = (
+            task.emit_interval_ms if emit_interval_ms is None else emit_interval_ms
+        )
         self._wall_clock_ms = task.wall_clock_ms
 
     def first_unsent(self) -> int:

@@ -56,7 +56,7 @@ class SessionAggregateNode(FoldNode):
 
     windows: SessionWindows
     merger: Callable[[Any, Any, Any], Any]
-    emit_interval_ms: int = 0
+    emit_interval_ms: int | None = 0
 
     def __post_init__(self) -> None:
         # Closed sessions are read when the retention hides them already.

@@ -55,7 +55,7 @@ class SlidingAggregateNode(FoldNode):
     """One row per key and sliding window. ``initializer()``, ``aggregator(key, value, agg)``."""
 
     windows: SlidingWindows
-    emit_interval_ms: int = 0
+    emit_interval_ms: int | None = 0
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)

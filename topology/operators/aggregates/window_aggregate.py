@@ -76,7 +76,7 @@ class WindowAggregateNode(FoldNode):
     """One row per key and window."""
 
     windows: Windows
-    emit_interval_ms: int = 0
+    emit_interval_ms: int | None = 0
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)

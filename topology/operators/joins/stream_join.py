@@ -63,7 +63,7 @@ class StreamJoinNode(ProcessorNode):
     emits_unmatched: bool
     other_emits_unmatched: bool
     clock: str
-    emit_interval_ms: int
+    emit_interval_ms: int | None
 
     @property
     def before_ms(self) -> int:
@@ -175,6 +175,8 @@ class StreamJoinNode(ProcessorNode):
         right_wait = self.windows.before_ms + grace
         own_wait = self.after_ms + grace
         interval = self.emit_interval_ms
+        if interval is None:
+            interval = task.emit_interval_ms
 
         def join_unmatched(
             key: Any, left: Any, right: Any, timestamp: int, headers: Headers
