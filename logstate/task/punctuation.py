@@ -8,15 +8,21 @@ to the same look, if it is due.
 
 The next due times decide results, so they are part of the committed cut (``next_times``) and come
 back with it. That holds for wall-clock schedules too: were they started anew, an application that
-is rebalanced more often than the interval would never run them.
+is rebalanced more often than the interval would never run them. But a wall clock may have been wrong
+when they were committed, and a schedule must not sleep until the wrong time comes: one that is due
+more than two intervals ahead, and not because it is anchored there, is due at once and goes on with
+its grid. A clock that is set back by less leaves it as it is, so that nothing runs twice.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
+
+_LOGGER = logging.getLogger(__name__)
 
 #: before the event time of every record that is processed
 _AT_ONCE = -1
@@ -25,15 +31,22 @@ _AT_ONCE = -1
 class Punctuation:
     """One schedule; ``cancel`` stops it, also from inside its own callback."""
 
-    __slots__ = ("callback", "interval_ms", "is_cancelled", "name", "next_time")
+    __slots__ = ("callback", "interval_ms", "is_cancelled", "name", "next_time", "start_ms")
 
     def __init__(
-        self, name: str, interval_ms: int, next_time: int, callback: Callable[[int], None]
+        self,
+        name: str,
+        interval_ms: int,
+        next_time: int,
+        callback: Callable[[int], None],
+        start_ms: int | None = None,
     ) -> None:
         self.name = name
         self.interval_ms = interval_ms
         self.next_time = next_time
         self.callback = callback
+        #: where it is anchored, and may have to wait for
+        self.start_ms = start_ms
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -47,6 +60,27 @@ class Punctuation:
             missed = (now - self.next_time) // self.interval_ms
             following = self.next_time + (missed + 1) * self.interval_ms
         self.next_time = following
+
+
+    def back_within_reach(self, now: int) -> None:
+        """Where the wall clock was ahead when this was made due: the last grid point until now."""
+        interval, wrong = self.interval_ms, self.next_time
+        if wrong <= now + 2 * interval or wrong == self.start_ms:
+            return
+        self.next_time -= -(-(wrong - now) // interval) * interval
+        if self.start_ms is not None:
+            self.next_time = max(self.next_time, self.start_ms)
+        _LOGGER.warning(
+            "the schedule %r, every %d ms by the wall clock, was due at %d, which is %d ms ahead of"
+            " the wall clock (%d): the clock was set back, or that of the instance which committed"
+            " the due time is ahead. It is due at %d instead",
+            self.name,
+            interval,
+            wrong,
+            wrong - now,
+            now,
+            self.next_time,
+        )
 
 
 class Schedules(NamedTuple):
@@ -105,7 +139,7 @@ class Punctuations:
         label = name or self.name_of_next(kind)
         self._made[kind] += 1
         first = self._committed.pop(label, _first_time(kind, interval_ms, now, start_ms))
-        schedule = Punctuation(label, interval_ms, first, callback)
+        schedule = Punctuation(label, interval_ms, first, callback, start_ms)
         schedules.append(schedule)
         self.refresh()
         return schedule
@@ -136,6 +170,9 @@ class Punctuations:
         return count
 
     def _due(self, kind: PunctuationKind, now: int) -> list[Punctuation]:
+        if kind == "wall_clock":
+            for schedule in self._by_kind[kind]:
+                schedule.back_within_reach(now)
         due = (s for s in self._by_kind[kind] if s.next_time <= now and not s.is_cancelled)
         return sorted(due, key=lambda schedule: schedule.next_time)
 

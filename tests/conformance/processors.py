@@ -117,6 +117,8 @@ class ForwardMany(NamedProcessor):
 class Route(NamedProcessor):
     """Forwards to the child that the value's parity names."""
 
+    takes_null_keys = True
+
     def handle(self, record: Record[Any, Any]) -> None:
         if record.value is None:
             self.context.forward(record)

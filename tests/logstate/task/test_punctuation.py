@@ -254,3 +254,74 @@ def test_a_cancelled_schedule_is_not_among_those_that_come_back() -> None:
     punctuations.add("stream_time", 10, lambda _: None, now=0).cancel()
     punctuations.go_back_to(punctuations.schedules())
     assert punctuations.next_times() == {}
+
+
+#: a day, in ms, and a wall clock that is ahead by decades
+DAY = 86_400_000
+YEAR_2050, YEAR_2024 = 80 * 365 * DAY, 54 * 365 * DAY + 7
+
+
+@pytest.mark.parametrize("interval_ms", [1, 10_000, DAY, 400 * DAY])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_wall_clock_that_was_wrong_once_holds_no_schedule_up(
+    interval_ms: int, is_restarted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", interval_ms, calls.append, now=YEAR_2050)
+    punctuations.fire("wall_clock", YEAR_2050 + interval_ms)
+    due = punctuations.next_times()
+    if is_restarted:
+        punctuations = Punctuations()
+        punctuations.set_next_times(due)
+        punctuations.add("wall_clock", interval_ms, calls.append, now=YEAR_2024)
+    calls.clear()
+
+    for looks in range(3):
+        punctuations.fire("wall_clock", YEAR_2024 + looks * interval_ms)
+    assert calls == [YEAR_2024 + looks * interval_ms for looks in range(3)]
+    told = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "'wall_clock-0'" in told[0].getMessage()
+    (next_time,) = punctuations.next_times().values()
+    assert (next_time - YEAR_2050) % interval_ms == 0  # still on its grid
+
+
+def test_an_anchor_in_the_future_is_waited_for_however_far_it_is() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", 10, calls.append, now=0, start_ms=1_000)
+    due = punctuations.next_times()
+    assert punctuations.due("wall_clock", 5) == []
+    again = Punctuations()
+    again.set_next_times(due)
+    again.add("wall_clock", 10, calls.append, now=6, start_ms=1_000)
+    for time in (7, 999, 1_000, 1_010):
+        again.fire("wall_clock", time)
+    assert calls == [1_000, 1_010]
+
+
+def test_an_anchor_is_waited_for_again_where_the_clock_had_passed_it_wrongly() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", 10, calls.append, now=YEAR_2050, start_ms=1_000)
+    for time in (500, 999, 1_000, 1_010):
+        punctuations.fire("wall_clock", time)
+    assert calls == [1_000, 1_010]
+
+
+@pytest.mark.parametrize("set_back_ms", [1, 9, 10])
+def test_a_clock_that_is_set_back_a_little_repeats_no_call(set_back_ms: int) -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("wall_clock", 10, calls.append, now=100)
+    for time in range(110, 121):
+        punctuations.fire("wall_clock", time)
+    calls.clear()
+    for time in range(120 - set_back_ms, 140):
+        punctuations.fire("wall_clock", time)
+    assert calls == [130]
+
+
+def test_event_time_that_jumps_back_leaves_schedules_by_stream_time_alone() -> None:
+    punctuations, calls = Punctuations(), list[int]()
+    punctuations.add("stream_time", 10, calls.append, now=0)
+    for time in (YEAR_2050, YEAR_2024):
+        punctuations.fire("stream_time", time)
+    assert calls == [YEAR_2050]
