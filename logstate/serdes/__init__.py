@@ -18,6 +18,7 @@ from logstate.serdes.built_in import (
     serde_of,
     session_windowed,
     string,
+    string_replacing,
     windowed,
 )
 from logstate.serdes.json_serde import JsonSerde, json, json_of
@@ -45,6 +46,7 @@ __all__ = [
     "serde_of",
     "session_windowed",
     "string",
+    "string_replacing",
     "upgradable",
     "windowed",
 ]

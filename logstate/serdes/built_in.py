@@ -81,6 +81,11 @@ def _deserialize_boolean(data: bytes) -> bool:
 
 
 string: Serde[str] = ScalarSerde("string", str.encode, bytes.decode)
+#: As Java's String: what is no valid UTF-8 is read as U+FFFD, and a lone surrogate is written as
+#: ``?``. What was replaced is lost, and keys of other bytes may become one.
+string_replacing: Serde[str] = ScalarSerde(
+    "string", lambda text: text.encode(errors="replace"), lambda data: data.decode(errors="replace")
+)
 int64: Serde[int] = ScalarSerde("int64", *_number(">q"))
 int32: Serde[int] = ScalarSerde("int32", *_number(">i"))
 float64: Serde[float] = ScalarSerde("float64", *_number(">d"))

@@ -61,7 +61,6 @@ class Punctuation:
             following = self.next_time + (missed + 1) * self.interval_ms
         self.next_time = following
 
-
     def back_within_reach(self, now: int) -> None:
         """Where the wall clock was ahead when this was made due: the last grid point until now."""
         interval, wrong = self.interval_ms, self.next_time

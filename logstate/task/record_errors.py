@@ -21,12 +21,14 @@ def undecodable(
 ) -> DeserializationError:
     """``part`` ("key" or "value") of a record does not decode."""
     topic, partition, offset = record.topic(), record.partition(), record.offset()
+    remedy = "correct the serde, or move the group's offset past the record"
+    if isinstance(cause, UnicodeDecodeError):
+        remedy += "; serdes.string_replacing reads text that is no UTF-8 as Kafka's String does"
     return DeserializationError(
         f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
         f" offset {offset}, task {task_id}, source {source!r}: {text_of(cause)}. The bytes"
         " were probably written in another format, or the declared type does not fit."
-        " Nothing past this record was committed; correct the serde, or move the group's offset"
-        " past the record",
+        f" Nothing past this record was committed; {remedy}",
         **_place(topic, partition, offset, task_id),
         node=source,
     )

@@ -20,6 +20,7 @@ from logstate.serdes import (
     serde_of,
     session_windowed,
     string,
+    string_replacing,
     windowed,
 )
 
@@ -253,3 +254,40 @@ def test_a_class_that_json_cannot_hold_is_refused_when_declared() -> None:
 
     with pytest.raises(SerdeError, match=r"the value of topic 'clicks'.*Plain"):
         serde_of(Plain, what="the value of topic 'clicks'")
+
+
+#: bytes -> what Java's StringDeserializer makes of them
+MALFORMED = {
+    b"caf\xe9": "caf\ufffd",
+    b"\xff\xff": "\ufffd\ufffd",
+    b"\xe2\x82": "\ufffd",  # one sequence that is cut off
+    b"\xe2\x82x": "\ufffdx",
+    b"\xc0\x80": "\ufffd\ufffd",
+    b"\xed\xa0\x80": "\ufffd\ufffd\ufffd",  # a surrogate
+    b"\xf0\x9f\x98": "\ufffd",
+    b"a\x80b": "a\ufffdb",
+}
+
+
+@pytest.mark.parametrize("data", MALFORMED, ids=bytes.hex)
+def test_malformed_utf8_is_refused_or_replaced_as_by_java(data: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        string.deserializer("t", False)(data)
+    assert string_replacing.deserializer("t", False)(data) == MALFORMED[data]
+
+
+@pytest.mark.parametrize("text", ["", "ada", "é", "日本", "\U0001f600", "\x00"])
+def test_valid_text_is_the_same_bytes_in_both_serdes_of_strings(text: str) -> None:
+    data = string.serializer("t", False)(text)
+    assert string_replacing.serializer("t", False)(text) == data
+    assert string_replacing.deserializer("t", False)(data) == text
+
+
+def test_a_lone_surrogate_is_refused_or_written_as_a_question_mark() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        string.serializer("t", False)("a\ud800b")
+    assert string_replacing.serializer("t", False)("a\ud800b") == b"a?b"
+
+
+def test_a_store_may_change_between_the_two_serdes_of_strings() -> None:
+    assert string.describe() == string_replacing.describe()

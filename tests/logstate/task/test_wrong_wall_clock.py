@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from logstate.testing import TopologyTestDriver
 from logstate.contracts.records import Record
+from logstate.testing import TopologyTestDriver
 from logstate.topology import Processor, ProcessorContext, StreamsBuilder, Topology
 
 YEAR_MS = 365 * 86_400_000

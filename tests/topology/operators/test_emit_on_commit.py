@@ -109,6 +109,16 @@ def last_per_key(block: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return list(last.items())
 
 
+def without_unseen(blocks: list[list[tuple[str, Any]]]) -> list[list[tuple[str, Any]]]:
+    """Without tombstones for keys that nobody knows from the blocks before."""
+    known: dict[str, Any] = {}
+    seen = []
+    for block in blocks:
+        seen.append([(k, v) for k, v in block if v is not None or known.get(k) is not None])
+        known.update(block)
+    return seen
+
+
 RECORDS = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.integers(0, 60)), max_size=25
 )
@@ -133,7 +143,8 @@ def test_commit_forwards_the_last_update_per_key_and_block(
     on_update, totals = run(build, "update", records, commit_every)
     on_commit, totals_on_commit = run(build, "commit", records, commit_every)
 
-    assert on_commit == [last_per_key(block) for block in on_update]
+    expected = [last_per_key(block) for block in on_update]
+    assert on_commit == (without_unseen(expected) if build is sessions else expected)
     assert totals_on_commit == sums(on_commit)
     if build not in (sliding, sessions):  # whose old values are not always those before
         assert totals == totals_on_commit
@@ -153,6 +164,35 @@ def test_with_a_commit_after_each_record_commit_equals_update_where_keys_are_upd
             assert last == updates
     if build not in (sliding, sessions):  # whose old values are not always those before
         assert totals_on_commit == totals
+
+
+def test_a_session_that_grows_between_two_commits_leaves_no_tombstones():
+    grows = [("a", 1, time) for time in (0, 2, 4, 6, 8)]
+    (first, second), totals = run(sessions, "commit", [*grows, ("a", 1, 12)], 5)
+    assert first == [("a@0-8", 5)]
+    assert second == [("a@0-8", None), ("a@0-12", 6)]
+    assert totals == {"a": 6}
+
+
+def test_a_table_below_held_sessions_is_told_of_the_same_sessions():
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=str, value=int).group_by_key()
+    table = sessions(grouped, "commit").filter(lambda count: count != 2)
+    table.to_stream(lambda window, _: start_of(window), key=str).to("out")
+    with TopologyTestDriver(builder.build(), commit_every=2) as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("a", 1, 2), ("a", 1, 4), ("a", 1, 6)])
+        assert driver.read("out", value=int) == [("a@0-6", 4)]  # nothing below has seen 0-2
+
+
+def test_a_crash_does_not_make_unseen_sessions_seen():
+    builder = StreamsBuilder()
+    counts = sessions(builder.stream("in", key=str, value=int).group_by_key(), "commit")
+    counts.to_stream(lambda window, _: start_of(window), key=str).to("out")
+    with TopologyTestDriver(builder.build(), commit_every=3) as driver:
+        driver.pipe_all("in", [("a", 1, 0), ("a", 1, 2)])
+        driver.crash()
+        driver.pipe("in", "a", 1, timestamp=4)
+        assert driver.read("out", value=int) == [("a@0-4", 3)]
 
 
 AGGREGATIONS = [

@@ -13,7 +13,10 @@ Invariants:
 2. updates leave in the order of their LAST write, as from Kafka Streams' cache;
 3. the topic, partition and offset of the task are those of the held record while it is forwarded;
 4. a key that was written leaves, even if its row came and went between two commits: with a commit
-   after every record the result is that of emitting every update.
+   after every record the result is that of emitting every update;
+5. but not a session that came and went: sessions change their keys as they grow, so that every
+   record would leave a tombstone for a key that nobody has ever seen. Kafka Streams' cache leaves
+   them out as well.
 """
 
 from __future__ import annotations
@@ -39,16 +42,19 @@ Identity: TypeAlias = Callable[[Any], Hashable]
 HeldUpdate: TypeAlias = (
     "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None]"
 )
-_OLD = 6
+_NEW, _OLD = 5, 6
 _order_of = itemgetter(0)
 
 
 class HeldUpdates:
     """The updates of one operator that wait for the commit."""
 
-    def __init__(self, task: TaskContext, forward: TableProcess) -> None:
+    def __init__(
+        self, task: TaskContext, forward: TableProcess, *, leaves_out_unseen: bool = False
+    ) -> None:
         self._task = task
         self._forward = forward
+        self._leaves_out_unseen = leaves_out_unseen
         #: the updates by identity; never replaced by another dict
         self.held: dict[Hashable, HeldUpdate] = {}
         self._journal: list[tuple[Hashable, HeldUpdate | None]] = []
@@ -68,6 +74,8 @@ class HeldUpdates:
         self.held.clear()
         place = task.topic, task.partition, task.offset
         below = stream_below(forward)
+        if self._leaves_out_unseen:
+            updates = [u for u in updates if u[_NEW] is not None or u[_OLD] is not None]
         for update in updates:
             _, topic, partition, offset, key, new, old, timestamp, headers, is_latest, record = (
                 update
@@ -108,14 +116,19 @@ class HeldUpdates:
 
 
 def hold_until_commit(
-    task: TaskContext, forward: TableProcess, *, identity: Identity | None = None
+    task: TaskContext,
+    forward: TableProcess,
+    *,
+    identity: Identity | None = None,
+    leaves_out_unseen: bool = False,
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
     ``identity`` tells keys apart where the objects do not do that as their bytes do (1 and True),
-    or are not hashable; a serializer will do.
+    or are not hashable; a serializer will do. ``leaves_out_unseen``: a row without old value was
+    not there before, and where it is gone again by the commit, nothing is said of it.
     """
-    updates = HeldUpdates(task, forward)
+    updates = HeldUpdates(task, forward, leaves_out_unseen=leaves_out_unseen)
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
@@ -151,15 +164,15 @@ def hold_until_commit(
 
 
 def hold_windows_until_commit(
-    task: TaskContext, forward: TableProcess, store: StoreSpec
+    task: TaskContext, forward: TableProcess, store: StoreSpec, *, leaves_out_unseen: bool = False
 ) -> TableProcess:
     """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
     if equal_as_bytes(store.key):
-        return hold_until_commit(task, forward)
+        return hold_until_commit(task, forward, leaves_out_unseen=leaves_out_unseen)
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     serialize = store.key.serializer(topic, True)
 
     def identity(windowed: Windowed[Any]) -> Hashable:
         return serialize(windowed.key), windowed.start_ms, windowed.end_ms
 
-    return hold_until_commit(task, forward, identity=identity)
+    return hold_until_commit(task, forward, identity=identity, leaves_out_unseen=leaves_out_unseen)
