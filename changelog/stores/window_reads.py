@@ -43,6 +43,7 @@ class WindowReads(SegmentedReads[K, V]):
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
         self._size_ms = spec.window_size_ms or 0
+        self._window_end = spec.window_end
         keeps_edge = spec.keep_at_retention and not spec.in_memory
         super().__init__(spec, codec, rows, cell, keeps_edge=keeps_edge)
         self.fetch = self._bound_fetch()
@@ -94,13 +95,19 @@ class WindowReads(SegmentedReads[K, V]):
 
     def _windowed_decoder(self) -> Callable[[bytes], Windowed[Any]]:
         decode_key, key_of, size_ms = self.codec.decode_key, self._key_of, self._size_ms
+        window_end = self._window_end
+
+        def decode_varying(row_key: bytes) -> Windowed[Any]:
+            start_ms = start_of_window(row_key)
+            assert window_end is not None
+            return Windowed(decode_key(key_of(row_key)), start_ms, window_end(start_ms))
 
         def decode(row_key: bytes) -> Windowed[Any]:
             start_ms = start_of_window(row_key)
             end_ms = min(start_ms + size_ms, MAX_TIME_MS)
             return Windowed(decode_key(key_of(row_key)), start_ms, end_ms)
 
-        return decode
+        return decode if window_end is None else decode_varying
 
     def _rows_of_all(
         self, from_ms: int, to_ms: int, reverse: bool

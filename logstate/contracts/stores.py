@@ -72,7 +72,8 @@ class StoreSpec:
     value: Serde[Any]
     in_memory: bool = False
     is_logged: bool = True
-    window_size_ms: int | None = None  # window stores: end = start + size
+    window_size_ms: int | None = None  # window stores: end = start + size, None if sizes differ
+    window_end: Callable[[int], int] | None = None  # then: start -> end
     advance_ms: int | None = None  # of aligned windows, 0 of sliding ones; else not known
     gap_ms: int | None = None  # of sessions, where an aggregation merges them
     retention_ms: int | None = None  # window and session stores

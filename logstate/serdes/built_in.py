@@ -134,13 +134,28 @@ def equal_as_bytes(key: Serde[Any]) -> bool:
     return type(key) is ScalarSerde and key.name in _EQUAL_AS_BYTES
 
 
-def windowed(inner: Serde[K] | type[K] | Any, size_ms: int) -> WindowedSerde[K]:
+class SizedWindows(typing.Protocol):
+    """Windows that know their ends, such as ``logstate.Windows``."""
+
+    size_ms: int
+    varies: bool
+
+    def end_of(self, start_ms: int) -> int: ...
+
+
+def windowed(inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows) -> WindowedSerde[K]:
     """Keys of tumbling, hopping and sliding windows: inner key, then the 8-byte window start.
 
     >>> windowed(str, 10).serializer("t", True)(Windowed("a", 20, 30)).hex()
     '610000000000000014'
+
+    ``size_ms`` is the size of the windows, or the windows themselves, which know their ends.
     """
-    return WindowedSerde(serde_of(inner, what="the key inside the window"), size_ms)
+    key: Serde[K] = serde_of(inner, what="the key inside the window")
+    if isinstance(size_ms, int):
+        return WindowedSerde(key, size_ms)
+    end_of = size_ms.end_of if size_ms.varies else None
+    return WindowedSerde(key, size_ms.size_ms, end_of=end_of)
 
 
 def session_windowed(inner: Serde[K] | type[K] | Any) -> SessionWindowedSerde[K]:

@@ -1,7 +1,8 @@
 """Keys inside windows, in the layouts of :mod:`logstate.contracts.windowed_keys`.
 
 A windowed key does not carry its end: the reader must know the window's size, which is why
-``windowed`` takes it and ``session_windowed`` does not.
+``windowed`` takes it (or the windows, where they differ in length) and ``session_windowed`` does
+not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ K = TypeVar("K")
 class WindowedSerde(Serde[Windowed[K]]):
     """Keys of tumbling, hopping and sliding windows."""
 
-    def __init__(self, inner: Serde[K], window_size_ms: int) -> None:
+    def __init__(
+        self,
+        inner: Serde[K],
+        window_size_ms: int,
+        *,
+        end_of: Callable[[int], int] | None = None,
+    ) -> None:
         if window_size_ms <= 0:
             raise SerdeError(
                 f"A window size must be positive, found {window_size_ms} ms. It is the size the "
@@ -36,6 +43,8 @@ class WindowedSerde(Serde[Windowed[K]]):
             )
         self.inner = inner
         self.window_size_ms = window_size_ms
+        #: start -> end, where windows differ in length
+        self.end_of = end_of
         self.immutable = inner.immutable
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[Windowed[K]]:
@@ -52,7 +61,15 @@ class WindowedSerde(Serde[Windowed[K]]):
         unpack = unpack_start_from
         # Half the cost of calling Windowed: no Python-level constructor in between.
         make: Callable[..., Windowed[K]] = tuple.__new__
-        size_ms, tail = self.window_size_ms, -START_BYTES
+        size_ms, tail, end_of = self.window_size_ms, -START_BYTES, self.end_of
+
+        def deserialize_varying(data: bytes) -> Windowed[K]:
+            at = len(data) + tail
+            if at < 0:
+                raise _too_short(data, START_BYTES, "a windowed key ends in an 8-byte window start")
+            start_ms = unpack(data, at)[0]
+            assert end_of is not None
+            return make(Windowed, (inner(data[:tail]), start_ms, end_of(start_ms)))
 
         def deserialize(data: bytes) -> Windowed[K]:
             at = len(data) + tail
@@ -64,14 +81,14 @@ class WindowedSerde(Serde[Windowed[K]]):
                 end_ms = MAX_TIME_MS
             return make(Windowed, (inner(data[:tail]), start_ms, end_ms))
 
-        return deserialize
+        return deserialize if end_of is None else deserialize_varying
 
     def describe(self) -> dict[str, Any]:
         return {
             "format": "windowed",
             "schema": None,
             "inner": self.inner.describe(),
-            "window_size_ms": self.window_size_ms,
+            "window_size_ms": self.window_size_ms if self.end_of is None else None,
         }
 
 

@@ -223,7 +223,7 @@ def _final_results(sub: SubTopology, spec: StoreSpec) -> FinalResults | None:
         if not is_of_store or getattr(node, "emit", None) != "close":
             continue
         if isinstance(node, WindowAggregateNode):
-            return FinalResults(spec.window_size_ms or 0, is_end_exclusive=True)
+            return FinalResults(node.windows.size_ms, is_end_exclusive=True)
         if isinstance(node, SlidingAggregateNode):
             return FinalResults(node.windows.difference_ms, is_end_exclusive=False)
         return FinalResults(0, is_end_exclusive=False)  # sessions: their time is their end

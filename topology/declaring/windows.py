@@ -51,8 +51,7 @@ def duration_ms(duration: timedelta, what: str, *, at_least: int = 0) -> int:
 
 
 class Windows(ABC):
-    """Windows of one fixed size. Subclass it for an alignment of your own: days of a time zone,
-    shifts.
+    """Windows in time. Subclass it for an alignment of your own: days of a time zone, shifts.
 
     >>> from logstate import StreamsBuilder, TopologyTestDriver, Windows
     >>> class Shifts(Windows):
@@ -68,15 +67,35 @@ class Windows(ABC):
     ...     driver.read("n", key=int, value=int)
     [(6, 1), (6, 2), (14, 1)]
 
-    Semantics: a window store keeps only starts, so all windows have ``size_ms``; the end of a
-    result's key is start + size, whatever ``windows_for`` says. A window is closed once stream time
-    reaches its end + ``grace_ms``.
+    Semantics: a window is closed once stream time reaches its end + ``grace_ms``. A window store
+    keeps only starts: all windows have ``size_ms``, or the class says ``varies = True``, and ends
+    are then asked of ``windows_for``. The first record in a window of another length than declared
+    stops the application. Days of a time zone have 23, 24 or 25 hours:
 
-    Source: Kafka Streams' ``Windows``; no implicit grace: KIP-633.
+    >>> from datetime import datetime, timedelta
+    >>> from zoneinfo import ZoneInfo
+    >>> class Days(Windows):
+    ...     varies, size_ms, grace_ms = True, 25 * 3_600_000, 0
+    ...     def windows_for(self, timestamp):
+    ...         now = datetime.fromtimestamp(timestamp / 1000, ZoneInfo("Europe/Berlin"))
+    ...         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    ...         ends = day + timedelta(days=1)
+    ...         return [(int(day.timestamp() * 1000), int(ends.timestamp() * 1000))]
+    >>> start, end = Days().windows_for(1_730_030_400_000)[0]
+    >>> (end - start) // 3_600_000, Days().end_of(start) == end
+    (25, True)
+
+    What reads a store or topic from outside Python (Spark, the command line) then shows starts
+    without ends; ``windowed(str, Days())`` reads the topic with them.
+
+    Source: Kafka Streams' ``Windows``; no implicit grace: KIP-633. There a store takes every window
+    for ``size`` long, whatever ``windowsFor`` says.
     """
 
-    #: length of a window; a window store keeps only starts, so it must be the same for all
+    #: length of a window; of the longest one where they vary
     size_ms: int
+    #: whether windows differ in length
+    varies: bool = False
     #: how long after its end a window still accepts records
     grace_ms: int
 
@@ -98,6 +117,28 @@ class Windows(ABC):
 
         Source: Kafka Streams' ``Windows.windowsFor``.
         """
+
+    def end_of(self, start_ms: int) -> int:
+        """The end, exclusive, of the window that starts at ``start_ms``.
+
+        >>> from datetime import timedelta
+        >>> from logstate import TumblingWindows
+        >>> TumblingWindows(size=timedelta(seconds=10)).end_of(10_000)
+        20000
+
+        Semantics: asked of ``windows_for``, since a window contains its start; of a start that it
+        does not know any more, start + ``size_ms``.
+
+        Args:
+            start_ms: event time in ms.
+
+        Returns:
+            Event time in ms.
+
+        Source: none; in Kafka Streams it is start + size.
+        """
+        ends = (end for start, end in self.windows_for(start_ms) if start == start_ms)
+        return next(ends, start_ms + self.size_ms)
 
 
 class _Spans:

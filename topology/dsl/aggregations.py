@@ -174,4 +174,5 @@ class StreamAggregation:
             return self.store.key
         if isinstance(self.windows, SessionWindows):
             return SessionWindowedSerde(self.store.key)
-        return WindowedSerde(self.store.key, window_size_ms(self.windows))
+        size_ms = window_size_ms(self.windows)
+        return WindowedSerde(self.store.key, size_ms, end_of=self.store.window_end)

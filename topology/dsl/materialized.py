@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreKind, StoreSpec
@@ -140,7 +140,8 @@ def windowed_spec(
     reach_ms = 2 * size_ms if isinstance(windows, SlidingWindows) else size_ms
     return _spec(
         store, "timestamped_window", key, value, defaults,
-        window_size_ms=size_ms,
+        window_size_ms=None if varies(windows) else size_ms,
+        window_end=windows.end_of if varies(windows) else None,
         advance_ms=_advance_ms(windows),
         retention_ms=_retention_ms(store, reach_ms + windows.grace_ms),
         keep_at_retention=keep_at_retention,
@@ -157,6 +158,11 @@ def _advance_ms(windows: Windows | SlidingWindows) -> int | None:
         case TumblingWindows():
             return windows.size_ms
     return None
+
+
+def varies(windows: Windows | SlidingWindows) -> TypeGuard[Windows]:
+    """Whether windows differ in length."""
+    return isinstance(windows, Windows) and windows.varies
 
 
 def window_size_ms(windows: Windows | SlidingWindows) -> int:

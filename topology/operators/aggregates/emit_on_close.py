@@ -13,6 +13,7 @@ told, by one scan of the very rows that are lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any, TypeAlias
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
@@ -21,8 +22,10 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.late_edge import late_edge
 
-#: rows(from_ms, to_ms): windowed key, aggregate and timestamp of a span, both ends included
-ClosedRows: TypeAlias = "Callable[[int, int], Iterator[tuple[Any, Any, int]]]"
+#: windowed key, aggregate and timestamp
+Row: TypeAlias = "tuple[Any, Any, int]"
+#: rows(from_ms, to_ms): those of a span, both ends included
+ClosedRows: TypeAlias = "Callable[[int, int], Iterator[Row]]"
 #: emits what closed before a time, with the headers of the record that closed it
 EmitClosed: TypeAlias = "Callable[[int, Headers], None]"
 
@@ -45,7 +48,9 @@ class CloseClock:
     """How far one operator has emitted final results.
 
     Rows have the times of their beginning, and end ``size_ms`` later; ``is_end_exclusive`` where
-    one that ends at the close time is closed.
+    one that ends at the close time is closed. Where windows differ in length (``varies``)
+    ``size_ms`` is that of the longest: spans of beginnings are then too wide, and :meth:`unsent`
+    decides.
     """
 
     __slots__ = (
@@ -54,6 +59,7 @@ class CloseClock:
         "_first_open",
         "_looked",
         "_size_ms",
+        "_varies",
         "_wall_clock_ms",
     )
 
@@ -65,9 +71,11 @@ class CloseClock:
         *,
         size_ms: int = 0,
         is_end_exclusive: bool = False,
+        varies: bool = False,
     ) -> None:
         self._size_ms = size_ms
         self._first_open = int(is_end_exclusive)
+        self._varies = varies
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
         self._emitted = task.time_cell(f"emitted:{store}")
         self._looked = task.time_cell(f"looked:{store}")
@@ -83,7 +91,15 @@ class CloseClock:
 
     def last_closed(self, close_time: int) -> int:
         """Rows of later times are open."""
-        return close_time - self._size_ms - 1 + self._first_open
+        size_ms = 1 if self._varies else self._size_ms
+        return close_time - size_ms - 1 + self._first_open
+
+    def unsent(self, rows: Iterator[Row], close_time: float = inf) -> Iterator[Row]:
+        """Those of a span that were not emitted and closed until ``close_time``."""
+        if not self._varies:
+            return rows
+        emitted = self._emitted.time
+        return (row for row in rows if emitted < row[0].end_ms <= close_time)
 
     def is_due(self, close_time: int) -> bool:
         """Whether to look for windows that closed before ``close_time``; counts as a look."""
@@ -122,7 +138,7 @@ def emission_of(
         lower, upper = max(from_ms, clock.first_unsent()), to_ms - 1
         if upper // grid_ms * grid_ms < lower:
             return
-        count = sum(1 for _ in rows(lower, upper))
+        count = sum(1 for _ in clock.unsent(rows(lower, upper)))
         if count:
             task.results_expired(spec, count)
 
@@ -132,7 +148,7 @@ def emission_of(
         lower, upper = clock.first_unsent(), clock.last_closed(close_time)
         if upper < 0 or upper // grid_ms * grid_ms < lower:
             return  # no row has a time in between: nothing can have closed
-        for windowed, aggregate, timestamp in rows(lower, upper):
+        for windowed, aggregate, timestamp in clock.unsent(rows(lower, upper), close_time):
             forward(windowed, aggregate, None, timestamp, headers, True)
         clock.advance(close_time)
 

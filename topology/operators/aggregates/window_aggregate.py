@@ -25,12 +25,18 @@ zero sequence number in its changelog.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
-from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows, Windows
+from logstate.topology.declaring.windows import (
+    HoppingWindows,
+    TumblingWindows,
+    UnlimitedWindows,
+    Windows,
+)
 from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
     CloseClock,
@@ -99,12 +105,19 @@ class WindowAggregateNode(FoldNode):
         if isinstance(windows, TumblingWindows):
             times["size"] = windows.size_ms
             return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **times)
-        times["windows_for"] = windows.windows_for
+        times["windows_for"] = _checked(windows, self.name)
         return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **times)
 
     def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
         size, name = self.windows.size_ms, self.store.name
-        clock = CloseClock(task, name, self.emit_interval_ms, size_ms=size, is_end_exclusive=True)
+        clock = CloseClock(
+            task,
+            name,
+            self.emit_interval_ms,
+            size_ms=size,
+            is_end_exclusive=True,
+            varies=self.windows.varies,
+        )
         rows, grid = closed_windows(task, self.store), _advance_ms(self.windows)
         return emission_of(task, self.store, clock, rows, forward, grid_ms=grid)
 
@@ -114,6 +127,33 @@ def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
     fetch_all = task.store(spec.name).fetch_all
     return lambda lower, upper: (
         (windowed, row.value, row.timestamp) for windowed, row in fetch_all(lower, upper)
+    )
+
+
+def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
+    """``windows_for``; of a class of the user's own it has to give windows as long as declared."""
+    windows_for, size, varies = windows.windows_for, windows.size_ms, windows.varies
+    if isinstance(windows, TumblingWindows | HoppingWindows | UnlimitedWindows):
+        return windows_for
+
+    def checked(timestamp: int) -> Sequence[tuple[int, int]]:
+        found = windows_for(timestamp)
+        for start, end in found:
+            length = end - start
+            if length != size and (length > size or not varies):
+                raise ValueError(_misfit(windows, node, timestamp, start, end))
+        return found
+
+    return checked
+
+
+def _misfit(windows: Windows, node: str, timestamp: int, start: int, end: int) -> str:
+    kind, size = type(windows).__qualname__, windows.size_ms
+    return (
+        f"{kind}.windows_for({timestamp}) gave the window [{start}, {end}) of {end - start} ms to"
+        f" operator {node!r}, but size_ms is {size}: its store would take the window for another,"
+        " or give it up while it is open. Days of a time zone, for example, have 23 to 25 hours."
+        f" Set `varies = True` in class {kind}, and size_ms to the length of its longest window"
     )
 
 
