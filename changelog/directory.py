@@ -10,6 +10,7 @@ Layout below ``state_dir``, all of it readable by its owner only::
             logstate.json     marker: nothing without it is ever deleted
         quarantine/           damaged task directories, the newest few, to be examined
 
+The lock goes with its owner: a process that is forked from it closes its copy of the file.
 Workers of one application on one machine share the directory and tell themselves apart by slot; a
 task's own database has a lock too, so that two workers never have it open at once. Deleting renames
 first, so that a crash half way leaves no directory that looks whole.
@@ -25,6 +26,7 @@ import re
 import shutil
 import socket
 import uuid
+import weakref
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +42,8 @@ _QUARANTINED_MAX: Final = 3
 _DOOMED_PREFIX: Final = ".deleted-"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _TASK: Final = re.compile(r"\d+_\d+")
+
+_open_directories: weakref.WeakSet[StateDirectory] = weakref.WeakSet()
 
 
 class StateDirectory:
@@ -164,6 +168,7 @@ class StateDirectory:
         os.ftruncate(lock_file, 0)
         os.pwrite(lock_file, json.dumps(me).encode(), 0)
         self._lock_file = lock_file
+        _open_directories.add(self)
 
     def _locked(self, path: Path, slot: str) -> int:
         try:
@@ -173,12 +178,12 @@ class StateDirectory:
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(lock_file, 4096)
+            said = os.read(lock_file, 4096)
             os.close(lock_file)
             raise StateDirectoryError(
                 f"{self.path} is in use: slot {slot} of application {self.application_id!r} is held"
-                f" by {_describe(holder)}. Two instances cannot share it. Stop the other one, or"
-                " give this one its own state_dir."
+                f" by {_holder(said, path)}. Two instances cannot share it. Stop the other one,"
+                " or give this one its own state_dir."
             ) from error
         return lock_file
 
@@ -257,12 +262,43 @@ def _replace(path: Path, text: str) -> None:
         raise _unusable(path, error) from error
 
 
-def _describe(holder: bytes) -> str:
+def _holder(said: bytes, path: Path) -> str:
+    """Who holds a lock: what its file says, and what the system says where that is somebody else.
+
+    A process that was forked without Python keeps the lock when the one that took it is gone.
+    """
     try:
-        found = json.loads(holder)
-        return f"process {found['pid']} on host {found['host']} since {found['since']}"
+        found = json.loads(said)
+        pid, host = int(found["pid"]), found["host"]
+        text = f"process {pid} on host {host} since {found['since']}"
     except (ValueError, KeyError, TypeError):
-        return "another process"
+        pid, host, text = None, socket.gethostname(), "another process"
+    holders = _holders(path) if host == socket.gethostname() else []
+    if not holders or pid in holders:
+        return text
+    true = " and ".join(f"process {holder} ({_program(holder)})" for holder in holders)
+    return f"{true} on host {host}; the lock was taken by {text}, which is gone and left it to them"
+
+
+def _holders(path: Path) -> list[int]:
+    """The processes that have a file open, as far as this one may see (Linux)."""
+    holders = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            files = [os.readlink(fd) for fd in (process / "fd").iterdir()]  # noqa: PTH115
+        except OSError:
+            continue  # it has ended, or is another user's
+        if str(path) in files and process.name != str(os.getpid()):
+            holders.append(int(process.name))
+    return sorted(holders)
+
+
+def _program(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "gone"
+    return b" ".join(words).decode(errors="replace").strip()[:100]
 
 
 def _unusable(path: Path, error: OSError) -> StateDirectoryError:
@@ -271,3 +307,12 @@ def _unusable(path: Path, error: OSError) -> StateDirectoryError:
         " be creatable, on a local disk that is not full, and writable by the user that runs the"
         " application. Set state_dir to such a place."
     )
+
+
+def _close_copies() -> None:
+    """In a forked process: its copy of the file would keep the lock when the owner is gone."""
+    for directory in list(_open_directories):
+        directory.close()
+
+
+os.register_at_fork(after_in_child=_close_copies)

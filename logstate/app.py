@@ -8,9 +8,9 @@ logging unless ``run`` is told to.
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from logstate.contracts.worker_config import (
     ChangelogWrites,
     Guarantee,
 )
+from logstate.instance.end_by_signal import ending_by_signals
 from logstate.instance.restarts import UncaughtHandler
 from logstate.instance.states import ApplicationState
 from logstate.instance.this_process import is_worker
@@ -176,18 +177,14 @@ class Application(ApplicationView):
     def run(self, *, handle_signals: bool = True) -> None:
         """Run in this thread until ``stop`` or, with ``handle_signals``, SIGTERM or SIGINT.
 
-        Everything processed is committed before it returns. Raises what stopped the worker.
+        Everything processed is committed before it returns. A second signal does not wait for that:
+        it does what it does without ``run``. Raises what stopped the worker.
         """
         self._begin()
-        previous: dict[signal.Signals, Any] = {}
-        if handle_signals and threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                previous[number] = signal.signal(number, lambda *_: self.stop())
-        try:
+        with ExitStack() as held:
+            if handle_signals:
+                held.enter_context(ending_by_signals(self.application_id, self._owner, self.stop))
             self._run_workers()
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
         self._raise_failure()
 
     def start(self, *, timeout: timedelta | None = None, waits: bool = True) -> Self:
@@ -296,8 +293,12 @@ class Application(ApplicationView):
         With ``static_membership`` the group waits for its return until the session is over;
         ``leave_group`` has it give the partitions to others at once (KIP-812).
         Raises what stopped the worker, unless ``start`` or ``run`` raised it already; TimeoutError
-        if it does not end in time. Worker processes that do not are killed.
+        if it does not end in time. Worker processes that do not are killed. In a process that was
+        forked from the one that made it, it does nothing and logs that.
         """
+        if not self._owner.is_here:
+            self._owner.forget()
+            return
         self._workers.stop(timeout, leaves_group=leave_group)
         if self._thread is not None:
             self._thread.join(timeout.total_seconds() + _KILLED_S)
@@ -337,6 +338,7 @@ class Application(ApplicationView):
     # ------------------------------------------------------------------ pieces
 
     def _begin(self) -> None:
+        self._owner.check()
         if self._has_begun:
             raise LogstateError(
                 f"application {self.application_id!r} was started already; an Application runs"

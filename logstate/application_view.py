@@ -14,6 +14,7 @@ from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
 from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.instance.health import Health
+from logstate.instance.owner_process import OwnerProcess
 from logstate.instance.states import ApplicationState, Lifecycle, StateListener
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
@@ -28,8 +29,23 @@ from logstate.worker.lag import TaskLag
 class ApplicationView:
     """State, health, figures and stores of all workers together."""
 
-    _workers: LocalWorker | WorkerProcesses
     _settings: AppSettings
+    _held: LocalWorker | WorkerProcesses
+
+    @cached_property
+    def _owner(self) -> OwnerProcess:
+        return OwnerProcess(self._settings.application_id)
+
+    @property
+    def _workers(self) -> LocalWorker | WorkerProcesses:
+        """What runs; raises LogstateError in a process that was forked from the one that has it."""
+        self._owner.check()
+        return self._held
+
+    @_workers.setter
+    def _workers(self, workers: LocalWorker | WorkerProcesses) -> None:
+        self._owner.check()
+        self._held = workers
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:

@@ -15,8 +15,8 @@ What RocksDB does not do by itself, and this module adds:
   and closing ends them; a reader then gets an error, never a short answer;
 - range deletions wait in memory and cost every read, the more of them the more: they are flushed by
   number, long before the memory for writes is full;
-- a child process forked while databases are open cannot use them: RocksDB's threads do not exist
-  there and flushing would wait for ever.
+- a child process that is forked once a database was open can use none: RocksDB's threads do not
+  exist there and flushing would wait for ever.
 
 All databases of the process share one cache and one bound for unflushed data (see
 :class:`RocksMemory`): memory does not grow with the number of tasks.
@@ -37,7 +37,7 @@ import rocksdict
 
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.rocks_cursor import Cursor, PinnedCursor, PinnedView, rows_of, seek
-from logstate.changelog.backend.rocks_errors import ClosedDatabase, explained
+from logstate.changelog.backend.rocks_errors import ClosedDatabase, explained, threads_missing
 
 _MIB: Final = 1024 * 1024
 #: Expiry deletes ranges. Measured after 200 retention periods with few records in each: a put takes
@@ -52,6 +52,9 @@ _LOAD_FILE: Final = "loading.rows"
 
 _open_backends: weakref.WeakSet[RocksBackend] = weakref.WeakSet()
 _kept_for_ever: list[object] = []
+#: whether a database was ever opened here; and whether that was before this process was forked
+_is_used = threading.Event()
+_is_forked_after_use = threading.Event()
 
 
 class RocksMemory:
@@ -136,6 +139,9 @@ class RocksBackend:
         self._lock = threading.Lock()
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         self._snapshots: weakref.WeakSet[RocksSnapshot] = weakref.WeakSet()
+        if _is_forked_after_use.is_set():
+            raise threads_missing(self.path)
+        _is_used.set()
         options = _options(self._memory)
         try:
             self._database: Any = _opened(self.path, options)
@@ -329,6 +335,8 @@ class RocksSnapshot:
 
 
 def _abandon_all() -> None:
+    if _is_used.is_set():
+        _is_forked_after_use.set()
     for backend in list(_open_backends):
         backend.abandon()
 

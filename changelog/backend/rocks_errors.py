@@ -32,6 +32,16 @@ class ClosedDatabase:
     get = write = snapshot = iter = flush = __getitem__ = _refuse
 
 
+def threads_missing(path: Path) -> StoreError:
+    """The error of a process that was forked from one that had databases open."""
+    return StoreError(
+        f"{path} cannot be opened: the process that this one was forked from had used RocksDB, whose"
+        " threads do not exist here, and every write would wait for ever. Fork before the first"
+        " application or driver with a state_dir starts, or start processes with the 'spawn'"
+        " method."
+    )
+
+
 def closed_error(path: Path) -> StoreUnavailableError:
     """The error of a reader that comes too late."""
     return StoreUnavailableError(

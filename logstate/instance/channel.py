@@ -6,8 +6,11 @@ queue, and a thread of the channel's own writes them. Reading does wait.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
+import weakref
 from typing import Any, Protocol
 
 from logstate.instance.by_value import dumps, loads
@@ -27,11 +30,15 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+_open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+
+
 class Channel:
     """See the module. ``send`` from any thread, ``receive`` from one."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
+        _open_channels.add(self)
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
         self._writer.start()
@@ -67,3 +74,13 @@ class Channel:
                 self.connection.send_bytes(data)
             except (OSError, ValueError):
                 return  # the other end is gone; whoever reads finds out
+
+
+def _close_copies() -> None:
+    """In a forked process, whose copies would keep the other end from seeing that this one ended."""
+    for channel in list(_open_channels):
+        with contextlib.suppress(OSError):
+            channel.connection.close()
+
+
+os.register_at_fork(after_in_child=_close_copies)

@@ -25,6 +25,17 @@ print("held", flush=True)
 sys.stdin.read()
 """
 
+#: leaves its lock to a program that it starts: no fork that Python knows of
+LEAVER = """
+import os, subprocess, sys
+from logstate.changelog.directory import StateDirectory
+directory = StateDirectory(sys.argv[1], "shop")
+os.set_inheritable(directory._lock_file, True)
+kept = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], close_fds=False)
+print(kept.pid, flush=True)
+os._exit(0)
+"""
+
 # The superuser may write everywhere, so the process becomes someone else first.
 UNPRIVILEGED = """
 import os
@@ -206,3 +217,45 @@ def test_an_unwritable_directory_is_an_error_that_says_what_to_do() -> None:
     )
     assert "Permission denied" in ran.stdout or "Read-only file system" in ran.stdout
     assert "Set state_dir" in ran.stdout
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_does_not_keep_the_lock_of_the_one_that_took_it(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    directory = StateDirectory(tmp_path, "shop")
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)  # it lives until the test is over
+        os._exit(0)
+    os.close(reading)
+    try:
+        with pytest.raises(StateDirectoryError, match="in use"):
+            StateDirectory(tmp_path, "shop")  # a fork lets go of nothing that is its parent's
+        directory.close()
+        StateDirectory(tmp_path, "shop").close()
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux tells who has a file open")
+def test_a_lock_that_was_left_to_another_process_names_that_one(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as owner:
+        assert owner.stdout is not None
+        kept = int(owner.stdout.readline())
+        owner.wait(30)
+        with pytest.raises(StateDirectoryError) as refused:
+            StateDirectory(tmp_path, "shop")
+        assert owner.stdin is not None
+        owner.stdin.close()
+        message = str(refused.value)
+        assert f"held by process {kept} (" in message
+        assert "sys.stdin.read()" in message  # its command line
+        assert f"was taken by process {owner.pid} on host" in message
+        assert "which is gone" in message

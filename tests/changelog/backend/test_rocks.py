@@ -251,6 +251,20 @@ def test_a_forked_child_is_told_that_it_cannot_use_the_database(tmp_path: Path) 
     backend.close()
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_is_told_that_it_can_open_no_database(tmp_path: Path) -> None:
+    RocksBackend(tmp_path / "db").close()
+    child = os.fork()
+    if child == 0:
+        try:
+            RocksBackend(tmp_path / "other")
+        except StoreError as error:
+            os._exit(0 if "threads do not exist here" in str(error) else 1)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    RocksBackend(tmp_path / "other").close()
+
+
 def refuses_after_fork(backend: RocksBackend) -> bool:
     try:
         backend.get(b"a")

@@ -1,0 +1,62 @@
+"""The first signal asks an application to end, the second one ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from logstate.app import Application
+from logstate.instance.end_by_signal import ending_by_signals
+from logstate.instance.owner_process import OwnerProcess
+from logstate.testing import FakeCluster
+from logstate.topology.dsl.builder import StreamsBuilder
+
+
+def raised(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def test_the_first_signal_says_what_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    stops: list[None] = []
+    with ending_by_signals("shop", OwnerProcess("shop"), lambda: stops.append(None)):
+        raised(signal.SIGINT)
+        assert stops == [None]
+    (line,) = caplog.messages
+    assert "SIGINT: application shop stops once the call that runs has returned" in line
+    assert "a second signal ends it at once" in line
+
+
+def test_the_second_signal_does_what_it_did_before(caplog: pytest.LogCaptureFixture) -> None:
+    stops: list[None] = []
+    before = signal.getsignal(signal.SIGINT)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ending_by_signals("shop", OwnerProcess("shop"), lambda: stops.append(None)),
+    ):
+        raised(signal.SIGTERM)
+        raised(signal.SIGINT)
+    assert stops == [None]
+    assert "SIGINT again: application shop ends at once, as by a crash" in caplog.messages[1]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_ctrl_c_ends_a_call_that_does_not_return(tmp_path: Path) -> None:
+    def hangs(value: str) -> str:
+        raised(signal.SIGINT)
+        raised(signal.SIGINT)
+        return value
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).map_values(hangs, value=str).to("out")
+    cluster = FakeCluster({"in": 1, "out": 1})
+    cluster.produce("in", b"k", b"v", timestamp=1)
+    app = Application(
+        builder.build(), application_id="app", bootstrap="f:1", state_dir=tmp_path, cluster=cluster
+    )
+    with pytest.raises(KeyboardInterrupt):
+        app.run()
+    assert cluster.records("out") == []
+    app.close()
