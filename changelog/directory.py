@@ -32,15 +32,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from logstate.contracts.errors import StateDirectoryError
+from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
+from logstate.contracts.setting_rules import is_application_id, shown
 
 MARKER: Final = "logstate.json"
 _FORMAT: Final = 1
 _QUARANTINE: Final = "quarantine"
 _QUARANTINED_MAX: Final = 3
 _DOOMED_PREFIX: Final = ".deleted-"
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+#: of pathlib too, which makes one slash of two
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TASK: Final = re.compile(r"\d+_\d+")
 
 _open_directories: weakref.WeakSet[StateDirectory] = weakref.WeakSet()
@@ -60,14 +62,14 @@ class StateDirectory:
     """
 
     def __init__(self, state_dir: Path | str, application_id: str, *, slot: int = 0) -> None:
-        if not _NAME.fullmatch(application_id):
+        if not is_application_id(application_id):
             raise StateDirectoryError(
                 f"{application_id!r} cannot name a directory: use letters, digits, '.', '_' and"
                 " '-', not '.' first, at most 100 characters."
             )
         self.application_id = application_id
         self.slot = slot
-        root = Path(state_dir).resolve()
+        root = state_root(state_dir)
         self.path = root / application_id
         _make_directory(root)
         _make_directory(self.path)
@@ -203,6 +205,38 @@ class StateDirectory:
         """Finish what a crash left half deleted; another slot may do the same at this moment."""
         for entry in self.path.glob(f"{_DOOMED_PREFIX}*"):
             shutil.rmtree(entry, ignore_errors=True)
+
+
+def state_root(given: object) -> Path:
+    """``state_dir`` as an absolute path; ``~`` is the user's home. Raises ConfigError.
+
+    Refused is what would name a directory that nobody meant: no text, addresses, variables that no
+    shell has filled in.
+
+    >>> str(state_root("/var/lib/../lib/shop"))
+    '/var/lib/shop'
+    """
+    example = "Give the path of a local directory, such as '/var/lib/shop'"
+    if not isinstance(given, (str, os.PathLike)) or isinstance(os.fspath(given), bytes):
+        raise ConfigError(f"state_dir must be a path; got {shown(given)}. {example}")
+    text = os.fspath(given)
+    if not text or text != text.strip() or "\0" in text:
+        raise ConfigError(
+            f"state_dir must be a path without blanks around it; got {text!r}. {example}"
+        )
+    if _ADDRESS.match(text):
+        raise ConfigError(
+            f"state_dir must be a path of this machine, not an address; got {text!r}. {example}"
+        )
+    if "$" in text or "%" in text:
+        raise ConfigError(
+            f"state_dir={text!r} has a variable in it, and no shell fills it in here. Write"
+            f" os.path.expandvars({text!r})"
+        )
+    try:
+        return Path(text).expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"state_dir={text!r} cannot be resolved: {error}. {example}") from error
 
 
 def _make_directory(path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 
 from logstate.app_settings import AppSettings, StateWrites
 from logstate.application_view import ApplicationView
+from logstate.changelog.directory import state_root
 from logstate.contracts.clock import Clock
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import LogstateError
@@ -59,6 +60,7 @@ class Application(ApplicationView):
         application_id: consumer group, and prefix of internal topics and transactional ids.
         bootstrap: ``host:port,...`` of the brokers.
         state_dir: directory for local state, one per instance; kept between runs it saves replays.
+            ``~`` is the user's home; relative paths are those of the moment.
         guarantee: ``"exactly_once"`` (outputs become visible with the commit) or
             ``"at_least_once"`` (outputs visible at once, repeated after a crash). State is
             exactly-once in both.
@@ -146,24 +148,32 @@ class Application(ApplicationView):
             bootstrap,
             guarantee,
             commit_interval,
-            ClientSettings(kafka or {}, consumer or {}, producer or {}, admin or {}),
+            ClientSettings.of(kafka, consumer, producer, admin),
             offset_reset,
             replication_factor,
-            topic_config or {},
+            {} if topic_config is None else topic_config,
             StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes),
             group_protocol,
             static_membership,
             slot,
-            error_handlers or FAIL_ALWAYS,
-            Decisions(renamed or {}, forget),
+            FAIL_ALWAYS if error_handlers is None else error_handlers,
+            Decisions({} if renamed is None else renamed, forget),
             start_timeout,
+            state_dir,
             uncaught_exception_handler,
             workers,
             serving_of(serve),
             StandbySettings.of(standby_replicas),
+            restore_listener,
         ).checked()
         self._workers = new_workers(
-            settings, target, state_dir, cluster, clock, self._lifecycle, restore_listener
+            settings,
+            target,
+            state_root(state_dir),
+            cluster,
+            clock,
+            self._lifecycle,
+            restore_listener,
         )
 
     def __repr__(self) -> str:

@@ -1,16 +1,33 @@
-"""What an Application may be told, checked before anything is opened."""
+"""What an Application may be told, checked before anything is opened.
+
+Every setting has its rule here, of :mod:`logstate.contracts.setting_rules` mostly; those of clients
+have theirs in :mod:`logstate.kafka.client_settings`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Self
+from pathlib import Path
+from typing import Literal, Self, get_args
 
+from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.internal_topic_config import problems_of_all
 from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
+from logstate.contracts.setting_rules import (
+    application_id,
+    brokers,
+    choice,
+    count,
+    duration,
+    flag,
+    offset_reset,
+    shown,
+)
 from logstate.contracts.standby_settings import NO_STANDBYS, StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
@@ -22,6 +39,7 @@ from logstate.contracts.worker_config import (
 )
 from logstate.instance.restarts import UNCAUGHT_RESPONSES, UncaughtHandler
 from logstate.kafka.client_settings import ClientSettings
+from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.topology.plan.plan import Topology
 
@@ -29,6 +47,8 @@ _MS = timedelta(milliseconds=1)
 #: what a transaction may live beside the commit interval: for the record at hand, and the commit
 TRANSACTION_SPARE_MS = 10_000
 _COMMIT_INTERVAL_MAX = timedelta(minutes=10)
+#: 16 bits, in Kafka's protocol
+_COPIES_MAX = 32_767
 
 
 @dataclass(frozen=True)
@@ -60,19 +80,22 @@ class AppSettings:
     handlers: ErrorHandlers
     decisions: Decisions
     start_timeout: timedelta | None
+    state_dir: str | Path
     uncaught: UncaughtHandler = "stop_instance"
     workers: int = 1
     serving: Serving | None = None
     standbys: StandbySettings = NO_STANDBYS
+    listener: RestoreListener | None = None
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
         problems = [
             *self._of_names(),
+            *self._of_numbers(),
             *self._of_times(),
+            *self._of_topics(),
             *self._of_decisions(),
             *self.clients.problems(),
-            *(() if self.serving is None else self.serving.problems()),
         ]
         if problems:
             raise ConfigError(problems)
@@ -132,19 +155,26 @@ class AppSettings:
         if not isinstance(topology, Topology):
             kind = type(topology).__name__
             yield f"topology must be what StreamsBuilder.build() returns; got {kind}"
-        if not self.bootstrap:
-            yield "bootstrap is empty; give the brokers as 'host:port,host:port'"
-        for name, value, allowed in (
-            ("guarantee", self.guarantee, ("exactly_once", "at_least_once")),
-            ("changelog_writes", self.writes.changelog, ("commit", "update")),
-            ("group_protocol", self.group_protocol, ("consumer", "classic")),
-        ):
-            if value not in allowed:
-                yield f"{name} must be {allowed[0]!r} or {allowed[1]!r}; got {value!r}"
-        workers: object = self.workers
-        if not isinstance(workers, int) or workers < 1:
-            yield f"workers must be a number of processes, at least 1; got {workers!r}"
-        yield from self.standbys.problems()
+        yield from application_id("application_id", self.application_id)
+        yield from brokers("bootstrap", self.bootstrap)
+        try:
+            state_root(self.state_dir)
+        except ConfigError as exc:
+            yield from exc.problems
+        yield from choice("guarantee", self.guarantee, get_args(Guarantee))
+        yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
+        yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
+        yield from flag("static_membership", self.static_membership)
+        yield from self._of_handlers()
+
+    def _of_handlers(self) -> Iterator[str]:
+        handlers: object = self.handlers
+        if not isinstance(handlers, ErrorHandlers):
+            yield (
+                "error_handlers must be ErrorHandlers(...), which says what each handler is for;"
+                f" got {shown(handlers)}. Write ErrorHandlers(processing=...), with"
+                " deserialization= and production= where they are meant"
+            )
         handler: object = self.uncaught
         if not callable(handler) and handler not in UNCAUGHT_RESPONSES:
             yield (
@@ -157,29 +187,56 @@ class AppSettings:
                 "uncaught_exception_handler='stop_application' needs instances that know of each"
                 " other: give each serve= or standby_replicas="
             )
+        listener: object = self.listener
+        if listener is not None and not callable(listener):
+            yield (
+                "restore_listener must be a function that is told of each RestoreProgress; got"
+                f" {shown(listener)}"
+            )
+
+    def _of_numbers(self) -> Iterator[str]:
+        yield from count("workers", self.workers, least=1)
+        yield from count("slot", self.slot, least=0)
+        yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
+        factor: object = self.replication_factor
+        if factor != -1 or isinstance(factor, bool):
+            also = ", or -1 for the brokers' default"
+            yield from count("replication_factor", factor, least=1, most=_COPIES_MAX, also=also)
+        yield from self.standbys.problems()
+        serving: object = self.serving
+        if isinstance(serving, Serving):
+            yield from serving.problems()
+        elif serving is not None:
+            yield (
+                "serve must be 'host:port', such as '127.0.0.1:8080', or Serving(...); got"
+                f" {shown(serving)}"
+            )
 
     def _of_times(self) -> Iterator[str]:
-        reset: object = self.offset_reset
-        if reset not in ("earliest", "latest", "none") and not isinstance(reset, timedelta):
-            yield (
-                "offset_reset must be 'earliest', 'latest', 'none' or a timedelta back from now;"
-                f" got {reset!r}"
-            )
-        yield from _of_interval(
-            "commit_interval", self.commit_interval, timedelta(milliseconds=1), _COMMIT_INTERVAL_MAX
+        yield from offset_reset("offset_reset", self.offset_reset)
+        yield from duration(
+            "commit_interval",
+            self.commit_interval,
+            least=_MS,
+            most=_COMMIT_INTERVAL_MAX,
+            why=". A transaction stays open for as long, and brokers allow 15 minutes by default"
+            " (transaction.max.timeout.ms)",
+            unit="milliseconds",
         )
-        yield from _of_interval(
-            "checkpoint_interval", self.writes.checkpoint_interval, timedelta(0), timedelta.max
+        yield from duration("checkpoint_interval", self.writes.checkpoint_interval)
+        if self.start_timeout is not None:
+            yield from duration("start_timeout", self.start_timeout)
+
+    def _of_topics(self) -> Iterator[str]:
+        topology: object = self.topology
+        if not isinstance(topology, Topology):
+            return
+        kept = [s.retention_ms or 0 for s in topology.stores.values() if s.traits.is_segmented]
+        yield from problems_of_all(
+            self.topic_config,
+            repartitions=bool(topology.internal_topics),
+            kept_ms=max(kept, default=None),
         )
-        timeout: object = self.start_timeout
-        if timeout is not None and not isinstance(timeout, timedelta):
-            yield (
-                f"start_timeout must be a timedelta, or None to wait for ever; got {timeout!r}."
-                " Write timedelta(seconds=...)"
-            )
-        size: object = self.writes.checkpoint_bytes
-        if not isinstance(size, int) or size < 1:
-            yield f"checkpoint_bytes must be at least 1; got {size}"
 
     def _of_decisions(self) -> Iterator[str]:
         renamed: object = self.decisions.renamed
@@ -188,17 +245,9 @@ class AppSettings:
         ):
             yield f"renamed must be {{'stored name': 'declared name'}}; got {renamed!r}"
         forget: object = self.decisions.forget
-        if isinstance(forget, str) or not isinstance(forget, Collection):
+        if (
+            isinstance(forget, str)
+            or not isinstance(forget, Collection)
+            or not all(isinstance(name, str) for name in forget)
+        ):
             yield f"forget must be a set of names, such as {{'counts'}}; got {forget!r}"
-
-
-def _of_interval(name: str, given: object, least: timedelta, most: timedelta) -> Iterator[str]:
-    if not isinstance(given, timedelta):
-        yield f"{name} must be a timedelta; got {given!r}. Write timedelta(milliseconds=...)"
-    elif given < least:
-        yield f"{name} must be at least {least}; got {given}"
-    elif given > most:
-        yield (
-            f"{name} must be at most {most}; got {given}. A transaction stays open for as long, and"
-            " brokers allow 15 minutes by default (transaction.max.timeout.ms)"
-        )

@@ -56,6 +56,7 @@ def program(target: object, settings: AppSettings, state_dir: str | Path) -> byt
         uncaught="stop_instance",
         workers=1,
         serving=None,
+        listener=None,
     )
     return dumps((target, of_worker, str(state_dir)))
 

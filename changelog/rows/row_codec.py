@@ -20,6 +20,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from logstate.changelog.rows.key_bounds import Bounds, key_bounds
 from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
@@ -42,13 +43,13 @@ class RowCodec(NamedTuple):
     encode_value: Callable[[Any], bytes]
     decode_value: Callable[[bytes], Any]
     decode_row: Callable[[bytes], Any]
+    key_bounds: Callable[[Any, Any], Bounds]
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
         """Whether a serialised key lies between two keys: both inclusive, None = open."""
-        first = b"" if lower is None else self.encode_key(lower)
-        if upper is None:
+        first, last = self.key_bounds(lower, upper)
+        if last is None:
             return lambda raw: first <= raw
-        last = self.encode_key(upper)
         return lambda raw: first <= raw <= last
 
 
@@ -70,12 +71,14 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
         decode_row = _after_headers(decode_value)
     else:
         decode_row = decode_value
+    encode_key = spec.key.serializer(topic, True)
     return RowCodec(
-        spec.key.serializer(topic, True),
+        encode_key,
         spec.key.deserializer(topic, True),
         spec.value.serializer(topic, False),
         decode_value,
         decode_row,
+        key_bounds(spec, encode_key),
     )
 
 

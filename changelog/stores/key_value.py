@@ -33,7 +33,10 @@ class KeyValueReads(Generic[K, V]):
         self.get = _bound_get(codec, rows)
 
     def range(self, lower: K | None = None, upper: K | None = None) -> Iterator[tuple[K, V]]:
-        """Rows from ``lower`` to ``upper``, both inclusive, None = open, in key byte order."""
+        """Rows from ``lower`` to ``upper``, both inclusive, None = open, in key byte order.
+
+        That is not the order of negative numbers, nor of numbers as JSON: a warning says so.
+        """
         return self._between(lower, upper, reverse=False)
 
     def reverse_range(
@@ -61,9 +64,8 @@ class KeyValueReads(Generic[K, V]):
         return sum(1 for _ in self._reads.scan())
 
     def _between(self, lower: K | None, upper: K | None, *, reverse: bool) -> Iterator[tuple[K, V]]:
-        encode = self.codec.encode_key
-        first = b"" if lower is None else encode(lower)
-        end = None if upper is None else encode(upper) + b"\x00"
+        first, last = self.codec.key_bounds(lower, upper)
+        end = None if last is None else last + b"\x00"
         if end is not None and first >= end:
             return iter(())
         return self._decoded(self._reads.scan(first, end, reverse=reverse))

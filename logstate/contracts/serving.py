@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from logstate.contracts.setting_rules import count, duration, flag, shown
+
 
 @dataclass(frozen=True)
 class Serving:
@@ -52,7 +54,29 @@ class Serving:
         return "http" if self.certificate is None else "https"
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it."""
+        """What is wrong with it; types are a wish."""
+        wrong = [
+            f"{name} of Serving must be text; got {shown(value)}"
+            for name, value in (
+                ("bind", self.bind),
+                ("advertised", self.advertised),
+                ("rack", self.rack),
+            )
+            if not isinstance(value, str)
+        ]
+        if not isinstance(self.token, str):
+            wrong.append(f"token of Serving must be text; got {type(self.token).__name__}")
+        if wrong:
+            yield from wrong
+            return
+        for name, file in (
+            ("certificate", self.certificate),
+            ("private_key", self.private_key),
+            ("authority", self.authority),
+        ):
+            if file is not None and not isinstance(file, (str, Path)):
+                yield f"{name} of Serving must be the path of a file; got {type(file).__name__}"
+        yield from flag("is_open of Serving", self.is_open)
         if not self.bind and not self.advertised:
             yield "Serving needs bind= or, where it is mounted, advertised="
         if self.bind:
@@ -66,11 +90,13 @@ class Serving:
                 )
         if (self.certificate is None) != (self.private_key is None):
             yield "certificate= and private_key= of Serving are given together, or neither"
-        if self.page_rows < 1:
-            yield f"page_rows must be at least 1; got {self.page_rows}"
+        yield from count("page_rows", self.page_rows, least=1)
+        yield from count("streams of Serving", self.streams, least=0)
         for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
-            if given <= timedelta(0):
+            if given == timedelta(0) or (isinstance(given, timedelta) and given < timedelta(0)):
                 yield f"{name} of Serving must be more than nothing; got {given}"
+            else:
+                yield from duration(f"{name} of Serving", given)
 
     def _of_bind(self) -> Iterator[str]:
         try:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from logstate.contracts.setting_rules import duration
+
 
 @dataclass(frozen=True, kw_only=True)
 class StandbySettings:
@@ -44,6 +46,7 @@ class StandbySettings:
         lag: object = self.acceptable_lag
         if lag is not None and not _is_count(lag):
             yield f"acceptable_lag must be a number of records or None; got {lag!r}"
+        yield from duration("warm_up_timeout of standbys", self.warm_up_timeout)
 
 
 def _is_count(value: object) -> bool:

@@ -9,12 +9,13 @@ bytes), an iterator sees the state as it was when it was opened, so "iterate and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from logstate.contracts.errors import StoreError
+from logstate.contracts.errors import StoreError, TopologyError
+from logstate.contracts.internal_topic_config import problems_of_changelog
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.serde import Serde
 
@@ -90,10 +91,23 @@ class StoreSpec:
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
     #: that topic's key and value serde, which need not be the store's
     source_serdes: tuple[Serde[Any], Serde[Any]] | None = None
-    changelog_config: dict[str, str] = field(default_factory=dict)
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
     declared_at: str | None = None
     #: an aggregator that returns None means it: its row is deleted
     deletes: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.changelog_config:
+            return
+        problems = problems_of_changelog(
+            self.changelog_config,
+            store=self.name,
+            is_windowed=self.traits.is_segmented,
+            kept_ms=self.retention_ms,
+        )
+        found = "; ".join(problems)
+        if found:
+            raise TopologyError(found, declared_at=self.declared_at)
 
     @cached_property  # asked for every restored row
     def traits(self) -> KindTraits:

@@ -9,6 +9,7 @@ load foreign code; those need an explicit word (``UNSAFE_KEYS``).
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,10 @@ UNSAFE_KEYS: Mapping[str, str] = {
     "sasl.kerberos.kinit.cmd": "runs a shell command",
     "ssl.engine.location": "loads a native library",
 }
+
+
+#: what these words end is counted
+_MEASURES = (".ms", ".bytes", ".kbytes", ".messages")
 
 
 def check_user_config(
@@ -148,12 +153,24 @@ def _misspelled(key: str, shown: str) -> str | None:
 def _problem_with_value(key: str, value: object, name: str) -> str | None:
     if key.endswith("_cb") and not callable(value):
         return f"{name}[{key!r}] must be a function, found {type(value).__name__}."
+    if key.endswith(_MEASURES) and not _is_number(value):
+        kind = type(value).__name__
+        return f"{name}[{key!r}] must be a number, found {kind} that is none."
     if isinstance(value, (str, int, float, bool)) or callable(value) or key == "logger":
         return None
     return (
         f"{name}[{key!r}] must be text, a number, a boolean or a function, found "
         f"{type(value).__name__}. Lists are written as text with commas."
     )
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _is_off(value: object) -> bool:

@@ -37,6 +37,11 @@ class ClientSettings:
     producer: Config = field(default_factory=dict)
     admin: Config = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, *given: Config | None) -> ClientSettings:
+        """The four, where None is nothing."""
+        return cls(*({} if config is None else config for config in given))
+
     def of_consumers(self) -> dict[str, Any]:
         """Of the member of the group, and of the readers of changelogs."""
         return {**_without(self.common, PRODUCER_KEYS), **self.consumer}
@@ -70,6 +75,10 @@ class ClientSettings:
             ("producer", self.producer, dict.fromkeys(CONSUMER_KEYS, "consumer")),
             ("admin", self.admin, _ELSEWHERE_THAN_ADMIN),
         ):
+            if not isinstance(config, Mapping):
+                kind = type(config).__name__  # and no value: it may be a secret
+                yield f"{name} must be a dict, such as {{'client.rack': 'a'}}; got {kind}"
+                continue
             try:
                 check_user_config(config, name=name)
             except ConfigError as exc:

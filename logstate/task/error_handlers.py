@@ -21,7 +21,8 @@ keeps the state it wrote.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -30,6 +31,7 @@ from typing import Literal, TypeAlias
 from logstate.contracts.error_text import text_of, trace_of
 from logstate.contracts.errors import ConfigError, TopologyError
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
+from logstate.contracts.setting_rules import choice, count, duration, shown, text
 from logstate.topology.declaring.plain_functions import check_plain
 
 _PREFIX = "__streams.errors."
@@ -110,6 +112,13 @@ def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler
 
     >>> handler = retry(3, backoff=timedelta(milliseconds=100), then=dead_letter)
     """
+    problems = [
+        *count("attempts of retry()", attempts, least=1),
+        *duration("backoff of retry()", backoff, unit="milliseconds"),
+        *_of_handler("handler then= of retry()", then),
+    ]
+    if problems:
+        raise ConfigError(problems)
 
     def handler(record: FailedRecord) -> Decision:
         if record.attempt >= attempts:
@@ -117,6 +126,26 @@ def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler
         return Decision(Action.RETRY, backoff * 2 ** (record.attempt - 1))
 
     return handler
+
+
+def _of_handler(name: str, handler: object) -> Iterator[str]:
+    if not callable(handler):
+        yield (
+            f"the {name} must be fail, skip, dead_letter, retry(...) or a function of the failed"
+            f" record that returns a Decision; got {shown(handler)}"
+        )
+        return
+    try:
+        check_plain(handler, name)
+    except TopologyError as exc:
+        yield str(exc)
+    try:
+        inspect.signature(handler).bind(None)
+    except TypeError as exc:
+        remedy = " Write retry(3, backoff=timedelta(milliseconds=100))" if handler is retry else ""
+        yield f"the {name} is called with the failed record alone, and {shown(handler)}: {exc}.{remedy}"
+    except ValueError:
+        pass  # it does not tell what it takes
 
 
 @dataclass(frozen=True)
@@ -138,11 +167,20 @@ class ErrorHandlers:
     on_skip: Literal["rollback", "keep"] = "rollback"
 
     def __post_init__(self) -> None:
+        problems = [*choice("on_skip", self.on_skip, ("rollback", "keep"))]
+        topic: object = self.dead_letter_topic
+        if topic is not None:
+            problems += text("dead_letter_topic", topic, "the name of a topic")
         for stage in ("deserialization", "processing", "production"):
-            try:
-                check_plain(getattr(self, stage), f"{stage} handler")
-            except TopologyError as exc:
-                raise ConfigError(str(exc)) from None
+            handler: object = getattr(self, stage)
+            problems += _of_handler(f"{stage} handler", handler)
+            if handler is dead_letter and topic is None:
+                problems.append(
+                    f"the {stage} handler is dead_letter, and there is no topic for such records:"
+                    " give ErrorHandlers(dead_letter_topic=...)"
+                )
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def guards_processing(self) -> bool:

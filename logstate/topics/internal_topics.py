@@ -85,8 +85,17 @@ def mismatches(
                 " move the state with `logstate reshard`, use a new application_id, or reset this"
                 " one and delete the topic"
             )
+        config = configs.get(topic.name, {})
+        if config.get("message.timestamp.type", "CreateTime") != "CreateTime":
+            problems.append(
+                f"internal topic {topic.name!r} has message.timestamp.type="
+                f"{config['message.timestamp.type']!r}: brokers put their time in the place of event"
+                " time, so restored rows and repartitioned records have other timestamps. It was"
+                " probably created by hand. Set message.timestamp.type=CreateTime; records that"
+                " are in it already keep the times that they have"
+            )
         wanted = topic.config["cleanup.policy"]
-        policy = configs.get(topic.name, {}).get("cleanup.policy", wanted)
+        policy = config.get("cleanup.policy", wanted)
         # Where rows expire, nothing has to be compacted: so Kafka Streams makes those of its joins.
         if "compact" in wanted and "compact" not in policy and "delete" not in wanted:
             problems.append(

@@ -211,7 +211,7 @@ def _spec(
         is_logged=store.logged,
         # Kafka Streams has no versioned stores with headers, and none in memory (KIP-1271).
         with_headers=defaults.with_headers and not in_memory and kind != "versioned",
-        changelog_config=dict(store.changelog_config),
+        changelog_config=store.changelog_config,
         deletes=store.deletes,
         declared_at=declaration_site(),
         **options,

@@ -170,7 +170,7 @@ class StreamStreamJoin:
             retention_ms=size_ms + self.windows.grace_ms,
             retain_duplicates=True,
             logs_headers=True,
-            changelog_config=dict(self.store.changelog_config),
+            changelog_config=self.store.changelog_config,
             declared_at=self.declared_at,
         )
 

@@ -330,6 +330,6 @@ def _processor_store(
         key=required_serde(key, None, f"the key of store {name!r}", "key"),
         value=required_serde(value, None, f"the value of store {name!r}", "value"),
         declared_at=declaration_site(),
-        changelog_config=dict(changelog_config or {}),
+        changelog_config={} if changelog_config is None else changelog_config,
         **options,
     )

@@ -45,6 +45,7 @@ def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> 
         "offset_reset": "earliest",
         "replication_factor": -1,
         "topic_config": {},
+        "state_dir": "state",
         "writes": StateWrites(checkpoint_bytes=1 << 20),
         "group_protocol": "consumer",
         "static_membership": False,

@@ -85,9 +85,10 @@ def test_versions_in_a_changelog_that_ends_segments_by_time_are_a_doubt() -> Non
 
 
 def test_the_configuration_of_a_store_wins() -> None:
-    config = config_of("key_value", changelog_config={"segment.ms": "5", "cleanup.policy": "x"})
+    config = config_of("key_value", changelog_config={"segment.ms": "5"})
     assert config["segment.ms"] == "5"
-    assert config["cleanup.policy"] == "x"
+    config = config_of("window", changelog_config={"cleanup.policy": "delete"})
+    assert config["cleanup.policy"] == "delete"
 
 
 def test_repartition_topics_keep_everything_until_it_is_purged() -> None:
@@ -191,6 +192,14 @@ def test_brokers_that_delete_windows_by_time_are_a_doubt_or_a_problem_where_it_i
     for said in (*found[0], *found[1]):
         assert f"'app-per-second-changelog' has retention.ms={retention_ms}" in said
         assert "Set retention.ms=-1" in said
+
+
+def test_a_topic_whose_brokers_change_timestamps_is_refused() -> None:
+    configs = {"app-x": {"message.timestamp.type": "LogAppendTime"}}
+    required = [topic("app-x", 3, "compact")]
+    (problem,) = mismatches(required, {"app-x": TopicDescription("id", 3)}, configs)
+    assert "'app-x' has message.timestamp.type='LogAppendTime'" in problem
+    assert "Set message.timestamp.type=CreateTime" in problem
 
 
 def test_a_repartition_topic_may_have_any_policy() -> None:

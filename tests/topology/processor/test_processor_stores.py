@@ -32,7 +32,7 @@ DECLARATIONS: dict[str, Callable[..., StoreSpec]] = {
 
 @pytest.mark.parametrize("kind", DECLARATIONS)
 def test_settings_of_the_changelog_win_over_those_of_the_kind(kind: str) -> None:
-    settings = {"segment.bytes": "1048576", "message.timestamp.type": "LogAppendTime"}
+    settings = {"segment.bytes": "1048576", "compression.type": "zstd"}
     spec = DECLARATIONS[kind]("rows", str, int, changelog_config=settings)
     assert spec.kind == kind
     found = changelog_config(spec)

@@ -1,0 +1,91 @@
+"""Where a range of keys begins and ends: in the order of their bytes, which is told where it matters.
+
+Rows lie in the order of serialised keys, as in Kafka Streams: all of them agree on it, whoever reads
+the store. It is the order of the values for text, bytes and numbers from 0 on; -1 comes after 1, and
+of JSON numbers 10 comes before 2. A range that is wrong by that is answered as Kafka Streams answers
+it, with a warning, once for a store and cause.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from logstate.contracts.stores import StoreSpec
+
+_LOGGER = logging.getLogger(__name__)
+
+#: the first key, and the last one; None = open
+Bounds = tuple[bytes, bytes | None]
+
+_IN_ORDER: Final = frozenset(("string", "bytes", "boolean"))
+_SIGNED: Final = frozenset(("int32", "int64", "float64"))
+
+
+def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any, Any], Bounds]:
+    """The function that makes bounds of two keys of a store, None = open."""
+    described = getattr(spec.key, "describe", None)
+    kind = (described() if callable(described) else {}).get("format")
+    told: set[str] = set()
+
+    def warn(cause: str, lower: Any, upper: Any) -> None:
+        if cause not in told:
+            told.add(cause)
+            _LOGGER.warning(
+                "store %r, keys from %r to %r: %s (told once)", spec.name, lower, upper, cause
+            )
+
+    def bounds(lower: Any, upper: Any) -> Bounds:
+        first = b"" if lower is None else encode(lower)
+        last = None if upper is None else encode(upper)
+        if last is not None and first > last:
+            warn(_REVERSED.format(_REMEDIES.get(str(kind), _REMEDY)), lower, upper)
+        elif kind not in _IN_ORDER:
+            cause = _doubt(kind, lower, upper)
+            if cause is not None:
+                warn(cause, lower, upper)
+        return first, last
+
+    return bounds
+
+
+def _doubt(kind: object, lower: Any, upper: Any) -> str | None:
+    if lower is None and upper is None:
+        return None
+    if kind in _SIGNED:
+        if lower is None and upper >= 0:
+            return _WITHOUT_NEGATIVES
+        if upper is None and lower < 0:
+            return _WITHOUT_POSITIVES
+        return None
+    if kind == "json" and any(isinstance(bound, (int, float)) for bound in (lower, upper)):
+        return _AS_TEXT
+    return None
+
+
+_REMEDY = "Is the first key meant to be the last one?"
+_OF_SIGNS = (
+    "Negative numbers come after positive ones: ask for range(lower, -1) and range(0, upper), or"
+    " filter all(); negative float64 keys come in falling order"
+)
+_REMEDIES = dict.fromkeys(_SIGNED, _OF_SIGNS) | {
+    "json": "JSON numbers come in the order of their text, 10 before 2: filter all(), or use int keys"
+}
+_REVERSED = (
+    "nothing lies between them, because rows lie in the order of their keys' bytes, and there the"
+    " first key comes after the last one. {}"
+)
+_WITHOUT_NEGATIVES = (
+    "negative keys are not among them, because rows lie in the order of their keys' bytes, where"
+    " they come last. Begin with 0 where none are wanted, or filter all()"
+)
+_WITHOUT_POSITIVES = (
+    "keys from 0 on are not among them, because rows lie in the order of their keys' bytes, where"
+    " negative ones come last. Read range(0, None) too, or end with -1 where none are wanted"
+)
+_AS_TEXT = (
+    "rows lie in the order of their keys' bytes, and of JSON that is the text: of numbers, 10 comes"
+    " before 2, so some between the two may be missing and others be there. Filter all(), or use"
+    " int keys"
+)

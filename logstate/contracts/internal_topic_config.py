@@ -1,0 +1,144 @@
+"""What may be said of the topics that an application makes for itself. Pure.
+
+Results depend on a few settings of these topics: timestamps are those of the records, nothing is
+removed that somebody still needs. Those are refused, whatever else brokers know is passed on.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+from logstate.contracts.setting_rules import mapping, shown
+
+_POLICY = "cleanup.policy"
+_TIMESTAMPS = "message.timestamp.type"
+#: what brokers know of topics, Kafka 4.1; names that are merely unknown pass, and brokers judge them
+_NUMBERS = frozenset((
+    "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
+    "index.interval.bytes", "local.retention.bytes", "local.retention.ms",
+    "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms",
+    "min.compaction.lag.ms", "min.insync.replicas", "retention.bytes", "retention.ms",
+    "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
+))  # fmt: skip
+_KNOWN = _NUMBERS | {
+    _POLICY, _TIMESTAMPS, "compression.gzip.level", "compression.lz4.level", "compression.type",
+    "compression.zstd.level", "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas", "message.downconversion.enable",
+    "min.cleanable.dirty.ratio", "preallocate", "remote.copy.disable",
+    "remote.log.delete.on.disable", "remote.storage.enable", "unclean.leader.election.enable",
+}  # fmt: skip
+_RETENTIONS = ("retention.ms", "retention.bytes")
+
+
+def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -> Iterator[str]:
+    """What is wrong with ``topic_config``, which is of every internal topic.
+
+    ``repartitions``: there are repartition topics. ``kept_ms``: how long the windowed store keeps
+    its rows that keeps them longest; None where no store is windowed.
+    """
+    name = "topic_config"
+    yield from _of_values(name, given)
+    config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
+    if _POLICY in config:
+        yield (
+            f"{name}[{_POLICY!r}] would be that of every internal topic, and each has its own:"
+            " changelogs are compacted, or lose state; repartition topics are not, or lose records."
+            f" Remove it; got {config[_POLICY]!r}"
+        )
+    for key in _RETENTIONS:
+        value = _number(config.get(key))
+        if value is None or value < 0:
+            continue
+        if repartitions:
+            yield (
+                f"{name}[{key!r}]={value} is of repartition topics too, whose records are deleted"
+                " once they are processed and not before: brokers would delete those that wait, and"
+                " compare event time with their own clock. Remove it, or give changelog_config= of"
+                " the store that it is meant for"
+            )
+        elif kept_ms is not None and (key == "retention.bytes" or value < kept_ms):
+            yield (
+                f"{name}[{key!r}]={value} would delete rows of windowed stores from their"
+                f" changelogs, which keep them for {kept_ms} ms: they would be missing after a"
+                " restore. Remove it"
+            )
+
+
+def problems_of_changelog(
+    given: object, *, store: str, is_windowed: bool, kept_ms: int | None
+) -> Iterator[str]:
+    """What is wrong with ``changelog_config`` of a store."""
+    name = f"changelog_config of store {store!r}"
+    yield from _of_values(name, given)
+    config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
+    policy = config.get(_POLICY)
+    if isinstance(policy, str):
+        yield from _of_policy(name, policy, is_windowed=is_windowed)
+    if is_windowed:
+        for key in _RETENTIONS:
+            value = _number(config.get(key))
+            if value is None or value < 0:
+                continue
+            if key == "retention.bytes" or value < (kept_ms or 0):
+                yield (
+                    f"{name}: {key!r} is {value}, and the store keeps its rows for {kept_ms} ms:"
+                    " those that brokers delete before are missing after a restore. Remove it; what"
+                    " has expired is deleted by whoever owns the partition"
+                )
+
+
+def _of_policy(name: str, policy: str, *, is_windowed: bool) -> Iterator[str]:
+    parts = {part.strip() for part in policy.split(",")}
+    if not is_windowed and parts != {"compact"}:
+        yield (
+            f"{name}: {_POLICY!r} is {policy!r}, and rows of this store never expire: brokers would"
+            " delete rows that it still has, which are missing after a restore. Remove it: the"
+            " policy is 'compact'. For rows that end after a time use windows, or delete them"
+        )
+    elif is_windowed and ("delete" not in parts or parts - {"compact", "delete"}):
+        yield (
+            f"{name}: {_POLICY!r} is {policy!r}; of a windowed store it is 'compact,delete' or"
+            " 'delete': with less, brokers refuse to delete what has expired. Remove it"
+        )
+
+
+def _of_values(name: str, given: object) -> Iterator[str]:
+    yield from mapping(name, given, "{'segment.bytes': '52428800'}")
+    config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
+    for key, value in config.items():
+        place = f"{name}[{key!r}]"
+        if not isinstance(key, str):
+            yield f"{place}: the name of a setting is text; got {shown(key)}"
+        elif not isinstance(value, str):
+            yield f"{place} must be text, as brokers have it; got {shown(value)}{_as_text(value)}"
+        elif key in _NUMBERS and _number(value) is None:
+            yield f"{place} must be a whole number as text, such as '86400000'; got {value!r}"
+        elif key == _TIMESTAMPS and value != "CreateTime":
+            yield (
+                f"{place} must be 'CreateTime'; got {value!r}: brokers would put their time in the"
+                " place of event time, so restored rows and repartitioned records would have other"
+                " timestamps. Remove it"
+            )
+        elif key not in _KNOWN:
+            near = difflib.get_close_matches(key.strip().lower(), _KNOWN, n=1, cutoff=0.9)
+            if near:
+                yield f"{place} is not known. Did you mean {near[0]!r}?"
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return f". Write '{str(value).lower()}'"
+    if isinstance(value, (int, float)):
+        return f". Write '{value:g}'" if isinstance(value, float) else f". Write '{value}'"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return f". Write {','.join(map(str, value))!r}"
+    return ""
+
+
+def _number(value: object) -> int | None:
+    try:
+        return int(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,156 @@
+"""What a setting may be, as rules that say what was found and what to write instead. Pure.
+
+A rule takes a name and a value of any type, and yields what is wrong: nothing where all is well.
+Whoever has settings lists its rules, and raises every problem at once.
+
+>>> list(count("workers", 2, least=1))
+[]
+>>> list(count("workers", "2", least=1))
+["workers must be a whole number, at least 1; got '2' (str). Write 2"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
+
+#: part of names of topics and directories
+_APPLICATION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
+
+def count(
+    name: str, given: object, *, least: int, most: int | None = None, also: str = ""
+) -> Iterator[str]:
+    """A whole number within bounds. ``also``: what else is allowed, in words."""
+    bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+    if not isinstance(given, int) or isinstance(given, bool):
+        digits = isinstance(given, str) and given.strip().removeprefix("-").isdecimal()
+        remedy = f". Write {given.strip()}" if digits else ""  # type: ignore[attr-defined]
+        yield f"{name} must be a whole number, {bounds}{also}; got {shown(given)}{remedy}"
+    elif given < least or (most is not None and given > most):
+        yield f"{name} must be {bounds}{also}; got {given}"
+
+
+def duration(
+    name: str,
+    given: object,
+    *,
+    least: timedelta = timedelta(0),
+    most: timedelta | None = None,
+    why: str = "",
+    unit: str = "seconds",
+) -> Iterator[str]:
+    """A timedelta within bounds. ``why``: the reason of the upper one."""
+    if not isinstance(given, timedelta):
+        yield f"{name} must be a timedelta; got {shown(given)}. Write timedelta({unit}=...)"
+    elif given < least:
+        yield f"{name} must be at least {least}; got {given}"
+    elif most is not None and given > most:
+        yield f"{name} must be at most {most}; got {given}{why}"
+
+
+def flag(name: str, given: object) -> Iterator[str]:
+    """True or False, and nothing that merely counts as one."""
+    if not isinstance(given, bool):
+        yield f"{name} must be True or False; got {shown(given)}"
+
+
+def choice(name: str, given: object, allowed: Collection[str]) -> Iterator[str]:
+    """One of several words."""
+    if not isinstance(given, str) or given not in allowed:
+        *words, last = map(repr, allowed)
+        yield f"{name} must be {', '.join(words)} or {last}; got {given!r}"
+
+
+def text(name: str, given: object, what: str) -> Iterator[str]:
+    """Text that is not blank."""
+    if not isinstance(given, str) or not given.strip():
+        yield f"{name} must be {what}; got {shown(given)}"
+
+
+def is_application_id(given: object) -> bool:
+    """Whether it can be part of the names of topics and directories."""
+    return isinstance(given, str) and _APPLICATION_ID.fullmatch(given) is not None
+
+
+def application_id(name: str, given: object) -> Iterator[str]:
+    """The name of an application."""
+    if not is_application_id(given):
+        yield (
+            f"{name} becomes part of the names of topics and directories: use letters, digits, '.',"
+            f" '_' and '-', not '.' first, at most 100 characters; got {shown(given)}"
+        )
+
+
+def mapping(name: str, given: object, example: str) -> Iterator[str]:
+    """Names and what belongs to them."""
+    if not isinstance(given, Mapping):
+        yield f"{name} must be a dict, such as {example}; got {shown(given)}"
+
+
+def offset_reset(name: str, given: object) -> Iterator[str]:
+    """Where to begin where nothing is committed."""
+    if isinstance(given, timedelta):
+        if given < timedelta(0):
+            yield (
+                f"{name} is a time back from now, so timedelta(days=1) means yesterday; got"
+                f" {given!r}, which is in the future. Write {-given!r}"
+            )
+    elif given not in ("earliest", "latest", "none"):
+        yield (
+            f"{name} must be 'earliest', 'latest', 'none' or a timedelta back from now;"
+            f" got {given!r}"
+        )
+
+
+def brokers(name: str, given: object) -> Iterator[str]:
+    """Addresses of brokers, as ``host:port,host:port``."""
+    if isinstance(given, Collection) and not isinstance(given, (str, bytes, Mapping)):
+        joined = ",".join(map(str, given))
+        yield f"{name} is one text with commas; got {shown(given)}. Write {joined!r}"
+        return
+    if not isinstance(given, str):
+        yield f"{name} must be 'host:port,host:port'; got {shown(given)}"
+        return
+    addresses = [address.strip() for address in given.split(",")]
+    if not any(addresses):
+        yield f"{name} is empty; give the brokers as 'host:port,host:port'"
+    for address in filter(None, addresses):
+        wrong = _wrong_address(address)
+        if wrong:
+            yield f"{name} has {address!r}, {wrong}. Give the brokers as 'host:port,host:port'"
+
+
+def _wrong_address(address: str) -> str:
+    protocol, separator, place = address.rpartition("://")
+    if separator and protocol.lower() not in _PROTOCOLS:
+        return f"and {protocol!r} is no protocol of brokers ({', '.join(_PROTOCOLS)})"
+    if any(letter.isspace() or letter in "/;\\'\"" for letter in place):
+        return "which is no address"
+    host, colon, port = place.rpartition(":")
+    if place.startswith("["):
+        host, bracket, rest = place[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            return "which is no address"
+        colon, port = rest[:1], rest[1:]
+    elif not colon:
+        host = place
+    elif ":" in host:
+        return f"and an IPv6 address stands in brackets: '[{place}]:9092'"
+    if not host:
+        return "without a host"
+    if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        return f"and {port!r} is no port (1 to 65535)"
+    return ""
+
+
+def shown(given: object) -> str:
+    """A value and its type, for a message."""
+    if given is None:
+        return "None"
+    name = getattr(given, "__name__", None)
+    if callable(given) and isinstance(name, str):
+        return f"the {'class' if isinstance(given, type) else 'function'} {name}"
+    return f"{given!r} ({type(given).__name__})"
