@@ -19,6 +19,7 @@ first, so that a crash half way leaves no directory that looks whole.
 from __future__ import annotations
 
 import datetime
+import errno
 import fcntl
 import json
 import os
@@ -32,6 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from logstate.changelog.open_files import too_few_files
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
 from logstate.contracts.setting_rules import is_application_id, shown
@@ -234,7 +236,13 @@ def state_root(given: object) -> Path:
             f" os.path.expandvars({text!r})"
         )
     try:
-        return Path(text).expanduser().resolve()
+        path = Path(text).expanduser()
+        if path.is_symlink() and not path.exists():
+            raise ConfigError(
+                f"state_dir={text!r} is a symbolic link to {path.readlink()}, which does not exist."
+                " Is its disk mounted? Mount it, or make the directory"
+            )
+        return path.resolve()
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"state_dir={text!r} cannot be resolved: {error}. {example}") from error
 
@@ -274,8 +282,9 @@ def _write_marker(path: Path, whose: dict[str, Any]) -> None:
     if found.get("format") != _FORMAT or any(found.get(k) != v for k, v in whose.items()):
         raise StateDirectoryError(
             f"{path} is not this application's: its marker {MARKER} says {found}, expected"
-            f" {whose} in format {_FORMAT}. It was made by another version or moved here by hand:"
-            " delete it (the changelogs rebuild it) or set another state_dir."
+            f" {whose} in format {_FORMAT}. It was made by another version or application, or moved"
+            " here by hand: set another state_dir. What is here is not needed for that, except of"
+            " stores without a changelog, whose only rows these may be."
         )
 
 
@@ -336,6 +345,8 @@ def _program(pid: int) -> str:
 
 
 def _unusable(path: Path, error: OSError) -> StateDirectoryError:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return StateDirectoryError(too_few_files(f"{path} cannot be used for state", error))
     return StateDirectoryError(
         f"{path} cannot be used for state: {error.strerror or error}. The directory must exist or"
         " be creatable, on a local disk that is not full, and writable by the user that runs the"

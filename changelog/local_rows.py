@@ -59,7 +59,8 @@ def _fits(spec: StoreSpec, stored: bytes, declared: bytes) -> bool:
         raise UpgradeError(
             f"the local rows of store {spec.name!r} do not fit its declaration, and without a"
             f" changelog they are the only ones: {what}. Undo the change, give the store another"
-            " name, or delete the state directory to start from nothing",
+            " name, or give up the rows: Application.clean_up() deletes those of every store here,"
+            " of which only stores with a changelog come back",
             changes,
         )
     _LOGGER.warning("local rows are dropped and come back from the changelog: %s", what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
+from logstate.changelog.open_files import is_too_few_files, too_few_files
 from logstate.contracts.errors import (
     DirectoryInUseError,
     StateDirectoryError,
@@ -55,6 +56,8 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
     text = str(error)
     if isinstance(error, StoreError):
         return error
+    if is_too_few_files(text):  # first: it may be the file LOCK that cannot be opened
+        return StoreError(too_few_files(f"Could not {action} {path}", text))
     if "Permission denied" in text or "Read-only file system" in text:
         return StateDirectoryError(
             f"Could not {action} {path}: no permission ({text}). The directory must be writable"
@@ -80,6 +83,8 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
             " space and start again. Nothing committed is lost: the changelog holds it."
         )
     return StoreError(
-        f"Could not {action} {path}: {type(error).__name__}: {text}. The changelog holds all that"
-        " was committed: closing the task and deleting this directory restores it."
+        f"Could not {action} {path}: {type(error).__name__}: {text}. Likely the disk or a limit of"
+        " the system; see its log, and start again. If it comes back here only, stop the"
+        " application and move the directory away: stores with a changelog are restored from it,"
+        " rows of stores without one are in this directory only."
     )

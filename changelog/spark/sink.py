@@ -59,7 +59,8 @@ class StoreWriter(_Writer):
         if overwrite:
             raise ConfigError(
                 'a store is filled with mode("append"): rows replace rows of the same key. To'
-                " begin with an empty store, run `logstate reset` first"
+                " begin with an empty store, run `logstate reset` first, which gives up all"
+                " that the application has stored"
             )
         if options.application is None or options.store is None:
             raise ConfigError('writing needs "application" and "store": whose store is filled')

@@ -100,7 +100,8 @@ def decode_list(row: bytes, store: str) -> list[bytes]:
         raise StoreCorruptedError(
             f"a row of store {store!r} is no list of values of variable size: it starts with"
             f" {row[:5].hex()}, expected 01. The changelog was probably written by something else"
-            " than a stream join; reset the application, or restore the topic"
+            " than a stream join; restore the topic from a backup. `logstate reset` would delete"
+            " the state of all stores"
         )
     at = _COUNT.size
     values = []

@@ -71,7 +71,7 @@ def problems_of_changelog(
 ) -> Iterator[str]:
     """What is wrong with ``changelog_config`` of a store."""
     name = f"changelog_config of store {store!r}"
-    yield from _of_values(name, given)
+    yield from _of_values("changelog_config", given, f" of store {store!r}")
     config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
     policy = config.get(_POLICY)
     if isinstance(policy, str):
@@ -104,11 +104,11 @@ def _of_policy(name: str, policy: str, *, is_windowed: bool) -> Iterator[str]:
         )
 
 
-def _of_values(name: str, given: object) -> Iterator[str]:
-    yield from mapping(name, given, "{'segment.bytes': '52428800'}")
+def _of_values(name: str, given: object, whose: str = "") -> Iterator[str]:
+    yield from mapping(name + whose, given, "{'segment.bytes': '52428800'}")
     config: Mapping[object, object] = given if isinstance(given, Mapping) else {}
     for key, value in config.items():
-        place = f"{name}[{key!r}]"
+        place = f"{name}[{key!r}]{whose}"
         if not isinstance(key, str):
             yield f"{place}: the name of a setting is text; got {shown(key)}"
         elif not isinstance(value, str):

@@ -154,8 +154,8 @@ def _problem_with_value(key: str, value: object, name: str) -> str | None:
     if key.endswith("_cb") and not callable(value):
         return f"{name}[{key!r}] must be a function, found {type(value).__name__}."
     if key.endswith(_MEASURES) and not _is_number(value):
-        kind = type(value).__name__
-        return f"{name}[{key!r}] must be a number, found {kind} that is none."
+        found = "text that is none" if isinstance(value, str) else type(value).__name__
+        return f"{name}[{key!r}] must be a number, found {found}."
     if isinstance(value, (str, int, float, bool)) or callable(value) or key == "logger":
         return None
     return (

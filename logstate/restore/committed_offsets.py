@@ -100,8 +100,8 @@ class CutsReader:
         raise RestoreError(
             f"task {task_id}: the clocks that belong to the committed offset {offset} of"
             f" {topic}-{task_id.partition} are not in {self._partition.topic!r}, where they were"
-            " written with it: that topic was truncated or recreated. Restore it, or start from"
-            " nothing with `logstate reset`"
+            " written with it: that topic was truncated or recreated. Restore it. Without a"
+            " backup `logstate reset` begins anew: it deletes the state of all stores"
         )
 
     def close(self) -> Steps[None]:

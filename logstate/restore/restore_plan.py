@@ -170,8 +170,9 @@ def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, in
             raise RestoreError(
                 f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong"
                 f" to position {position}. Committed state is missing: the log was truncated,"
-                " restored from an old backup, or the topic was recreated. Restore the topic, or"
-                " give up this state with `logstate reset`"
+                " restored from an old backup, or the topic was recreated. Restore the topic."
+                " Without a backup `logstate reset` begins anew: it deletes the state of all stores,"
+                " and what the inputs no longer hold does not come back"
             )
 
 
@@ -201,8 +202,8 @@ def start_position(
     if has_state:
         raise RestoreError(
             f"input {partition}: {problem}, while the changelogs of its task hold state; {cause}."
-            " Reading from anywhere else would count records twice or not at all: run"
-            " `logstate reset` to start from nothing, or commit the right offset"
+            " Reading from anywhere else would count records twice or not at all. "
+            + _ways_on(partition, offset, log)
         )
     if reset == "none":
         raise RestoreError(
@@ -214,6 +215,22 @@ def start_position(
     if isinstance(reset, timedelta):
         return log.end if offset_at_reset is None else offset_at_reset
     return log.start
+
+
+def _ways_on(partition: TopicPartition, offset: int | None, log: LogRange) -> str:
+    """What to do where nobody else can tell; each of both was tried by a test."""
+    if offset is not None and offset < log.start:
+        right, gone = str(log.start), f": records {offset} to {log.start - 1} are gone, and missed"
+    else:
+        right, gone = "N", ", where N is the first record that it does not hold yet"
+        if offset is not None:
+            gone += f" ({log.start} of a topic that was recreated)"
+    return (
+        "To keep the state, stop the application and run `kafka-consumer-groups --reset-offsets"
+        f" --group APPLICATION_ID --topic {partition.topic}:{partition.partition} --to-offset"
+        f" {right} --execute`{gone}. To begin anew, run `logstate reset`, which deletes the state;"
+        " what the inputs no longer hold does not come back"
+    )
 
 
 def was_read(topic: str, committed: Committed, metadata: Iterable[OffsetMetadata]) -> bool:
@@ -289,8 +306,10 @@ def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> N
         if now is not None and now != known:
             raise RestoreError(
                 f"topic {topic!r} was deleted and created again (topic id {known}, now {now}):"
-                " committed offsets and state belong to the old one. Run `logstate reset` to start"
-                " from nothing"
+                " committed offsets and state belong to the old one. To keep the state and read the"
+                " new topic from its start, stop the application and run `kafka-consumer-groups"
+                f" --reset-offsets --group APPLICATION_ID --topic {topic} --to-earliest --execute`;"
+                " to begin anew, run `logstate reset`, which deletes the state"
             )
 
 

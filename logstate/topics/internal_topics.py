@@ -82,8 +82,8 @@ def mismatches(
                 f"internal topic {topic.name!r} has {found.partitions} partitions and needs"
                 f" {topic.partitions}; the partition count of a source changed, or the topic"
                 " belongs to another application. Keys would be looked up in the wrong partition:"
-                " move the state with `logstate reshard`, use a new application_id, or reset this"
-                " one and delete the topic"
+                " move the state with `logstate reshard`, or use a new application_id."
+                " `logstate reset` would delete the state"
             )
         config = configs.get(topic.name, {})
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime":
