@@ -33,7 +33,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from logstate.changelog.open_files import too_few_files
+from logstate.changelog.backend.open_files import too_few_files
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
 from logstate.contracts.setting_rules import is_application_id, shown

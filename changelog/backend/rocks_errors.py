@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from logstate.changelog.open_files import is_too_few_files, too_few_files
+from logstate.changelog.backend.open_files import is_too_few_files, too_few_files
 from logstate.contracts.errors import (
     DirectoryInUseError,
     StateDirectoryError,
@@ -36,9 +36,9 @@ class ClosedDatabase:
 def threads_missing(path: Path) -> StoreError:
     """The error of a process that was forked from one that had databases open."""
     return StoreError(
-        f"{path} cannot be opened: the process that this one was forked from had used RocksDB, whose"
-        " threads do not exist here, and every write would wait for ever. Fork before the first"
-        " application or driver with a state_dir starts, or start processes with the 'spawn'"
+        f"{path} cannot be opened: the process that this one was forked from had used RocksDB,"
+        " whose threads do not exist here, and every write would wait for ever. Fork before the"
+        " first application or driver with a state_dir starts, or start processes with the 'spawn'"
         " method."
     )
 

@@ -97,8 +97,8 @@ def changelog_source(topic: str, found: Any, entry: Mapping[str, Any]) -> Change
         raise TopicError(
             f"{topic!r} has {found.partitions} partitions, and the store {entry.get('name')!r} was "
             f"declared with {expected}; the count is part of a store's identity, because it "
-            "decides where a key lives. Partitions were added by hand: nothing is lost yet, and the "
-            "application's own start says how to go on; `logstate reset` would delete the state"
+            "decides where a key lives. Partitions were added by hand: nothing is lost yet, and "
+            "the application's own start says how to go on; `logstate reset` would delete the state"
         )
     check_topic_id(topic, entry.get("changelog_topic_id"), found.topic_id, "the application's")
     return ChangelogSource(topic, found.topic_id, found.partitions, entry)

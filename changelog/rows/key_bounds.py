@@ -1,9 +1,9 @@
-"""Where a range of keys begins and ends: in the order of their bytes, which is told where it matters.
+"""Where a range of keys begins and ends: in the order of their bytes, which is told if it matters.
 
-Rows lie in the order of serialised keys, as in Kafka Streams: all of them agree on it, whoever reads
-the store. It is the order of the values for text, bytes and numbers from 0 on; -1 comes after 1, and
-of JSON numbers 10 comes before 2. A range that is wrong by that is answered as Kafka Streams answers
-it, with a warning, once for a store and cause.
+Rows lie in the order of serialised keys, as in Kafka Streams. That is the order of the values for
+text, bytes and numbers from 0 on; -1 comes after 1, and of JSON numbers 10 comes before 2. A range
+that this makes empty or partial is answered as Kafka Streams answers it, with a warning, once for a
+store and cause.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _OF_SIGNS = (
     " filter all(); negative float64 keys come in falling order"
 )
 _REMEDIES = dict.fromkeys(_SIGNED, _OF_SIGNS) | {
-    "json": "JSON numbers come in the order of their text, 10 before 2: filter all(), or use int keys"
+    "json": "JSON numbers come in the order of their text, 10 before 2: filter all()"
 }
 _REVERSED = (
     "nothing lies between them, because rows lie in the order of their keys' bytes, and there the"

@@ -176,9 +176,9 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if count != self._source.partitions:
             raise TopicError(
                 f"{topic!r} has {count} partitions now and had {self._source.partitions} when the "
-                "query was made; the count is part of a store's identity. Partitions were added by hand: "
-                "the application's own start says how to go on, and `logstate reset` would delete "
-                "the state. Then start the query with a new checkpoint"
+                "query was made; the count is part of a store's identity. Partitions were added by "
+                "hand: the application's own start says how to go on, and `logstate reset` would "
+                "delete the state. Then start the query with a new checkpoint"
             )
         return {tp.partition: found for tp, found in bounds.items()}
 

@@ -13,7 +13,7 @@ from logstate.contracts.setting_rules import mapping, shown
 
 _POLICY = "cleanup.policy"
 _TIMESTAMPS = "message.timestamp.type"
-#: what brokers know of topics, Kafka 4.1; names that are merely unknown pass, and brokers judge them
+#: what brokers know of topics (Kafka 4.1); unknown names pass unless they resemble one of these
 _NUMBERS = frozenset((
     "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
     "index.interval.bytes", "local.retention.bytes", "local.retention.ms",

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from logstate.contracts.setting_rules import count, duration, flag, shown
 
+_SHORTEST = timedelta(milliseconds=1)
+
 
 @dataclass(frozen=True)
 class Serving:
@@ -55,27 +57,10 @@ class Serving:
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it; types are a wish."""
-        wrong = [
-            f"{name} of Serving must be text; got {shown(value)}"
-            for name, value in (
-                ("bind", self.bind),
-                ("advertised", self.advertised),
-                ("rack", self.rack),
-            )
-            if not isinstance(value, str)
-        ]
-        if not isinstance(self.token, str):
-            wrong.append(f"token of Serving must be text; got {type(self.token).__name__}")
+        wrong = list(self._of_texts())
         if wrong:
             yield from wrong
             return
-        for name, file in (
-            ("certificate", self.certificate),
-            ("private_key", self.private_key),
-            ("authority", self.authority),
-        ):
-            if file is not None and not isinstance(file, (str, Path)):
-                yield f"{name} of Serving must be the path of a file; got {type(file).__name__}"
         yield from flag("is_open of Serving", self.is_open)
         if not self.bind and not self.advertised:
             yield "Serving needs bind= or, where it is mounted, advertised="
@@ -93,10 +78,28 @@ class Serving:
         yield from count("page_rows", self.page_rows, least=1)
         yield from count("streams of Serving", self.streams, least=0)
         for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
-            if given == timedelta(0) or (isinstance(given, timedelta) and given < timedelta(0)):
-                yield f"{name} of Serving must be more than nothing; got {given}"
-            else:
-                yield from duration(f"{name} of Serving", given)
+            yield from duration(f"{name} of Serving", given, least=_SHORTEST)
+
+    def _of_texts(self) -> Iterator[str]:
+        texts: dict[str, object] = {
+            "bind": self.bind,
+            "advertised": self.advertised,
+            "rack": self.rack,
+        }
+        for name, value in texts.items():
+            if not isinstance(value, str):
+                yield f"{name} of Serving must be text; got {shown(value)}"
+        token: object = self.token
+        if not isinstance(token, str):
+            yield f"token of Serving must be text; got {type(token).__name__}"  # and no secret
+        files: dict[str, object] = {
+            "certificate": self.certificate,
+            "private_key": self.private_key,
+            "authority": self.authority,
+        }
+        for name, file in files.items():
+            if file is not None and not isinstance(file, (str, Path)):
+                yield f"{name} of Serving must be the path of a file; got {type(file).__name__}"
 
     def _of_bind(self) -> Iterator[str]:
         try:

@@ -77,7 +77,7 @@ class Channel:
 
 
 def _close_copies() -> None:
-    """In a forked process, whose copies would keep the other end from seeing that this one ended."""
+    """In a forked process: its copies would hide from the other end that this one ended."""
     for channel in list(_open_channels):
         with contextlib.suppress(OSError):
             channel.connection.close()

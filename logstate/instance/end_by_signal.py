@@ -1,8 +1,9 @@
 """Signals that end ``Application.run``: the first one asks, the second one insists.
 
-The first signal waits for the call of the user's function that runs, and for the commit. Who cannot wait sends another: it does what it did before ``run``,
-which for Ctrl-C is a KeyboardInterrupt and for SIGTERM the end of the process. That is a crash like
-any other: what was not committed is processed again.
+The first signal waits for the call of the user's function that runs, and for the commit. Who cannot
+wait sends another: it does what it did before ``run``, which for Ctrl-C is a KeyboardInterrupt and
+for SIGTERM the end of the process. That is a crash like any other: what was not committed is
+processed again.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def ending_by_signals(
         )
         stop()
 
-    for number in _NUMBERS:
-        before[number] = signal.signal(number, handle)
+    for ours in _NUMBERS:
+        before[ours] = signal.signal(ours, handle)
     try:
         yield
     finally:

@@ -69,12 +69,13 @@ class ClientSettings:
 
     def problems(self) -> Iterator[str]:
         """What is wrong with them, without a value."""
-        for name, config, foreign in (
+        kinds: tuple[tuple[str, object, Mapping[str, str]], ...] = (
             ("kafka", self.common, {}),
             ("consumer", self.consumer, dict.fromkeys(PRODUCER_KEYS, "producer")),
             ("producer", self.producer, dict.fromkeys(CONSUMER_KEYS, "consumer")),
             ("admin", self.admin, _ELSEWHERE_THAN_ADMIN),
-        ):
+        )
+        for name, config, foreign in kinds:
             if not isinstance(config, Mapping):
                 kind = type(config).__name__  # and no value: it may be a secret
                 yield f"{name} must be a dict, such as {{'client.rack': 'a'}}; got {kind}"

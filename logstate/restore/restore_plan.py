@@ -171,8 +171,8 @@ def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, in
                 f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong"
                 f" to position {position}. Committed state is missing: the log was truncated,"
                 " restored from an old backup, or the topic was recreated. Restore the topic."
-                " Without a backup `logstate reset` begins anew: it deletes the state of all stores,"
-                " and what the inputs no longer hold does not come back"
+                " Without a backup `logstate reset` begins anew: it deletes the state of all"
+                " stores, and what the inputs no longer hold does not come back"
             )
 
 

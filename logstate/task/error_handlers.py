@@ -143,7 +143,10 @@ def _of_handler(name: str, handler: object) -> Iterator[str]:
         inspect.signature(handler).bind(None)
     except TypeError as exc:
         remedy = " Write retry(3, backoff=timedelta(milliseconds=100))" if handler is retry else ""
-        yield f"the {name} is called with the failed record alone, and {shown(handler)}: {exc}.{remedy}"
+        yield (
+            f"the {name} is called with the failed record alone; got {shown(handler)}, which does"
+            f" not take that: {exc}.{remedy}"
+        )
     except ValueError:
         pass  # it does not tell what it takes
 

@@ -89,9 +89,9 @@ def mismatches(
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime":
             problems.append(
                 f"internal topic {topic.name!r} has message.timestamp.type="
-                f"{config['message.timestamp.type']!r}: brokers put their time in the place of event"
-                " time, so restored rows and repartitioned records have other timestamps. It was"
-                " probably created by hand. Set message.timestamp.type=CreateTime; records that"
+                f"{config['message.timestamp.type']!r}: brokers put their time in the place of"
+                " event time, so restored rows and repartitioned records have other timestamps. It"
+                " was probably created by hand. Set message.timestamp.type=CreateTime; records that"
                 " are in it already keep the times that they have"
             )
         wanted = topic.config["cleanup.policy"]

@@ -239,7 +239,6 @@ def test_a_forked_process_does_not_keep_the_lock_of_the_one_that_took_it(tmp_pat
         os.waitpid(child, 0)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux tells who has a file open")
 def test_a_lock_that_was_left_to_another_process_names_that_one(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LEAVER, str(tmp_path)],

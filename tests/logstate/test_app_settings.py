@@ -113,7 +113,7 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ),
         ({"topic_config": {"retention.ms": 5}}, "must be text, as brokers have it"),
         ({"topic_config": {"cleanup.policy": "delete"}}, "each has its own"),
-        ({"decisions": Decisions({}, [5])}, "forget must be a set of names"),  # type: ignore[list-item]
+        ({"decisions": Decisions({}, cast("Any", [5]))}, "forget must be a set of names"),
         ({"clients": ClientSettings.of(cast("Any", 5))}, "kafka must be a dict.*got int"),
         (
             {"clients": ClientSettings({"message.max.bytes": "big"})},
@@ -166,10 +166,17 @@ def test_what_is_no_state_directory(
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("~/x", "home/x"), ("~", "home"), (".", ""), ("x y/é", "x y/é"), (Path("x"), "x"), ("a:b", "a:b")],
+    [
+        ("~/x", "home/x"),
+        ("~", "home"),
+        (".", ""),
+        ("x y/é", "x y/é"),
+        (Path("x"), "x"),
+        ("a:b", "a:b"),
+    ],
     ids=str,
-)  # fmt: skip
-def test_state_directories(
+)
+def test_a_state_directory_is_a_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, expected: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

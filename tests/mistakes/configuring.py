@@ -7,7 +7,8 @@ from datetime import timedelta
 from threading import Lock
 from typing import Any
 
-from logstate import Application, ErrorHandlers, StreamsBuilder
+from logstate import Application, ErrorHandlers, Materialized, StreamsBuilder
+from logstate.task.error_handlers import dead_letter, retry, skip
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
 from tests.mistakes.mistake import mistake
@@ -86,6 +87,73 @@ async def answer(record: Any) -> Any:
 @mistake("processing handler", "async def", "plain function")
 def a_handler_is_a_coroutine_function() -> None:
     ErrorHandlers(processing=answer)  # type: ignore[arg-type]
+
+
+@mistake("state_dir", "'file:///var/lib/shop'", "path of a local directory")
+def the_state_directory_is_an_address() -> None:
+    application(state_dir="file:///var/lib/shop")
+
+
+@mistake("state_dir", "got ''", "'/var/lib/shop'")
+def the_state_directory_is_empty() -> None:
+    application(state_dir="")
+
+
+@mistake("state_dir", "os.path.expandvars('$HOME/state')")
+def the_state_directory_has_a_variable() -> None:
+    application(state_dir="$HOME/state")
+
+
+@mistake("bootstrap", "['a:1', 'b:2']", "Write 'a:1,b:2'")
+def the_brokers_are_a_list() -> None:
+    application(bootstrap=["a:1", "b:2"])
+
+
+@mistake("bootstrap", "'http://broker:9092'", "host:port")
+def the_brokers_are_a_web_address() -> None:
+    application(bootstrap="http://broker:9092")
+
+
+@mistake("offset_reset", "in the future", "Write datetime.timedelta(days=1)")
+def the_reset_lies_in_the_future() -> None:
+    application(offset_reset=timedelta(days=-1))
+
+
+@mistake("replication_factor", "'1' (str)", "Write 1")
+def a_number_is_text() -> None:
+    application(replication_factor="1")
+
+
+@mistake("error_handlers", "the function skip", "Write ErrorHandlers(processing=")
+def a_handler_is_given_for_the_handlers() -> None:
+    application(error_handlers=skip)
+
+
+@mistake("processing handler", "Write retry(3, backoff=")
+def retry_is_not_called() -> None:
+    ErrorHandlers(processing=retry)  # type: ignore[arg-type]
+
+
+@mistake("production handler is dead_letter", "dead_letter_topic=")
+def dead_letters_have_no_topic() -> None:
+    ErrorHandlers(production=dead_letter)
+
+
+@mistake("message.timestamp.type", "'LogAppendTime'", "restored rows", "Remove it")
+def brokers_are_to_date_internal_topics() -> None:
+    application(topic_config={"message.timestamp.type": "LogAppendTime"})
+
+
+@mistake("store 'n'", "'delete'", "missing after a restore", "configuring.py:")
+def a_changelog_is_to_be_deleted_by_time() -> None:
+    builder = StreamsBuilder()
+    store = Materialized("n", changelog_config={"cleanup.policy": "delete"})
+    builder.stream("in", value=str).group_by_key().count(store=store)
+
+
+@mistake("topic_config['retention.ms']", "60000", "Write '60000'")
+def a_setting_of_topics_is_a_number() -> None:
+    application(topic_config={"retention.ms": 60000})
 
 
 def start(cluster: FakeCluster, **settings: Any) -> None:

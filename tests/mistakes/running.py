@@ -204,3 +204,12 @@ def a_result_is_larger_than_its_topic_allows() -> None:
     for _ in range(60):
         rig.clock.advance(100)
         rig.turn()
+
+
+@mistake("store 't'", "keys from -5 to 5", "nothing lies between them", "range(0, upper)")
+def a_range_crosses_zero() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", key=int, value=str, store="t")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("in", -1, "x", timestamp=1)
+        list(driver.store("t").range(-5, 5))

@@ -47,7 +47,7 @@ INTS = [-5, -1, 0, 1, 5]
         (bytes, [b"\x00", b"\xff"], (b"\x00", None), [b"\x00", b"\xff"], None),
     ],
 )
-def test_a_range(
+def test_a_range_says_what_it_leaves_out(
     key: Any,
     keys: list[Any],
     asked: tuple[Any, Any],

@@ -1,4 +1,4 @@
-"""Settings of internal topics that would change what is restored are refused where they are given."""
+"""Settings of internal topics that would change what is restored are refused where they stand."""
 
 from __future__ import annotations
 
@@ -110,8 +110,13 @@ def test_what_may_not_be_said_of_the_changelog_of_windows(config: Any, message: 
 
 
 @pytest.mark.parametrize(
-    "config", [{"cleanup.policy": "delete"}, {"cleanup.policy": "delete, compact"}, {"retention.ms": "3600000"}]
-)  # fmt: skip
+    "config",
+    [
+        {"cleanup.policy": "delete"},
+        {"cleanup.policy": "delete, compact"},
+        {"retention.ms": "3600000"},
+    ],
+)
 def test_what_may_be_said_of_the_changelog_of_windows(config: Any) -> None:
     spec = window_store("w", str, int, size=HOUR, retention=HOUR, changelog_config=config)
     assert spec.changelog_config == config

@@ -12,8 +12,17 @@ from logstate.contracts import setting_rules as rules
 
 @pytest.mark.parametrize(
     "given",
-    ["a", "a:1", "a:1,b:2", " a:1 , b:2 ", "a:1,", "[::1]:9092", "SASL_SSL://a.b-c.de:9093", "10.0.0.1:65535"],
-)  # fmt: skip
+    [
+        "a",
+        "a:1",
+        "a:1,b:2",
+        " a:1 , b:2 ",
+        "a:1,",
+        "[::1]:9092",
+        "SASL_SSL://a.b-c.de:9093",
+        "10.0.0.1:65535",
+    ],
+)
 def test_addresses_of_brokers(given: str) -> None:
     assert list(rules.brokers("bootstrap", given)) == []
 
@@ -88,5 +97,5 @@ def test_what_is_no_application_id(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["a", "-x", "a" * 100, "a.b_c-d", "9"])
-def test_application_ids(given: str) -> None:
+def test_an_application_id_is_part_of_names(given: str) -> None:
     assert list(rules.application_id("application_id", given)) == []

@@ -1,4 +1,4 @@
-"""What a start advises that finds its offsets and its state apart keeps the state, or says that not."""
+"""Where offsets and state do not fit, the advice keeps the state, and says what does not."""
 
 from __future__ import annotations
 

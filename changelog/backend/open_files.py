@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 
@@ -18,9 +17,9 @@ def too_few_files(what: str, error: object) -> str:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (
-        f"{what}: this process may have {_shown(soft)} files open{_used()}, and needs more ({error})."
-        f" Nothing is damaged, and nothing need be deleted. A task takes about 20 files, up to"
-        f" {FILES_OF_A_TASK} with many rows, and each broker a socket or more. Raise the limit:"
+        f"{what}: this process may have {_shown(soft)} files open{_used()}, and needs more"
+        f" ({error}). Nothing is damaged, and nothing need be deleted. A task takes about 20 files,"
+        f" up to {FILES_OF_A_TASK} with many rows, and each broker a socket or more. Raise the limit:"
         f" `ulimit -n 65536` before the start (the most that is allowed now is {_shown(hard)}),"
         " LimitNOFILE= of a systemd unit, --ulimit nofile= of Docker; or spread the tasks over more"
         " instances."
@@ -38,6 +37,6 @@ def _shown(limit: int) -> str:
 
 def _used() -> str:
     try:
-        return f" and has {len(os.listdir(Path('/proc/self/fd')))}"  # noqa: PTH208  one call
+        return f" and has {len(list(Path('/proc/self/fd').iterdir()))}"
     except OSError:
         return ""  # there is no file left to look with, or no /proc
