@@ -99,7 +99,6 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"workers": True}, "workers must be a whole number"),
         ({"writes": StateWrites(checkpoint_bytes=True)}, "checkpoint_bytes must be a whole number"),
         ({"start_timeout": timedelta(seconds=-1)}, "start_timeout must be at least 0"),
-        ({"handlers": skip}, "error_handlers must be ErrorHandlers.*got the function skip. Write"),
         ({"listener": 5}, "restore_listener must be a function"),
         ({"serving": 5}, "serve must be 'host:port'.*got 5"),
         ({"serving": Serving(bind=cast("Any", 5))}, "bind of Serving must be text; got 5"),
@@ -200,6 +199,11 @@ def test_a_relative_directory_is_the_one_of_the_moment(
     monkeypatch.chdir("/")
     app.clean_up()
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_handler_is_no_handlers() -> None:
+    with pytest.raises(ConfigError, match="error_handlers must be ErrorHandlers.*function skip"):
+        check(handlers=skip)
 
 
 @pytest.mark.parametrize(
