@@ -20,7 +20,7 @@ def too_few_files(what: str, error: object) -> str:
         f"{what}: this process may have {_shown(soft)} files open{_used()}, and needs more"
         f" ({error}). Nothing is damaged, and nothing need be deleted. A task takes about 20 files,"
         f" up to {FILES_OF_A_TASK} with many rows, and each broker a socket or more. Raise the"
-        f" limit: `ulimit -n 65536` before the start (the most that is allowed now is {_shown(hard)}),"
+        f" limit: `ulimit -n 65536` before the start (allowed now: {_shown(hard)}),"
         " LimitNOFILE= of a systemd unit, --ulimit nofile= of Docker; or spread the tasks over more"
         " instances."
     )

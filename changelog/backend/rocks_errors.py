@@ -85,6 +85,6 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
     return StoreError(
         f"Could not {action} {path}: {type(error).__name__}: {text}. Likely the disk or a limit of"
         " the system; see its log, and start again. If it comes back here only, stop the"
-        " application and move the directory away: stores with a changelog are restored from it,"
-        " rows of stores without one are in this directory only."
+        " application: deleting this directory restores stores from their changelogs, and loses the"
+        " rows of stores that have none."
     )

@@ -75,4 +75,4 @@ def test_a_state_directory_that_cannot_be_opened_says_so(
 
 def test_an_unknown_error_names_what_a_deleted_directory_would_cost() -> None:
     said = str(explained(Exception("Result incomplete"), Path("/x"), "read"))
-    assert "rows of stores without one are in this directory only" in said
+    assert "loses the rows of stores that have none" in said
