@@ -202,7 +202,7 @@ def test_a_relative_directory_is_the_one_of_the_moment(
 
 
 def test_a_handler_is_no_handlers() -> None:
-    with pytest.raises(ConfigError, match="error_handlers must be ErrorHandlers.*function skip"):
+    with pytest.raises(ConfigError, match=r"error_handlers must be ErrorHandlers.*function skip"):
         check(handlers=skip)
 
 
