@@ -15,7 +15,7 @@ from tests.simulation.slow_functions import SlowFunctions
 @scenario_bug(DeadLetters.of)
 def a_refused_record_leaves_no_dead_letter(patch: Patch) -> None:
     """What is passed over in a replay is counted, and its dead letter is not sent."""
-    old = "self._decisions.carry_out(decision, told)"
+    old = "self._decisions.carry_out(decision, self._told(record, error), source)"
     new = "self._task.skipped_total += 1"
     edit(patch, RefusedResults, "carry_out", old, new)
 
@@ -57,7 +57,8 @@ def a_retry_goes_on_with_half_a_record(patch: Patch) -> None:
 @bug
 def a_skipped_dead_letter_is_counted_as_sent(patch: Patch) -> None:
     """A handler that says dead letter skips."""
-    edit(patch, Decisions, "carry_out", "task.send(dead_letter_record(topic, failed))", "pass")
+    old = "task.send(dead_letter_record(topic, failed, refused=refused))"
+    edit(patch, Decisions, "carry_out", old, "pass")
 
 
 @scenario_bug(SlowFunctions.of)

@@ -28,8 +28,8 @@ def a_version_as_old_as_the_history_is_not_put(patch: Patch) -> None:
 @scenario_bug(Histories.of)
 def a_version_as_old_as_the_history_is_not_read(patch: Patch) -> None:
     """What is exactly as old as the history is hidden."""
-    old = "as_of < self.segments.cell.time"
-    edit(patch, VersionedReads, "get", old, "as_of <= self.segments.cell.time")
+    old = "time < self.segments.cell.time"
+    edit(patch, VersionedReads, "_is_beyond_history", old, "time <= self.segments.cell.time")
 
 
 @scenario_bug(Histories.of)
