@@ -4,7 +4,7 @@ Errors quote what they were given, a megabyte of it too, and some cannot even sa
 message about one must not fail for that.
 
 >>> text_of(ValueError("not a number: " + "x" * 5_000))[-40:]
-'xxxxxxxxxxxxxxx… (cut: 5014 characters)'
+'xxxxxxxxxxxxxxxx… (cut: 5014 characters)'
 """
 
 from __future__ import annotations

@@ -93,6 +93,11 @@ class Bench:
     def close(self) -> None:
         self._closing.close()
 
+    def create_changelog(self, config: Mapping[str, str]) -> None:
+        """Before the application does, which would not give it every configuration."""
+        topic = NewTopic(self.changelog.topic, self.partitions, 1, dict(config))
+        self.admin.create_topics([topic])
+
     # ------------------------------------------------------------------ running
 
     def topology(self) -> Topology:

@@ -36,7 +36,7 @@ def empty_changelog(bench: Bench) -> None:
 
 def everything_was_deleted(bench: Bench) -> None:
     """Empty with an end above 0: deletion by retention, or by hand."""
-    bench.topic_config = {"cleanup.policy": "compact,delete"}
+    bench.create_changelog({"cleanup.policy": "compact,delete", "retention.ms": "-1"})
     bench.run(ROWS)
     end = bench.end()
     bench.admin.delete_records({bench.changelog: end})
@@ -195,7 +195,7 @@ def the_topic_was_recreated_empty(bench: Bench) -> None:
 
 def the_stored_position_is_below_the_start(bench: Bench) -> None:
     """Retention took records that this directory has not seen: rebuilt from what is there."""
-    bench.topic_config = {"cleanup.policy": "compact,delete"}
+    bench.create_changelog({"cleanup.policy": "compact,delete", "retention.ms": "-1"})
     bench.run(ROWS, disk="old")
     seen = bench.end()
     bench.run({"a": "3", "b": "4", "c": "5"}, disk="new")

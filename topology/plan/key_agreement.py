@@ -6,7 +6,9 @@ and tasks of different partitions never meet. On one partition, and in the test 
 would seem to work.
 
 Who meets: the sides of a join, the groups of a cogroup, and what reaches one store of an operator
-within its sub-topology (streams that were merged before they were counted).
+within its sub-topology (streams that were merged before they were counted). An internal topic whose
+writer places its records by something else than their keys is left out, such as the answers of a
+foreign-key join, which go back to the partition that asked.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from logstate.contracts.errors import TopologyError
-from logstate.topology.graph.nodes import ProcessorNode, SourceNode
+from logstate.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode, TopicRef
 from logstate.topology.graph.plan_builder import PlanBuilder
 from logstate.topology.plan.key_bytes import key_bytes_agree
 
@@ -37,25 +39,38 @@ def check_key_bytes(plan: PlanBuilder) -> None:
 def _meetings(plan: PlanBuilder) -> Iterator[tuple[list[SourceNode], str]]:
     """Sources whose records meet, and where."""
     seen: set[tuple[str, ...]] = set()
+    placed_by_key = _placed_by_key(plan)
+
+    def unseen(names: Iterable[str], meeting: str) -> Iterator[tuple[list[SourceNode], str]]:
+        sources = [placed_by_key[name] for name in sorted(placed_by_key.keys() & set(names))]
+        pair = tuple(source.name for source in sources)
+        if len(sources) > 1 and pair not in seen:
+            seen.add(pair)
+            yield sources, meeting
+
     for names in plan.copartitioned:
-        yield from _unseen(plan, names, "are joined, or grouped into one table", seen)
+        yield from unseen(names, "are joined, or grouped into one table")
     for node in plan.nodes.values():
         if isinstance(node, ProcessorNode) and node.own_stores():
             meeting = f"both reach {node.name!r}, which keeps rows by key"
-            yield from _unseen(plan, _sources_above(plan, node.name), meeting, seen)
+            yield from unseen(_sources_above(plan, node.name), meeting)
 
 
-def _unseen(
-    plan: PlanBuilder, names: Iterable[str], meeting: str, seen: set[tuple[str, ...]]
-) -> Iterator[tuple[list[SourceNode], str]]:
-    nodes = [plan.nodes[name] for name in plan.nodes.keys() & set(names)]
-    sources = sorted(
-        (node for node in nodes if isinstance(node, SourceNode)), key=lambda node: node.name
-    )
-    pair = tuple(source.name for source in sources)
-    if len(sources) > 1 and pair not in seen:
-        seen.add(pair)
-        yield sources, meeting
+def _placed_by_key(plan: PlanBuilder) -> dict[str, SourceNode]:
+    """The sources whose records lie where the bytes of their keys say."""
+    placed_otherwise = {
+        node.topic
+        for node in plan.nodes.values()
+        if isinstance(node, SinkNode)
+        and isinstance(node.topic, TopicRef)
+        and node.topic.is_internal
+        and node.partitioner is not None
+    }
+    return {
+        name: node
+        for name, node in plan.nodes.items()
+        if isinstance(node, SourceNode) and not placed_otherwise & set(node.topics)
+    }
 
 
 def _sources_above(plan: PlanBuilder, name: str) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from logstate.instance.end_by_signal import ending_by_signals
 from logstate.instance.owner_process import OwnerProcess
 from logstate.testing import FakeCluster
 from logstate.topology.dsl.builder import StreamsBuilder
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """As in a terminal: who starts a process in the background may have it ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def raised(number: int) -> None:

@@ -104,7 +104,8 @@ def test_the_poll_interval_is_found_where_it_was_given() -> None:
             {"admin": {"socket.timeout.mss": 5}},
             "admin['socket.timeout.mss'] is not known. Did you mean",
         ),
-        ({"producer": {"linger.ms": []}}, "producer['linger.ms'] must be text, a number"),
+        ({"producer": {"linger.ms": []}}, "producer['linger.ms'] must be a number, found list"),
+        ({"producer": {"compression.type": []}}, "producer['compression.type'] must be text"),
     ],
     ids=str,
 )
