@@ -68,6 +68,39 @@ def instance(cluster: FakeCluster, state_dir: Path, **settings: Any) -> Applicat
     )
 
 
+#: what finds the row of a key in each store
+READS: dict[str, tuple[Any, ...]] = {
+    "counts": ("get",),
+    "windows": ("fetch", 0),
+    "sessions": ("fetch_session", 5, 5),
+    "versions": ("get",),
+}
+
+
+def shows_all(apps: list[Application], cluster: FakeCluster) -> bool:
+    """Whether each row is seen in the partition that has it: a moment after its commit it is."""
+    placed = {
+        record.key(): partition
+        for partition in range(PARTITIONS)
+        for record in cluster.records("in", partition)
+    }
+    return all(
+        any(_is_seen(app, name, read, key, partition, *arguments) for app in apps)
+        for key, partition in placed.items()
+        for name, (read, *arguments) in READS.items()
+    )
+
+
+def _is_seen(
+    app: Application, store: str, read: str, key: bytes, partition: int, *arguments: Any
+) -> bool:
+    try:
+        found = getattr(app.store(store), read)(key.decode(), *arguments, partition=partition)
+    except StoreUnavailableError:
+        return False
+    return found is not None
+
+
 def has_read(app: Application, cluster: FakeCluster) -> bool:
     ends = {p: len(cluster.records("in", p)) for p in range(PARTITIONS)}
     at = {p: cluster.committed_offset("app", "in", p) or 0 for p in ends}
@@ -84,6 +117,7 @@ def alone(cluster: FakeCluster, state_dir: Path) -> Iterator[Application]:
     with instance(cluster, state_dir) as app:
         patience.until(lambda: has_read(app, cluster))
         app.wait_until_running(timedelta(seconds=patience.PATIENCE_S))
+        patience.until(lambda: shows_all([app], cluster), "not every row is shown")
         yield app
 
 
@@ -96,6 +130,7 @@ def shared(cluster: FakeCluster, path: Path) -> Iterator[list[Application]]:
             lambda: all(len(_partitions(app)) == PARTITIONS // 2 for app in apps), "not shared"
         )
         patience.until(lambda: len(apps[0].all_instances()) == 2)
+        patience.until(lambda: shows_all(apps, cluster), "not every row is shown")
         yield apps
 
 
