@@ -92,6 +92,7 @@ def test(arguments: list[str]) -> NoReturn:
         rest += [] if fast else ["--cov", "--cov-report="]
     if fast:
         rest = ["-m", "not broker and not spark and not demo and not slow", *rest]
+        rest += ["--hypothesis-profile=fast"]
         rest += [f"--ignore=tests/{tier}" for tier in ("broker", "spark", "demo")]
     os.chdir(ROOT)
     become([str(PYTHON), "-m", "pytest", *rest])

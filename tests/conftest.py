@@ -6,8 +6,9 @@ fast, broker, spark, demo, so that the cheap failures come first. With several p
 (`-n auto`), half of them begin with the tests that mostly wait, for a broker or a Spark session,
 and the others with those that compute; whoever has no more of his kind helps the others.
 
-Property tests (marker `hypothesis`) try a few examples, the same ones each time, so that a run
-fails for what was changed and not by chance; with `--hypothesis-profile=long` 10,000 new ones.
+Property tests (marker `hypothesis`) try a hundred examples, the same ones each time, so that a run
+fails for what was changed and not by chance; `./dev test --fast` tries the first twenty, and
+`--hypothesis-profile=long` 10,000 new ones.
 
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
@@ -36,8 +37,11 @@ ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
 
 # How long an example takes is the machine's affair, and no failure.
-hypothesis.settings.register_profile("fast", deadline=None, derandomize=True, database=None)
-hypothesis.settings.load_profile("fast")  # an option of the command line comes later, and wins
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("suite")  # an option of the command line comes later, and wins
+hypothesis.settings.register_profile(
+    "fast", hypothesis.settings.get_profile("suite"), max_examples=20
+)
 hypothesis.settings.register_profile(
     "long",
     max_examples=10_000,

@@ -39,6 +39,7 @@ def counters(output: str) -> dict[str, int]:
     return {name: int(count.replace(",", "")) for name, count in found}
 
 
+@pytest.mark.slow
 def test_a_thousand_schedules_keep_every_promise() -> None:
     output = simulation("--seeds", "0..1000")
     assert output.rstrip().endswith(" 0 wrong")

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 TYPED = Path(__file__).with_name("typed_topology.py")
 
@@ -24,6 +26,7 @@ def package_tree(folder: Path) -> None:
         (package / name).symlink_to(ROOT / name)
 
 
+@pytest.mark.slow
 def test_the_dsl_is_typed_end_to_end(tmp_path: Path) -> None:
     package_tree(tmp_path)
     config = tmp_path / "mypy.ini"
@@ -44,6 +47,7 @@ def test_the_dsl_is_typed_end_to_end(tmp_path: Path) -> None:
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
+@pytest.mark.slow
 def test_pyright_refuses_exactly_the_wrong_lines(tmp_path: Path) -> None:
     package_tree(tmp_path)
     typed = tmp_path / TYPED.name
