@@ -70,4 +70,7 @@ if __name__ == "__main__":
     parser.add_argument("--transaction-timeout-s", type=int)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    application(**vars(arguments)).run()
+    app = application(**vars(arguments))
+    logger = logging.getLogger("counting_app")
+    app.on_state_change(lambda _, state: logger.info("it is %s", state.value))
+    app.run()

@@ -33,6 +33,8 @@ class Scenario:
         self.producer = self.cluster.plain_producer()
         self.sent: list[tuple[str, str]] = []
         self.instances: dict[int, subprocess.Popen[bytes]] = {}
+        #: where the log of its present life begins
+        self._born: dict[int, int] = {}
         #: of instances that start from now on
         self.standbys = 0
         #: the same
@@ -48,6 +50,7 @@ class Scenario:
         if (timeout_s := self.transaction_timeout_s) is not None:
             arguments += ["--transaction-timeout-s", str(timeout_s)]
         with self.log(number).open("ab") as log:
+            self._born[number] = log.tell()
             self.instances[number] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
 
     def log(self, number: int) -> Path:
@@ -126,12 +129,24 @@ class Scenario:
         assert self.stores() == {"per-user": dict(users), "per-page": dict(pages)}
 
     def stop(self) -> None:
-        """SIGTERM every instance; each must end cleanly."""
-        for process in self.instances.values():
+        """SIGTERM every instance once it runs; each must end cleanly.
+
+        One that has just begun does not know the signal yet, and is ended by it.
+        """
+        for number, process in self.instances.items():
+            self._expect_to_run(number)
             process.terminate()
         for number, process in self.instances.items():
-            assert process.wait(PATIENCE_S) == 0, f"instance {number} did not end cleanly"
+            status = process.wait(PATIENCE_S)
+            assert status == 0, f"instance {number} ended with {status}: {self._life(number)}"
         self.instances.clear()
+
+    def _expect_to_run(self, number: int) -> None:
+        until(lambda: " it is running" in self._life(number), lambda: self._life(number))
+
+    def _life(self, number: int) -> str:
+        """What an instance has said since it was started last."""
+        return self.log(number).read_bytes()[self._born[number] :].decode()[-4_000:]
 
     def stores(self) -> dict[str, dict[str, int]]:
         """All rows, read through one instance that owns everything."""
