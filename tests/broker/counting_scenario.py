@@ -33,7 +33,7 @@ class Scenario:
         self.producer = self.cluster.plain_producer()
         self.sent: list[tuple[str, str]] = []
         self.instances: dict[int, subprocess.Popen[bytes]] = {}
-        #: where the log of its present life begins
+        #: where the log of its present life begins, for those that `start` started
         self._born: dict[int, int] = {}
         #: of instances that start from now on
         self.standbys = 0
@@ -134,7 +134,8 @@ class Scenario:
         One that has just begun does not know the signal yet, and is ended by it.
         """
         for number, process in self.instances.items():
-            self._expect_to_run(number)
+            if number in self._born:
+                self._expect_to_run(number)
             process.terminate()
         for number, process in self.instances.items():
             status = process.wait(PATIENCE_S)
@@ -146,7 +147,7 @@ class Scenario:
 
     def _life(self, number: int) -> str:
         """What an instance has said since it was started last."""
-        return self.log(number).read_bytes()[self._born[number] :].decode()[-4_000:]
+        return self.log(number).read_bytes()[self._born.get(number, 0) :].decode()[-4_000:]
 
     def stores(self) -> dict[str, dict[str, int]]:
         """All rows, read through one instance that owns everything."""
