@@ -328,12 +328,20 @@ def _holders(path: Path) -> list[int]:
     holders = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            files = [os.readlink(fd) for fd in (process / "fd").iterdir()]  # noqa: PTH115
+            files = [_target(fd) for fd in (process / "fd").iterdir()]
         except OSError:
             continue  # it has ended, or is another user's
         if str(path) in files and process.name != str(os.getpid()):
             holders.append(int(process.name))
     return sorted(holders)
+
+
+def _target(link: Path) -> str:
+    """Where it leads; nowhere, if its process has closed that file meanwhile."""
+    try:
+        return os.readlink(link)  # noqa: PTH115
+    except OSError:
+        return ""
 
 
 def _program(pid: int) -> str:
