@@ -28,7 +28,8 @@ from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
 from logstate.changelog.local_rows import discard_unfit_rows
-from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.layers import Layer
+from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.segment_offsets import SegmentOffsets
@@ -389,11 +390,12 @@ class TaskState:
         if self._leases is None:
             return
         memory, persistent = self._leases
-        self.view = StateView(
-            {
-                name: CommittedRows.of(rows, memory if self._is_in_memory(name) else persistent)
-                for name, rows in self._rows.items()
-            },
-            self._committed_clocks,
-            self.inputs,
-        )
+        rows_of = {
+            name: CommittedRows(
+                rows.prefix,
+                rows.unapplied(),
+                memory if self._is_in_memory(name) else persistent,
+            )
+            for name, rows in self._rows.items()
+        }
+        self.view = StateView(rows_of, self._committed_clocks, self.inputs)

@@ -16,15 +16,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
+from typing import Any
 
 from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
 from logstate.changelog.backend.memory import MemorySnapshot
 from logstate.changelog.backend.merge import merge_rows
-from logstate.changelog.rows.rows import RowMirror, Rows
-from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.changelog.rows.layers import Layer, Run, runs_of, scan_runs
+from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import TopicPartition
 
 #: how long closing a task waits for readers; a query takes milliseconds
@@ -76,29 +77,21 @@ def close_leases(leases: Iterable[SnapshotLease], wait_s: float = LEASE_WAIT_S) 
 
 
 class CommittedRows:
-    """The read side of Rows, over one commit."""
+    """The committed rows of one store, to be read and nothing else."""
 
-    def __init__(
-        self,
-        prefix: bytes,
-        layers: tuple[Mapping[bytes, bytes | None], ...],
-        lease: SnapshotLease,
-    ) -> None:
+    def __init__(self, prefix: bytes, layers: Iterable[Layer], lease: SnapshotLease) -> None:
         self.prefix = prefix
         self._end = end_of_prefix(prefix)
-        self._layers = layers
+        self._layers = tuple(layers)
+        #: None: nobody has read yet
+        self._runs: tuple[Run, ...] | None = None
         self._lease = lease
-
-    @classmethod
-    def of(cls, rows: Rows, lease: SnapshotLease) -> CommittedRows:
-        """What is committed of the rows of a store, over its backend's snapshot."""
-        return cls(rows.prefix, tuple(layer.rows for layer in rows.unapplied()), lease)
 
     def get(self, key: bytes) -> bytes | None:
         """The committed row, or None."""
-        for layer in reversed(self._layers):
-            if key in layer:
-                return layer[key]
+        for run in self._runs or self._made_runs():
+            if key in run.rows:
+                return run.rows[key]
         with self._lease.read() as snapshot:
             return snapshot.get(self.prefix + key)
 
@@ -106,15 +99,14 @@ class CommittedRows:
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Committed rows of ``[lower, upper)`` in byte order."""
-        fresh: dict[bytes, bytes | None] = {}
-        for layer in self._layers:
-            fresh.update(
-                (k, v) for k, v in layer.items() if k >= lower and (upper is None or k < upper)
-            )
-        ordered = sorted(fresh.items(), reverse=reverse)
+        fresh = scan_runs(self._runs or self._made_runs(), lower, upper, reverse=reverse)
         end = self._end if upper is None else self.prefix + upper
         stored = self._stored(self.prefix + lower, end, reverse=reverse)
-        yield from merge_rows(ordered, stored, len(self.prefix), reverse=reverse)
+        return merge_rows(fresh, stored, len(self.prefix), reverse=reverse)
+
+    def _made_runs(self) -> tuple[Run, ...]:
+        self._runs = runs_of(self._layers)
+        return self._runs
 
     def _stored(
         self, lower: bytes, upper: bytes, *, reverse: bool
@@ -136,28 +128,6 @@ class CommittedRows:
             lower, upper = (lower, last) if reverse else (last + b"\0", upper)
             size = min(4 * size, _PORTION_MAX)
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Refused: what queries see is read-only."""
-        raise _read_only(f"put {value!r:.20} at {key!r:.40}")
-
-    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Refused, like put."""
-        raise _read_only(f"put {len(rows)} rows")
-
-    def mirror(self, mirror: RowMirror) -> None:
-        """Nothing to tell it: these rows never change."""
-
-    def delete_range(self, lower: bytes, upper: bytes) -> None:
-        """Refused, like put."""
-        raise _read_only(f"delete {lower!r:.40} to {upper!r:.40}")
-
-
-def _read_only(attempt: str) -> StoreError:
-    return StoreError(
-        f"a queried store is read-only, and something tried to {attempt}; write inside the"
-        " topology, for example in a processor connected to the store"
-    )
-
 
 class StateView:
     """The committed rows of every store of a task, and the clocks of the same commit."""
@@ -172,3 +142,11 @@ class StateView:
         self.clocks = clocks
         #: input partition -> the first offset that the rows do not hold yet
         self.inputs = inputs
+        self._readers: dict[str, Any] = {}
+
+    def reader(self, store: str, make: Callable[[CommittedRows, Mapping[str, int]], Any]) -> Any:
+        """The reader of a store, made of rows and clocks by the first that asks."""
+        reader = self._readers.get(store)
+        if reader is None:
+            reader = self._readers[store] = make(self.rows[store], self.clocks)
+        return reader

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+
+_NONE: tuple[None, None] = (None, None)
 
 
 def merge_rows(
-    fresh: Sequence[tuple[bytes, bytes | None]],
+    fresh: Iterable[tuple[bytes, bytes | None]],
     stored: Iterator[tuple[bytes, bytes]],
     prefix_length: int,
     *,
@@ -16,23 +18,23 @@ def merge_rows(
 
     ``stored`` keys carry a prefix of ``prefix_length`` bytes that the result does not.
     """
-    position = 0
+    fresh = iter(fresh)
+    fresh_key, fresh_value = next(fresh, _NONE)
     for full_key, stored_value in stored:
         key = full_key[prefix_length:]
-        while position < len(fresh) and (
-            fresh[position][0] > key if reverse else fresh[position][0] < key
-        ):
-            row = fresh[position]
-            position += 1
-            if row[1] is not None:
-                yield row[0], row[1]
-        if position < len(fresh) and fresh[position][0] == key:
-            row = fresh[position]
-            position += 1
-            if row[1] is not None:
-                yield key, row[1]
+        while fresh_key is not None and (fresh_key > key if reverse else fresh_key < key):
+            if fresh_value is not None:
+                yield fresh_key, fresh_value
+            fresh_key, fresh_value = next(fresh, _NONE)
+        if fresh_key == key:
+            if fresh_value is not None:
+                yield key, fresh_value
+            fresh_key, fresh_value = next(fresh, _NONE)
         else:
             yield key, stored_value
-    for key, value in fresh[position:]:
-        if value is not None:
-            yield key, value
+    if fresh_key is not None:
+        if fresh_value is not None:
+            yield fresh_key, fresh_value
+        for key, value in fresh:
+            if value is not None:
+                yield key, value

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from logstate.changelog.backend.backend import KeyRange, StoreBackend, end_of_prefix
+from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
 from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.backend.ordered import OrderedMap
+from logstate.changelog.rows.layers import Layer
 
 
 class ReadableRows(Protocol):
@@ -48,20 +49,6 @@ _ABSENT = _Absent.ABSENT
 
 #: key, value in the overlay, value in the layer, before a write
 _Undo: TypeAlias = "tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]"
-
-
-class Layer:
-    """The writes of one commit: rows (None = deleted), then deleted ranges."""
-
-    __slots__ = ("ranges", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[bytes, bytes | None] = {}
-        self.ranges: list[KeyRange] = []
-
-    def data_bytes(self) -> int:
-        """Keys and values together."""
-        return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))
 
 
 class RowMirror:

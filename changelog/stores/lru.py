@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from logstate.changelog.rows.rows import RowMirror, Rows
+from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.key_value import KeyValueStore
 from logstate.contracts.processing import TaskContext
@@ -41,7 +41,7 @@ _STRIDE = 64
 class EntryRows:
     """The entries of an LRU store as plain rows, key to value, for reads that are no use."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ReadableRows) -> None:
         self._rows = rows
 
     def get(self, key: bytes) -> bytes | None:
@@ -56,10 +56,6 @@ class EntryRows:
         end = _INDEX if upper is None else _ENTRY + upper
         rows = self._rows.scan(_ENTRY + lower, end, reverse=reverse)
         return ((key[1:], row[8:]) for key, row in rows)
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """For queries, whose rows refuse it."""
-        self._rows.put(key, value)
 
 
 class LruStore(KeyValueStore[K, V], RowMirror):
@@ -76,8 +72,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         self._first = 0
         super().__init__(spec, EntryRows(rows), writes, context)  # type: ignore[arg-type]
         rows.mirror(self)
-        if isinstance(rows, Rows):  # queries read committed rows, which is no use of an entry
-            self.get = self._use
+        self.get = self._use
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""

@@ -17,8 +17,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-from logstate.changelog.rows.row_codec import row_codec, serde_topic
-from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
+from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.errors import StoreCorruptedError
@@ -34,19 +34,18 @@ _LENGTH = struct.Struct(">i")
 _VARIABLE_SIZE = 1
 
 
-class OuterJoinBuffer(LoggedRows, Generic[K]):
-    """The unmatched rows of one task. Values go in and out as what the join's sides hold."""
+class OuterJoinReads(Generic[K]):
+    """What waits, over a task's rows or a query's."""
 
-    def __init__(
-        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
-    ) -> None:
-        super().__init__(spec, rows, writes, context)
-        self._codec = row_codec(spec, serde_topic(spec, context))
+    def __init__(self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows) -> None:
+        self.name = spec.name
+        self._codec = codec
+        self._reads = rows
 
     def rows(self) -> Iterator[tuple[int, bool, K, list[Any]]]:
         """(timestamp, is left, key, values), as of now: by time, right before left, then key."""
         decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
-        for row_key, row in self._rows.scan():
+        for row_key, row in self._reads.scan():
             timestamp, is_left = _HEAD.unpack_from(row_key)
             values = [decode_value(data).value for data in decode_list(row, self.name)]
             yield timestamp, is_left == 1, decode_key(row_key[_HEAD.size :]), values
@@ -56,6 +55,16 @@ class OuterJoinBuffer(LoggedRows, Generic[K]):
         for timestamp, is_left, key, values in self.rows():
             for value in values:
                 yield timestamp, "left" if is_left else "right", key, value
+
+
+class OuterJoinBuffer(LoggedRows, OuterJoinReads[K]):
+    """The unmatched rows of one task. Values go in and out as what the join's sides hold."""
+
+    def __init__(
+        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+    ) -> None:
+        super().__init__(spec, rows, writes, context)
+        OuterJoinReads.__init__(self, spec, row_codec(spec, serde_topic(spec, context)), rows)
 
     def add(self, timestamp: int, is_left: bool, key: K, value: Any) -> None:
         """Let a value wait, behind those that wait under the same key, side and timestamp."""

@@ -9,8 +9,8 @@ otherwise (librdkafka's default does), and where processors put keys of their ow
 there is looked for in all partitions that are here, and where some are not, rows that are here tell
 whether the guess can be trusted. None is never the answer for a row that is here.
 
-How it works: a task publishes an immutable view at each commit; the store classes that tasks use
-are put over that view, read-only.
+How it works: a task publishes an immutable view at each commit, and the first query of a store
+makes a reader over it, for all queries of the view. A reader has the store's reads and no writes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from logstate.changelog.rows.writes import ChangelogWrites
-from logstate.changelog.store_context import StoreContext
-from logstate.changelog.stores.kinds import Store, build_store
-from logstate.changelog.view import StateView
+from logstate.changelog.stores.readers import MakeReader, reader_maker
+from logstate.changelog.view import CommittedRows, StateView
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.contracts.records import TaskId, TopicPartition, Windowed
 from logstate.contracts.stores import StoreSpec, no_such_read
@@ -109,6 +107,8 @@ class QueryableStore(StoreReads):
         self._partition_for = partition_for
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._encode_key = spec.key.serializer(topic, True)
+        #: serdes are bound when a view has no reader yet
+        self._maker: MakeReader | None = None
 
     def fetch_range(
         self,
@@ -234,11 +234,7 @@ class QueryableStore(StoreReads):
 
         Raises StoreUnavailableError where the partition is elsewhere or restoring.
         """
-        for owned in self._local():
-            if owned.task_id.partition == partition:
-                return self._read(owned, read)
-        here = [o.task_id.partition for o in self._local()]
-        raise self._elsewhere(partition, here)
+        return self._read(self._owner_of(partition), read)
 
     def answer(
         self, partition: int, read: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
@@ -248,16 +244,19 @@ class QueryableStore(StoreReads):
         Raises StoreUnavailableError where the partition is elsewhere or restoring, and where it
         went elsewhere while it was read.
         """
-        for owned in self._local():
-            if owned.task_id.partition == partition:
-                view = self._view(owned)
-                found = self._method(owned, view, read)(*arguments, **options)
-                if owned.task_id not in self._tasks():
-                    break
-                if owned.stage is Stage.STANDBY:
-                    return Answer(found, {}, owned.shown_lag)
-                return Answer(found, view.inputs)
-        raise self._elsewhere(partition, [o.task_id.partition for o in self._local()])
+        owned = self._owner_of(partition)
+        view = self._view(owned)
+        found = self._method(view, read)(*arguments, **options)
+        self._owner_of(partition)
+        if owned.stage is Stage.STANDBY:
+            return Answer(found, {}, owned.shown_lag)
+        return Answer(found, view.inputs)
+
+    def _owner_of(self, partition: int) -> OwnedTask:
+        owned = self._tasks().get(TaskId(self._sub_topology, partition))
+        if owned is None:
+            raise self._elsewhere(partition, [o.task_id.partition for o in self._local()])
+        return owned
 
     def _elsewhere(self, partition: int, here: Sequence[int]) -> StoreUnavailableError:
         return StoreUnavailableError(
@@ -273,13 +272,13 @@ class QueryableStore(StoreReads):
 
     def _read(self, owned: OwnedTask, name: str) -> Callable[..., Any]:
         """A read of the store of one partition, by its name."""
-        return self._method(owned, self._view(owned), name)
+        return self._method(self._view(owned), name)
 
-    def _method(self, owned: OwnedTask, view: StateView, name: str) -> Callable[..., Any]:
-        store = self._readable(owned, view)
-        method = getattr(store, name, None)
+    def _method(self, view: StateView, name: str) -> Callable[..., Any]:
+        reader = view.reader(self.name, self._make_reader)
+        method = getattr(reader, name, None)
         if method is None:
-            raise no_such_read(self._spec, store, name)
+            raise no_such_read(self._spec, reader, name)
         return cast("Callable[..., Any]", method)
 
     def _view(self, owned: OwnedTask) -> StateView:
@@ -293,12 +292,10 @@ class QueryableStore(StoreReads):
         self._freshness.check(self.name, owned)
         return view
 
-    def _readable(self, owned: OwnedTask, view: StateView) -> Store:
-        context: Any = StoreContext(self._application_id, owned.task_id, view.clocks)
-        rows: Any = view.rows[self.name]
-        return build_store(
-            self._spec, rows, ChangelogWrites(is_logged=False, logs_every_write=False), context
-        )
+    def _make_reader(self, rows: CommittedRows, clocks: Mapping[str, int]) -> Any:
+        if self._maker is None:
+            self._maker = reader_maker(self._spec, self._application_id)
+        return self._maker(rows, clocks)
 
 
 def is_readable(owned: OwnedTask) -> bool:

@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
-from logstate.changelog.store_context import StoreContext
 from logstate.contracts.errors import StoreError
-from logstate.contracts.records import Record, RecordMetadata, TaskId
+from logstate.contracts.processing import TimeCell
+from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import topic_name
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -45,6 +46,29 @@ class CapturedSchedule:
     def cancel(self) -> None:
         """No further calls."""
         self.is_cancelled = True
+
+
+class _StoreContext:
+    """The little of a task that its stores need."""
+
+    def __init__(self, application_id: str, task_id: TaskId) -> None:
+        self.application_id = application_id
+        self.task_id = task_id
+        self.timestamp = 0
+        self.headers: Headers = None
+        self.topic: str | None = None
+        self.partition = task_id.partition
+        self.offset = -1
+        self._cells: dict[str, TimeCell] = {}
+
+    def topic_name(self, name: str, *, is_internal: bool) -> str:
+        return topic_name(self.application_id, name, is_internal=is_internal)
+
+    def time_cell(self, name: str) -> TimeCell:
+        return self._cells.setdefault(name, TimeCell())
+
+    def drop(self, reason: str) -> None:
+        """Stores count what they drop; nobody asks here."""
 
 
 class MockProcessorContext:
@@ -95,7 +119,7 @@ class MockProcessorContext:
         self.wall_clock_ms = wall_clock_ms
         #: where the record at hand comes from; the test sets it
         self.metadata: RecordMetadata | None = None
-        context: Any = StoreContext(application_id, task_id)
+        context: Any = _StoreContext(application_id, task_id)
         self._state = TaskState(list(stores), context, publishes_views=False)
 
     @property

@@ -8,7 +8,8 @@ import pytest
 
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.memory import MemoryBackend
-from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.layers import Layer
+from logstate.changelog.rows.rows import Rows
 
 PREFIX = b"\x01\x00\x00"
 

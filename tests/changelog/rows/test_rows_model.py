@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.memory import MemoryBackend
-from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.layers import Layer
+from logstate.changelog.rows.rows import Rows
 
 PREFIX = b"\x01\x00\x07"
 KEYS = [bytes([letter]) + tail for letter in b"abcdef" for tail in (b"", b"\x00", b"\xff")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from logstate.changelog.rows.rows import Layer, Rows
+from logstate.changelog.rows.layers import Layer
+from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites
 from logstate.changelog.state import TaskState
 from logstate.task.owned_task import Stage
