@@ -1,19 +1,20 @@
 """What each commit wrote, and committed layers as readers look at them: few runs, in order.
 
-Dozens of committed layers may wait for the backend. Readers see them as *runs*: the merged rows of
-1, 2, 4 ... layers that follow each other, at most log2 as many runs as layers. The run that ends at
-the nth layer merges as many as the lowest bit of n says (of seven layers: 1, 1-2, 3, 1-4, 5, 5-6
-and 7), and a view of n layers takes one run for every bit of n.
+Dozens of committed layers may wait for the backend. Readers see them as *runs*: merged rows of
+layers that follow each other, each run at least twice as large as the next newer one, so there are
+at most log2 as many as rows. The rows of one more commit are a run of their own, or are merged with
+what is not large enough beside them; a row is merged a few times in its life, however many commits
+come after it.
 
-A run is made by the first reader that needs it and kept by its last layer, for the readers of later
-views; its keys are sorted by the first that scans. So a row is merged and sorted a few times
-however often it is read, and never where nobody asks. The worker that commits does none of it.
+Runs are made by the first reader of a view, from those of an earlier view if one was read, and the
+keys of a run are sorted by the first reader that scans it. Nobody does it where nobody asks, and
+the worker that commits never does.
 
 Invariants:
 1. a layer is immutable once it is frozen, and a run always;
 2. the layers of a store that wait are the same, in the same places, until all of them are applied.
 
-So readers need no lock: two may make the same run at once, and either is right.
+So readers need no lock: two may make the same runs at once, and either's are right.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from itertools import chain, groupby
 
 from logstate.changelog.backend.backend import KeyRange
 
+#: keys that a short scan finds
+_NEAR = 32
+
 
 class Layer:
     """The writes of one commit: rows (None = deleted), then deleted ranges."""
 
-    __slots__ = ("ranges", "rows", "run")
+    __slots__ = ("ranges", "rows", "runs")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes | None] = {}
         self.ranges: list[KeyRange] = []
-        #: what ends here, where a reader asked for it and no later run holds it
-        self.run: Run | None = None
+        #: of the layers up to this one, where it is the last one that a reader saw
+        self.runs: tuple[Run, ...] | None = None
 
     def data_bytes(self) -> int:
         """Keys and values together."""
@@ -53,19 +57,14 @@ class Run:
         self.rows = rows
         self._keys = sorted_keys
 
-    @classmethod
-    def merged(cls, runs: Sequence[Run]) -> Run:
-        """One of several, oldest first; sorted, where the oldest is: somebody scans, it seems."""
-        if len(runs) == 1:
-            return runs[0]
-        rows: dict[bytes, bytes | None] = {}
-        for run in runs:
-            rows.update(run.rows)
-        if not runs[0].is_sorted:
-            return cls(rows)
-        # Sorting what consists of a few ascending parts is merging them, at the speed of C.
-        keys = sorted(chain.from_iterable(run.sorted_keys() for run in runs))
-        return cls(rows, keys if len(keys) == len(rows) else list(dict.fromkeys(keys)))
+    def with_newer(self, newer: Run) -> Run:
+        """Both as one; sorted, if this one is: somebody scans, it seems."""
+        rows = {**self.rows, **newer.rows}
+        if not self.is_sorted:
+            return Run(rows)
+        # To sort what consists of two ascending parts is to merge them, at the speed of C.
+        keys = sorted(chain(self.sorted_keys(), newer.sorted_keys()))
+        return Run(rows, keys if len(keys) == len(rows) else list(dict.fromkeys(keys)))
 
     @property
     def is_sorted(self) -> bool:
@@ -84,21 +83,45 @@ class Run:
     ) -> Iterator[bytes] | None:
         """Keys in ``[lower, upper)``, upper None = to the end; None where there are none."""
         keys = self.sorted_keys()
-        first = bisect_left(keys, lower)
-        end = len(keys) if upper is None else bisect_left(keys, upper, first)
-        if first >= end:
+        first, end = bisect_left(keys, lower), len(keys)
+        if first == end or (upper is not None and keys[first] >= upper):
             return None
+        if upper is not None:
+            near = first + _NEAR
+            if near < end and keys[near] >= upper:
+                end = near
+            end = bisect_left(keys, upper, first, end)
         places = range(first, end)
         return map(keys.__getitem__, reversed(places) if reverse else places)
 
 
 def runs_of(layers: Sequence[Layer]) -> tuple[Run, ...]:
     """The runs of the layers that wait, newest first."""
-    runs, end = [], len(layers)
-    while end:
-        runs.append(_run_ending(layers, end))
-        end = _begin(end)
-    return tuple(runs)
+    runs: tuple[Run, ...] = ()
+    seen = len(layers)
+    while seen:
+        known = layers[seen - 1].runs
+        if known is not None:
+            runs = known
+            break
+        seen -= 1
+    if seen == len(layers):
+        return runs
+    for layer in layers[seen:]:
+        if layer.rows:
+            runs = _with_newest(runs, Run(layer.rows))
+    layers[-1].runs = runs
+    if seen:  # a view that has these keeps them
+        layers[seen - 1].runs = None
+    return runs
+
+
+def _with_newest(runs: tuple[Run, ...], newest: Run) -> tuple[Run, ...]:
+    place = 0
+    while place < len(runs) and len(runs[place].rows) < 2 * len(newest.rows):
+        newest = runs[place].with_newer(newest)
+        place += 1
+    return newest, *runs[place:]
 
 
 def scan_runs(
@@ -121,22 +144,3 @@ def scan_runs(
     return (
         (key, next(rows[key] for rows in all_rows if key in rows)) for key, _ in groupby(in_order)
     )
-
-
-def _begin(end: int) -> int:
-    """How many layers lie before the run that ends with the layer of this number."""
-    return end & (end - 1)
-
-
-def _run_ending(layers: Sequence[Layer], end: int) -> Run:
-    layer = layers[end - 1]
-    run = layer.run
-    if run is not None:
-        return run
-    parts, begin, at = [Run(layer.rows)], _begin(end), end - 1
-    while at > begin:
-        parts.append(_run_ending(layers, at))
-        layers[at - 1].run = None  # a view that still has it keeps it
-        at = _begin(at)
-    run = layer.run = Run.merged(parts[::-1])
-    return run
