@@ -15,7 +15,7 @@ time know better.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
@@ -124,6 +124,11 @@ class TimeFirstRows(TimeFirstReads):
             rows.put(place, row)
         if is_there is (row is None):
             rows.put(_by_key(row_key), None if row is None else b"")
+
+    def put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Write many rows."""
+        for row_key, row in rows.items():
+            self.put(row_key, row)
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Forget whole segments."""

@@ -11,26 +11,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from logstate.changelog.rows.decoded_rows import (
-    NEVER_LATE,
-    DecodedRows,
-    bound_to,
-    can_keep,
-    late_encoder,
-    late_values,
-)
+from logstate.changelog.rows.deferred_values import can_keep
 from logstate.changelog.rows.newest_start import NewestStart
-from logstate.changelog.rows.row_codec import timestamped_row
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment, segment_of
+from logstate.changelog.rows.write_behind import PutText, WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.segmented_store import SegmentedStore
 from logstate.changelog.stores.window_reads import WindowReads
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.contracts.windowed_keys import (
     WINDOW_TAIL_BYTES,
     pack_window_tail,
@@ -47,34 +40,21 @@ _GROUP_SHARE = 4
 
 #: A row that is pending already has its key, and its window is live. A new one is mostly of the
 #: newest window, and was asked for just before.
-_PUT = """\
-def bind(rows, row_keys, row_key_of, put_direct, late_type, times, asked):
-    cell, to_oldest, newest_is_live = times
-    def put(key, row, start_ms):
-        window = key, start_ms
-        if row is not None:
-            value = row[0]
-            if (
-                type(value) is late_type
-                and row[2] is None
-                and {condition}
-            ):
-                if window in row_keys and start_ms >= cell.time + to_oldest:
-                    pass
-                elif start_ms == cell.time and newest_is_live and asked[0] == window:
-                    row_keys[window] = asked[1]
-                else:
-                    row_key = row_key_of(window, row)
-                    if row_key is None:
-                        return
-                    row_keys[window] = row_key
-                rows[window] = row
-                return
-        row_keys.pop(window, None)
-        rows.pop(window, None)
-        put_direct(key, row, start_ms)
-    return put
-"""
+_PUT: Final = PutText(
+    "key, row, start_ms",
+    "window",
+    "window = key, start_ms",
+    """\
+if window in row_keys and start_ms >= cell.time + to_oldest:
+    pass
+elif start_ms == cell.time and newest_is_live and asked[0] == window:
+    row_keys[window] = asked[1]
+else:
+    row_key = row_key_of(window, row)
+    if row_key is None:
+        return
+    row_keys[window] = row_key""",
+)
 
 
 class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
@@ -102,7 +82,7 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         # A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka
         # Streams' memory store lets it move the clock even then.
         self._counts_none = spec.in_memory or not spec.retain_duplicates
-        self._kept: DecodedRows | None = None
+        self._behind: WriteBehind | None = None
         self._newest = NewestStart(self.segments.cell, self._newest_in_backend())
         #: the window that was asked for last, and where its row lies: a new one is put next
         self._asked: list[Any] = [None, b""]
@@ -123,8 +103,8 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         # A group reaches from the asked time to the newest row: not for a short look far back.
         if self.segments.cell.time - oldest > _GROUP_SHARE * (to_ms - oldest + 1):
             return super().fetch_range(key, from_ms, to_ms, reverse=reverse)
-        if self._kept is not None:
-            self._kept.flush()
+        if self._behind is not None:
+            self._behind.flush()
         found = self._groups.since(self.codec.encode_key(key), oldest)
         if found and found[-1][0] > to_ms:
             del found[bisect_left(found, (to_ms + 1,)) :]
@@ -141,8 +121,8 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         self._newest.note(latest)
         if self._sequence is not None:
             self._sequence.time = window_tail(records[-1][0])[1]
-        if self._kept is not None:
-            self._kept.forget_known()
+        if self._behind is not None:
+            self._behind.forget_known()
 
     def _newest_in_backend(self) -> int:
         """No row of the backend starts later; looked up once, when the store is opened."""
@@ -190,23 +170,39 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
 
         if not spec.traits.is_timestamped or not can_keep(spec.key, spec.value):
             return put_direct
-        decoded = self._kept = DecodedRows(self._bound_write_all())
-        self._rows.mirror(decoded)
-        self.fetch_row = self._bound_decoded_fetch(decoded)
-        self.fetch = _named(self.fetch_row)
-        late = NEVER_LATE
-        if not self._writes.logs_every_write:
-            late = late_values(spec.key, spec.value)
-        put: Callable[[K, V | None, int], None] = bound_to(_PUT, late)(
-            decoded.rows,
-            decoded.row_keys,
-            row_key_of,
-            put_direct,
-            late.type_,
-            (cell, self.to_oldest, newest_is_live),
-            asked,
+        behind = self._behind = WriteBehind(
+            spec, self.codec, self._writes, self._put_rows, log_key_at=SEGMENT_BYTES
         )
-        return put
+        self._rows.mirror(behind)
+        read, self.row_of_window = behind.bound_reads(self._bound_load())
+        self.fetch, self.fetch_row = self._live(read), self._live(self.row_of_window)
+        return behind.bound_put(
+            put_direct,
+            _PUT,
+            row_key_of=row_key_of,
+            cell=cell,
+            to_oldest=self.to_oldest,
+            newest_is_live=newest_is_live,
+            asked=asked,
+        )
+
+    def _live(self, read: Callable[[tuple[K, int]], Any]) -> Callable[[K, int], Any]:
+        """Reads windows that are not too old."""
+        cell, to_oldest = self.segments.cell, self.to_oldest
+
+        def fetch(key: K, start_ms: int) -> Any:
+            return None if start_ms < cell.time + to_oldest else read((key, start_ms))
+
+        return fetch
+
+    def _put_rows(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Store rows that waited."""
+        self._rows.put_rows(rows)
+        groups = self._groups
+        if groups.groups:
+            for row_key, row in rows.items():
+                key = row_key[SEGMENT_BYTES:-WINDOW_TAIL_BYTES]
+                groups.put(key, *window_tail(row_key), row)
 
     def _bound_row_key(self) -> Callable[[tuple[K, int]], bytes]:
         """Where the row of a key and start lies; mostly the start is that of the last call."""
@@ -222,44 +218,6 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
             return segment + encode_key(key) + tail
 
         return row_key_in
-
-    def _bound_write_all(self) -> Callable[[Mapping[Any, bytes], Mapping[Any, StoredRow]], None]:
-        """Encode, store and log rows that waited."""
-        write, rows, groups = self._write, self._rows, self._groups
-        log_all = self._writes.add_all
-        encode_value = late_encoder(self.codec, self._spec.value)
-        with_headers = self._spec.with_headers
-
-        def write_all(row_keys: Mapping[Any, bytes], decoded: Mapping[Any, StoredRow]) -> None:
-            if groups.groups or with_headers or not isinstance(rows, Rows):
-                for window, row_key in row_keys.items():
-                    write(row_key, decoded[window])  # type: ignore[arg-type]  # V, but for its name
-                return
-            put: dict[bytes, bytes | None] = {}
-            logged: dict[bytes, LoggedFields] = {}
-            for window, row_key in row_keys.items():
-                value, timestamp, _ = decoded[window]
-                data = encode_value(value)
-                put[row_key] = timestamped_row(data, timestamp)
-                log_key = row_key[SEGMENT_BYTES:]
-                logged[log_key] = log_key, data, timestamp, None
-            rows.put_rows(put)
-            log_all(logged)
-
-        return write_all
-
-    def _bound_decoded_fetch(self, decoded: DecodedRows) -> Callable[[K, int], StoredRow | None]:
-        cell, to_oldest = self.segments.cell, self.to_oldest
-        decoded.rows.load = self._bound_load()
-        self.row_of_window = row_of = decoded.rows.__getitem__
-
-        def fetch_decoded(key: K, start_ms: int) -> StoredRow | None:
-            if start_ms < cell.time + to_oldest:
-                return None
-            row: StoredRow | None = row_of((key, start_ms))
-            return row
-
-        return fetch_decoded
 
     def _bound_load(self) -> Callable[[tuple[K, int]], StoredRow | None]:
         """Read a row that is not held as an object.
@@ -298,14 +256,3 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
             self._write(pack_segment(start_ms // self.segments.part_ms) + log_key, value)
         else:
             self._log_only(log_key, value)
-
-
-def _named(fetch_row: Callable[[Any, int], StoredRow | None]) -> Callable[[Any, int], Any]:
-    """What users of the store read with: rows whose parts have names."""
-    new = tuple.__new__
-
-    def fetch(key: Any, start_ms: int) -> ValueAndTimestamp[Any] | None:
-        row = fetch_row(key, start_ms)
-        return None if row is None else new(ValueAndTimestamp, row)
-
-    return fetch

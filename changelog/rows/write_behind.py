@@ -1,0 +1,234 @@
+"""Rows of a store kept as objects: what was put waits here, and is written once per commit.
+
+A hot key is read and written many times between two commits; its row is needed once. So reads are
+answered with the object that was put or decoded last, and rows that were put are *pending* until a
+commit, a scan or an expiry asks the rows for bytes. That is most of the cost of a count.
+
+Bytes stay the authority, so when a value is encoded depends on the value:
+
+- at the flush, if nothing can go wrong then (:mod:`logstate.changelog.rows.deferred_values`); its
+  object is read meanwhile;
+- at its put, if it is of another immutable type; what is read is what the bytes decode to, never
+  the object that was put, whose fields nobody has checked: an int in the place of a float comes
+  back as a float;
+- past this class, together with its row, where every write is logged, and rows that are deleted or
+  have headers always.
+
+Invariants:
+1. ``rows`` holds what the bytes of a row decode to, or would;
+2. a key of ``row_keys`` is pending and newer than the rows below: its value is in ``encoded`` if it
+   was encoded at its put, else in ``rows``; every other row of ``rows`` equals what lies below.
+
+The rows below say when to flush and to forget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
+from logstate.changelog.rows.row_codec import RowCodec, new_row_of
+from logstate.changelog.rows.rows import RowMirror
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.contracts.generated_code import make_function
+from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+
+
+class LoadedRows(dict[Any, Any]):
+    """Rows by key; one that is not there is loaded by ``rows[key]``. None is never kept.
+
+    A hit costs no Python frame, which is what this class is for.
+    """
+
+    __slots__ = ("load",)
+
+    load: Callable[[Any], StoredRow | None]
+
+    def __missing__(self, key: Any) -> StoredRow | None:
+        row = self.load(key)
+        if row is not None:
+            self[key] = row
+        return row
+
+
+#: The put of a store: ``accept`` notes the serialised key of a row that may wait, or returns.
+_PUT: Final = """\
+def bind(rows, row_keys, encoded, type_, encode_value, direct, {names}):
+    def put({arguments}):
+        {place_is}
+        if row is not None:
+            value = row[0]
+            if (
+                {condition}
+            ):
+                {accept}
+                return
+        row_keys.pop({place}, None)
+        rows.pop({place}, None)
+        encoded.pop({place}, None)
+        direct({arguments})
+    return put
+"""
+_OF_TYPE: Final = "type(value) is type_ and row[2] is None and ({condition})"
+_ENCODED: Final = "value is not None and row[2] is None"
+_KEEP: Final = "{accept}\nrows[{place}] = row"
+_KEEP_ENCODED: Final = """\
+data = encode_value(value)
+{accept}
+rows.pop({place}, None)
+encoded[{place}] = data, row[1]"""
+
+
+class PutText(NamedTuple):
+    """The parts of a put that are a store's own; ``accept`` is about names that are bound to it."""
+
+    arguments: str
+    place: str
+    place_is: str
+    accept: str
+
+
+PUT_BY_KEY: Final = PutText(
+    "key, row", "key", "", "if key not in row_keys:\n    row_keys[key] = encode_key(key)"
+)
+
+
+class WriteBehind(RowMirror):
+    """The rows of one timestamped store that were read or written lately.
+
+    The dicts are filled by functions that hold on to them: they are never replaced.
+    """
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        codec: RowCodec,
+        writes: ChangelogWrites,
+        put_rows: Callable[[Mapping[bytes, bytes | None]], None],
+        *,
+        waits_as_bytes: bool = False,
+        log_key_at: int = 0,
+    ) -> None:
+        """``waits_as_bytes``: of values that are not deferred; else they are written at their put.
+
+        A row's key is logged from ``log_key_at`` on.
+        """
+        self.rows = LoadedRows()
+        #: the serialised key of each pending row
+        self.row_keys: dict[Any, bytes] = {}
+        #: value and timestamp of each pending row that was encoded at its put
+        self.encoded: dict[Any, tuple[bytes, int]] = {}
+        self._codec = codec
+        self._put_rows, self._log_all = put_rows, writes.add_all
+        self._log_key_at = log_key_at
+        self._new_row = new_row_of(spec)
+        self._encode_deferred = deferred_encoder(codec, spec.value)
+        self._type: type[Any] | None = None
+        self._condition, self._keep = "False", ""
+        if writes.logs_every_write:
+            return
+        deferred = deferred_values(spec.key, spec.value)
+        if deferred is not None:
+            self._type, condition = deferred
+            self._condition, self._keep = _OF_TYPE.format(condition=condition), _KEEP
+        elif waits_as_bytes:
+            self._condition, self._keep = _ENCODED, _KEEP_ENCODED
+
+    def bound_reads(
+        self, load: Callable[[Any], StoredRow | None]
+    ) -> tuple[Callable[[Any], Any], Callable[[Any], StoredRow | None]]:
+        """The reads of a place, for users and for operators, whose rows may be plain tuples.
+
+        ``load`` reads a row that is not here.
+        """
+        encoded, decode_value = self.encoded, self._codec.decode_value
+        new = tuple.__new__
+
+        def load_encoded(place: Any) -> StoredRow | None:
+            waiting = encoded.get(place)
+            if waiting is None:
+                return load(place)
+            return new(ValueAndTimestamp, (decode_value(waiting[0]), waiting[1], None))
+
+        self.rows.load = load_encoded if self._keep is _KEEP_ENCODED else load
+        read = self.rows.__getitem__
+
+        def named(place: Any) -> ValueAndTimestamp[Any] | None:
+            row = read(place)
+            return None if row is None else new(ValueAndTimestamp, row)
+
+        return named if self._keep is _KEEP else read, read
+
+    def bound_put(
+        self, direct: Callable[..., None], text: PutText = PUT_BY_KEY, **names: Any
+    ) -> Callable[..., None]:
+        """The put of the store; ``direct`` writes at once what cannot wait.
+
+        The condition is a part of it: one frame less per record than a closure that calls a check.
+        """
+        arguments, place, place_is, accept = text
+        parts = {
+            "condition": self._condition,
+            "accept": self._keep.format(accept=accept, place=place) or "pass",
+        }
+        indented = {name: part.replace("\n", "\n" + " " * 16) for name, part in parts.items()}
+        source = _PUT.format(
+            names=", ".join(names), arguments=arguments, place=place, place_is=place_is, **indented
+        )
+        origin = "put" if self._type is None else f"put of {self._type.__qualname__}"
+        bind = make_function("bind", source, origin)
+        put: Callable[..., None] = bind(
+            self.rows,
+            self.row_keys,
+            self.encoded,
+            self._type,
+            self._codec.encode_value,
+            direct,
+            **names,
+        )
+        return put
+
+    # ------------------------------------------------------------------ asked by the rows below
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.encoded)
+
+    def flush(self) -> None:
+        """Encode, store and log what is pending."""
+        if not self.row_keys:
+            return
+        rows, encoded, log_key_at = self.rows, self.encoded, self._log_key_at
+        encode_value, new_row = self._encode_deferred, self._new_row
+        put: dict[bytes, bytes | None] = {}
+        logged: dict[bytes, LoggedFields] = {}
+        for place, row_key in self.row_keys.items():
+            if encoded:
+                data, timestamp = encoded[place]
+            else:
+                value, timestamp, _ = rows[place]
+                data = encode_value(value)
+            put[row_key] = new_row(data, timestamp, None)
+            log_key = row_key[log_key_at:] if log_key_at else row_key
+            logged[log_key] = log_key, data, timestamp, None
+        self._put_rows(put)
+        self._log_all(logged)
+        self.row_keys.clear()
+        encoded.clear()
+
+    def expire(self) -> None:
+        """Write what is pending and let go of the rest, which may be expired."""
+        self.flush()
+        self.rows.clear()
+
+    def forget(self) -> None:
+        """Drop everything, what is pending too: it was never committed."""
+        self.row_keys.clear()
+        self.encoded.clear()
+        self.rows.clear()
+
+    def forget_known(self) -> None:
+        """Drop what the rows below hold too."""
+        pending = {place: self.rows[place] for place in self.row_keys if place in self.rows}
+        self.rows.clear()
+        self.rows.update(pending)
