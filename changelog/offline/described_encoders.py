@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 
 from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.serdes.built_in import boolean, float64, int32, int64
+from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
 
 Encode = Callable[[Any], bytes]
 Shape = Callable[[Any], Any]
 
-_SCALARS = {"int64": int64, "int32": int32, "float64": float64, "boolean": boolean}
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -42,12 +41,8 @@ def encoder(description: Description | None, *, is_key: bool) -> Encode:
     """
     described = description or {"format": "bytes"}
     name = described["format"]
-    if name == "string":
-        return _text
-    if name == "bytes":
-        return bytes
-    if name in _SCALARS:
-        return _SCALARS[name].serializer("", is_key)  # type: ignore[attr-defined,no-any-return]
+    if name in SCALAR_SERDES:
+        return _OF_PLAIN_DATA.get(name) or SCALAR_SERDES[name].serializer("", is_key)
     if name == "json":
         return _json(described.get("schema"), is_key=is_key)
     raise ConfigError(
@@ -61,6 +56,10 @@ def _text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise SerdeError(f"a text is wanted, and {value!r} is of type {type(value).__name__}")
     return value.encode()
+
+
+#: what says more, or takes more, than the serde
+_OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": bytes}
 
 
 def _json(schema: Mapping[str, Any] | None, *, is_key: bool) -> Encode:

@@ -17,8 +17,6 @@ from logstate.changelog.reading.blocks import numbers
 from logstate.changelog.rows.suppress_values import decode_update
 from logstate.changelog.stores.outer_join_buffer import decode_list
 
-#: in front of the key of an outer join's row: 8 bytes time, 1 byte side
-SIDED_HEAD_BYTES = 9
 _TIME_BYTES = 8
 
 

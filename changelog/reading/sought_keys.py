@@ -8,14 +8,15 @@ from typing import Any
 
 from logstate.changelog.reading.tables import StoreTable
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.formats import SCALARS
+from logstate.serdes.built_in import SCALAR_SERDES
 
 #: formats in which a value has one encoding only; of JSON and floating point it may have several
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "string": str.encode,
-    "int64": struct.Struct(">q").pack,
-    "int32": struct.Struct(">i").pack,
-    "bytes": bytes,
-}
+    name: SCALAR_SERDES[name].serializer("", True)
+    for name, one in SCALARS.items()
+    if one.is_equal_as_bytes
+} | {"bytes": bytes}  # Spark has byte arrays too
 
 
 def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:

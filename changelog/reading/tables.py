@@ -32,20 +32,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logstate.changelog.reading import faust_keys
 from logstate.changelog.reading.blocks import HEADERS, Block, FrameHeaders, numbers
 from logstate.changelog.reading.buffer_rows import (
-    SIDED_HEAD_BYTES,
     buffer_times,
     record_times,
     side_values,
     waiting_values,
 )
 from logstate.changelog.reading.column_parts import BOOLEAN, INTEGER, LONG, STRING, TIMESTAMP
-from logstate.changelog.reading.faust_keys import WINDOWED, window_bounds_ms
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.types import ColumnType, column_type
 from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, layout_of, oldest_shown
 from logstate.contracts.errors import DeserializationError
+from logstate.contracts.formats import WINDOWED
+from logstate.contracts.stores import traits_of
 from logstate.contracts.windowed_keys import (
     MAX_TIME_MS,
     SESSION_TAIL_BYTES,
@@ -56,8 +57,8 @@ from logstate.contracts.windowed_keys import (
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000
 _MAX_TIME_MS = 253_402_300_799_999
-_SUPPRESS = "suppress_buffer"
-
+#: rows that are shown as the store lays them out
+_OPAQUE = frozenset({"opaque", "queued"})
 
 Fill = Callable[[Block], pa.Array]
 Times = Callable[[pa.Array], pa.Array]
@@ -94,7 +95,8 @@ class StoreTable:
         value_serde: str | None = None,
     ) -> None:
         self.kind = str(entry["kind"])
-        self.is_versioned = self.kind.startswith("versioned")
+        self._traits = traits_of(self.kind)
+        self.is_versioned = self._traits.is_versioned
         history_ms = entry.get("history_ms")
         self.history_ms: int | None = (
             history_ms if history_ms is not None else entry.get("retention_ms")
@@ -107,10 +109,10 @@ class StoreTable:
             *(side and side.get("frame_header") for side in (entry.get("key"), value))
         )
         self._layout = _layout(self.kind, key)
-        if key is not None and key["format"] in ("windowed", "session_windowed"):
+        if key is not None and key["format"] in WINDOWED:
             self._size_ms = key.get("window_size_ms") or self._size_ms
             key = key["inner"]
-        if self._layout == "opaque":
+        if self._layout in _OPAQUE:
             key = value = None
         self._sides = [
             (name, side, column_type(value.get(name), registry))
@@ -123,7 +125,7 @@ class StoreTable:
         self.value_type: ColumnType = column_type(value, registry, value_serde)
         self._has_duplicates = self._layout == "window" and bool(entry.get("retain_duplicates"))
         self._oldest = oldest_shown(entry, self._layout)
-        self.has_windows = self._layout in {*TAIL_BYTES, "sided"}
+        self.has_windows = self._layout not in {"plain", "faust", *_OPAQUE}
         """Whether changelog keys are more than the key."""
 
     def batch_columns(self, *, with_tombstones: bool, with_meta: bool) -> list[Column]:
@@ -175,7 +177,7 @@ class StoreTable:
 
     def inner_key(self, key: bytes) -> bytes:
         """The key without its window."""
-        return key[SIDED_HEAD_BYTES:] if self._sides else inner_key(self._layout, key)
+        return key if self._layout in _OPAQUE else inner_key(self._layout, key)
 
     def _key_columns(self) -> list[Column]:
         columns = [_decoded(self.name, "key", self.key_type, self._inner_keys)]
@@ -213,13 +215,14 @@ class StoreTable:
     def _inner_keys(self, block: Block) -> pa.Array:
         if self._layout == "sided":
             return pa.array(map(self.inner_key, block.keys.to_pylist()), pa.binary())
-        tail = TAIL_BYTES.get(self._layout)
-        return block.keys if tail is None else pc.binary_slice(block.keys, 0, -tail)
+        if not self.has_windows:
+            return block.keys
+        return pc.binary_slice(block.keys, 0, -TAIL_BYTES[self._layout])
 
     def _value_columns(self) -> list[Column]:
         if self._layout == "sided":
             return [self._side_column(*each) for each in self._sides]
-        if self.kind != _SUPPRESS:
+        if self._traits.holds != "updates":
             return [_decoded(self.name, "value", self.value_type, lambda block: block.values)]
         return [
             _decoded(
@@ -264,11 +267,9 @@ def table_of(options: SourceOptions, entry: Mapping[str, Any]) -> StoreTable:
 
 
 def _layout(kind: str, key: Mapping[str, Any] | None) -> str:
-    if kind == "outer_join":
-        return "sided"
-    # Keys of a suppress buffer are those of the table before it, as a topic has them.
-    layout = layout_of("key_value" if kind == _SUPPRESS else kind, (key or {}).get("format", ""))
-    return "faust" if layout == "plain" and (key or {}).get("format") == WINDOWED else layout
+    key_format = (key or {}).get("format", "")
+    layout = layout_of(kind, key_format, of_buffers=True)
+    return "faust" if layout == "plain" and key_format == faust_keys.WINDOWED else layout
 
 
 def _session_ends(keys: pa.Array) -> pa.Array:
@@ -292,7 +293,9 @@ def _sequences(keys: pa.Array) -> pa.Array:
 
 
 def _faust_times(place: int) -> Times:
-    return lambda keys: pa.array((window_bounds_ms(key)[place] for key in keys.to_pylist()), LONG)
+    return lambda keys: pa.array(
+        (faust_keys.window_bounds_ms(key)[place] for key in keys.to_pylist()), LONG
+    )
 
 
 def _valid_to(block: Block) -> pa.Array:

@@ -37,13 +37,11 @@ from logstate.changelog.reading.json_columns import json_columns
 from logstate.changelog.reading.json_values import SCALARS, TEXTS, json_decoder
 from logstate.changelog.reading.protobuf import protobuf_decoder, protobuf_part
 from logstate.changelog.reading.versions import upgrading_decoder
+from logstate.contracts import formats
 from logstate.serdes.json_schema_serde import frame_bytes
 
 Decode = Callable[[bytes], Any]
 
-_INT64 = struct.Struct(">q")
-_INT32 = struct.Struct(">i")
-_FLOAT64 = struct.Struct(">d")
 #: how a column as a whole is refused
 _REFUSALS = (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 
@@ -77,17 +75,17 @@ def _boolean(data: bytes) -> bool:
     return data == b"\x01"
 
 
-_SIMPLE: dict[str, ColumnType] = {
+def _number(name: str, arrow: pa.DataType) -> ColumnType:
+    unpack = struct.Struct(formats.SCALARS[name].layout).unpack
+    return ColumnType(arrow, lambda data: unpack(data)[0], lambda data: numbers(data, arrow))
+
+
+#: the columns of scalar formats
+SIMPLE: Mapping[str, ColumnType] = {
     "string": ColumnType(STRING, bytes.decode, _texts),
-    "int64": ColumnType(
-        LONG, lambda data: _INT64.unpack(data)[0], lambda data: numbers(data, LONG)
-    ),
-    "int32": ColumnType(
-        INTEGER, lambda data: _INT32.unpack(data)[0], lambda data: numbers(data, INTEGER)
-    ),
-    "float64": ColumnType(
-        DOUBLE, lambda data: _FLOAT64.unpack(data)[0], lambda data: numbers(data, DOUBLE)
-    ),
+    "int64": _number("int64", LONG),
+    "int32": _number("int32", INTEGER),
+    "float64": _number("float64", DOUBLE),
     "boolean": ColumnType(BOOLEAN, _boolean),
     "bytes": ColumnType(BINARY, bytes, lambda data: data),
     faust_keys.PLAIN: ColumnType(STRING, faust_keys.plain_key),
@@ -124,7 +122,7 @@ def column_type(
         return _column(protobuf_part(schema), protobuf_decoder(description))
     if description["format"] == "upgradable":
         return _upgrading(description, registry, serde)
-    return _SIMPLE.get(description["format"], _SIMPLE["bytes"])
+    return SIMPLE.get(description["format"], SIMPLE["bytes"])
 
 
 def _upgrading(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import equal_as_bytes
 from logstate.serdes.json_serde import JsonSerde
@@ -29,12 +30,7 @@ class DeferredValues(NamedTuple):
 
 
 _DEFERRED: Final = {
-    "int64": DeferredValues(int, f"{-(2**63)} <= value <= {2**63 - 1}"),
-    "int32": DeferredValues(int, f"{-(2**31)} <= value <= {2**31 - 1}"),
-    "float64": DeferredValues(float, "True"),
-    "boolean": DeferredValues(bool, "True"),
-    "bytes": DeferredValues(bytes, "True"),
-    "string": DeferredValues(str, "value.isascii()"),
+    name: DeferredValues(one.type_, one.encodes_surely) for name, one in SCALARS.items()
 }
 
 

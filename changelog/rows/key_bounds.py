@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.stores import StoreSpec
 
 _LOGGER = logging.getLogger(__name__)
@@ -19,8 +20,8 @@ _LOGGER = logging.getLogger(__name__)
 #: the first key, and the last one; None = open
 Bounds = tuple[bytes, bytes | None]
 
-_IN_ORDER: Final = frozenset(("string", "bytes", "boolean"))
-_SIGNED: Final = frozenset(("int32", "int64", "float64"))
+_SIGNED: Final = {one.name for one in SCALARS.values() if one.order == "negative last"}
+_IN_ORDER: Final = SCALARS.keys() - _SIGNED
 
 
 def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any, Any], Bounds]:

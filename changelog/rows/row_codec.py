@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
 from logstate.contracts.errors import RegistryError, SerdeError
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Deserializer
@@ -31,8 +32,6 @@ from logstate.contracts.topic_names import changelog_name
 _COUNT = struct.Struct(">i")
 _TIMESTAMP = struct.Struct(">q")
 _NO_HEADERS = _COUNT.pack(0)
-#: formats that every row of the right size is one of: their reading needs no guard of its own
-_SCALARS = frozenset({"string", "int64", "int32", "float64", "bytes", "boolean"})
 
 
 class RowCodec(NamedTuple):
@@ -63,7 +62,7 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
 def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     """Bind the serdes of a store for ``topic``."""
     decode_value = spec.value.deserializer(topic, False)
-    if spec.value.describe()["format"] not in _SCALARS:
+    if spec.value.describe()["format"] not in SCALARS:
         decode_value = _naming_the_store(decode_value, spec.name)
     if spec.traits.is_timestamped:
         decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)

@@ -14,7 +14,7 @@ What only Python can decode (Avro, Protobuf, upgradable types) stays binary here
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyspark
@@ -27,17 +27,16 @@ from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import SourceOptions, parse_options
 from logstate.changelog.reading.types import json_type
 from logstate.changelog.spark.schema import spark_type
-from logstate.contracts.changelog_keys import layout_of, oldest_shown
+from logstate.contracts.changelog_keys import TAIL_BYTES, layout_of, oldest_shown
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
+from logstate.contracts.stores import traits_of
 
 #: that Spark is built for
 SCALA = "2.13"
 _FLOAT_BIAS, _FRACTION_BITS = 1023, 52
 #: a document that does not fit is an error; Spark would make null of it
 _OR_FAIL = "map('mode', 'FAILFAST')"
-#: bytes behind a key
-_TAILS = {"window": 12, "windowed": 8, "session": 16}
 
 
 def kafka_packages(version: str = pyspark.__version__) -> str:
@@ -118,7 +117,7 @@ def row_expressions(entry: Mapping[str, Any]) -> list[str]:
             ' decodes; read it with format("logstate")'
         )
     key = entry.get("key") or {"format": "bytes"}
-    tail = _TAILS.get(layout, 0)
+    tail = TAIL_BYTES.get(layout, 0)
     raw = f"substring(key, 1, length(key) - {tail})" if tail else "key"
     size_ms = key.get("window_size_ms") or entry.get("window_size_ms")
     return [
@@ -129,9 +128,9 @@ def row_expressions(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _window_expressions(layout: str, size_ms: int | None) -> list[str]:
-    if layout not in _TAILS:
+    if layout not in TAIL_BYTES:
         return []
-    start_at = 7 if layout == "session" else _TAILS[layout] - 1
+    start_at = 7 if layout == "session" else TAIL_BYTES[layout] - 1
     start_ms = _int64(f"substring(key, length(key) - {start_at}, 8)")
     if layout == "session":
         end = f"timestamp_millis({_int64('substring(key, length(key) - 15, 8)')})"
@@ -151,24 +150,11 @@ def decoded(description: Mapping[str, Any] | None, column: str) -> str:
     """
     described = description or {"format": "bytes"}
     schema = described.get("schema")
-    match described["format"]:
-        case "string":
-            return f"cast({column} as string)"
-        case "int64":
-            return _int64(column)
-        case "int32":
-            return f"cast({_signed(f'conv(hex({column}), 16, 10)', 32)} as int)"
-        case "float64":
-            return _float64(_int64(column))
-        case "boolean":
-            return f"({column} = X'01')"
-        case "json" if schema:
-            part = spark_type(json_type(schema).arrow).simpleString()
-            text = f"cast({column} as string)"
-            return text if part == "string" else f"from_json({text}, '{part}', {_OR_FAIL})"
-        case "json":
-            return f"cast({column} as string)"
-    return column
+    if described["format"] == "json" and schema:
+        part = spark_type(json_type(schema).arrow).simpleString()
+        text = _text(column)
+        return text if part == "string" else f"from_json({text}, '{part}', {_OR_FAIL})"
+    return EXPRESSIONS.get(described["format"], EXPRESSIONS["bytes"])(column)
 
 
 def hidden_rows(entry: Mapping[str, Any], clocks: Mapping[int, int]) -> str | None:
@@ -187,7 +173,7 @@ def newest_rows(
 ) -> DataFrame:
     """The table of raw records: of each row the newest, without deleted and hidden ones."""
     columns = ["key", "value", "partition", "offset", "timestamp"]
-    if str(entry["kind"]).startswith("versioned"):
+    if traits_of(str(entry["kind"])).is_versioned:
         return _versions(records.select(*columns), expressions)
     newest = (
         records.select(*columns)
@@ -210,13 +196,17 @@ def _versions(records: DataFrame, expressions: list[str]) -> DataFrame:
     return rows.where("value is not null").selectExpr(*expressions, "valid_from", "valid_to")
 
 
+def _text(column: str) -> str:
+    return f"cast({column} as string)"
+
+
 def _int64(column: str) -> str:
     return f"cast(conv(hex({column}), 16, -10) as bigint)"
 
 
-def _signed(digits: str, bits: int) -> str:
-    number = f"cast({digits} as bigint)"
-    return f"({number} - if({number} >= {1 << (bits - 1)}, {1 << bits}, 0))"
+def _int32(column: str) -> str:
+    number = f"cast(conv(hex({column}), 16, 10) as bigint)"
+    return f"cast(({number} - if({number} >= {1 << 31}, {1 << 32}, 0)) as int)"
 
 
 def _float64(bits: str) -> str:
@@ -226,6 +216,18 @@ def _float64(bits: str) -> str:
     size = f"(1 + {fraction}) * pow(2D, {exponent} - {_FLOAT_BIAS})"
     small = f"{fraction} * pow(2D, {1 - _FLOAT_BIAS})"
     return f"(if({bits} < 0, -1D, 1D) * if({exponent} = 0, {small}, {size}))"
+
+
+#: what a column of bytes is by its format, but for JSON of a type
+EXPRESSIONS: Mapping[str, Callable[[str], str]] = {
+    "string": _text,
+    "int64": _int64,
+    "int32": _int32,
+    "float64": lambda column: _float64(_int64(column)),
+    "boolean": lambda column: f"({column} = X'01')",
+    "bytes": lambda column: column,
+    "json": _text,
+}
 
 
 def _offsets(topic: str, positions: Mapping[int, int]) -> str:

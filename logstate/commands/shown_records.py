@@ -11,6 +11,7 @@ import msgspec
 from logstate.commands.stored_logs import StoredLog
 from logstate.contracts.changelog_keys import inner_key, window_of
 from logstate.contracts.errors import LogstateError
+from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord
 from logstate.serdes.described import Description, format_name, guessed, readable_decoder
 
@@ -90,8 +91,7 @@ class RecordReader:
 
 def _layout_of_key(key: Description | None) -> str:
     """Of a topic that is no changelog: windows are told by the serde of its keys alone."""
-    formats = {"windowed": "windowed", "session_windowed": "session"}
-    return formats.get((key or {}).get("format", ""), "plain")
+    return WINDOWED.get((key or {}).get("format", ""), "plain")
 
 
 def _reading(description: Description | None, registry: Mapping[str, str] | None) -> Read:

@@ -13,7 +13,9 @@ from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key
 from logstate.contracts.changelog_keys import inner_key, is_expired, layout_of, oldest_shown
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
+from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
+from logstate.contracts.stores import traits_of
 from logstate.contracts.topic_names import cuts_topic
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, latest_values, log_bounds, log_topics
@@ -104,7 +106,7 @@ def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> Stored
     """A changelog as its entry in the manifest describes it."""
     key, size_ms = entry.get("key"), entry.get("window_size_ms")
     layout = layout_of(str(entry["kind"]), str((key or {}).get("format", "")))
-    if key is not None and key["format"] in ("windowed", "session_windowed"):
+    if key is not None and key["format"] in WINDOWED:
         size_ms = key.get("window_size_ms") or size_ms
         key = key["inner"]
     value = entry.get("value")
@@ -166,7 +168,7 @@ def rows_of_key(
 ) -> Iterator[FetchedRecord]:
     """The newest record of each row of a key in one partition, of those that the store shows."""
     newest: dict[bytes, FetchedRecord] = {}
-    is_versioned = log.entry["kind"].startswith("versioned")
+    is_versioned = traits_of(log.entry["kind"]).is_versioned
     for batch in read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True):
         for record in batch:
             row = record.key()

@@ -7,15 +7,21 @@ plain      key
 window     key | 8B start | 4B sequence number
 windowed   key | 8B start: a window that was read as a key
 session    key | 8B end | 8B start
-opaque     as the store lays it out: of joins and buffers
+sided      8B time | 1B side | key: of outer joins
+queued     00 | 8B time | key | 4B sequence number
+opaque     as the store lays it out
 =========  ==========================================
+
+The layout of a store is that of its kind (`stores.TRAITS`), and of plain keys that of their format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from logstate.contracts.formats import WINDOWED
+from logstate.contracts.stores import traits_of
 from logstate.contracts.windowed_keys import (
     SESSION_TAIL_BYTES,
     START_BYTES,
@@ -26,27 +32,36 @@ from logstate.contracts.windowed_keys import (
 )
 
 #: what follows the key, by layout
-TAIL_BYTES = {"window": WINDOW_TAIL_BYTES, "windowed": START_BYTES, "session": SESSION_TAIL_BYTES}
+TAIL_BYTES: Final[Mapping[str, int]] = {
+    "window": WINDOW_TAIL_BYTES,
+    "windowed": START_BYTES,
+    "session": SESSION_TAIL_BYTES,
+    "queued": 4,
+}
+#: what is in front of the key
+HEAD_BYTES: Final[Mapping[str, int]] = {"sided": 9, "queued": 9}
 
 
-def layout_of(kind: str, key_format: str) -> str:
+def layout_of(kind: str, key_format: str, *, of_buffers: bool = False) -> str:
     """The layout of a store's changelog, by its kind and the format of its key.
+
+    That of a buffer, whose rows hold no values, is told with ``of_buffers`` only.
 
     >>> layout_of("timestamped_window", "string"), layout_of("key_value", "session_windowed")
     ('window', 'session')
+    >>> layout_of("outer_join", "string"), layout_of("outer_join", "string", of_buffers=True)
+    ('opaque', 'sided')
     """
-    if kind.startswith(("window", "timestamped_window")):
-        return "window"
-    if kind.startswith("session"):
-        return "session"
-    if kind.startswith(("key_value", "timestamped_key_value", "versioned", "global")):
-        return {"windowed": "windowed", "session_windowed": "session"}.get(key_format, "plain")
-    return "opaque"
+    traits = traits_of(kind)
+    if traits.holds != "values" and not of_buffers:
+        return "opaque"
+    layout = traits.key_layout
+    return WINDOWED.get(key_format, layout) if layout == "plain" else layout
 
 
 def inner_key(layout: str, key: bytes) -> bytes:
-    """The key without its window."""
-    return key[: -TAIL_BYTES.get(layout, 0) or None]
+    """The key without its window, and whatever else is around it."""
+    return key[HEAD_BYTES.get(layout, 0) : -TAIL_BYTES.get(layout, 0) or None]
 
 
 def start_on_topic(key: bytes) -> int:
@@ -63,7 +78,7 @@ def window_of(layout: str, key: bytes, size_ms: int | None) -> tuple[int, int | 
     if layout == "session":
         end, start = session_times(key)
         return start, end
-    if layout not in TAIL_BYTES:
+    if layout not in {"window", "windowed"}:
         return None
     start = start_of_window(key) if layout == "window" else start_on_topic(key)
     return start, None if size_ms is None else start + size_ms

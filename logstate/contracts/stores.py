@@ -41,8 +41,12 @@ StoreKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class KindTraits:
-    """What the runtime has to know of a kind of store."""
+    """What has to be known of a kind of store: by the runtime, and by readers of its changelog."""
 
+    #: how a changelog key is laid out (see `changelog_keys`); what nobody knows is opaque
+    key_layout: str = "opaque"
+    #: what rows hold that are no values: buffers and joins lay out their own
+    holds: Literal["values", "updates", "sides", "records", "subscriptions"] = "values"
     is_timestamped: bool = False  # a row is a value with the timestamp of its record
     is_versioned: bool = False
     #: rows begin with the 8 bytes of their segment and expire by segment; so does the changelog,
@@ -51,16 +55,25 @@ class KindTraits:
     is_bulk_loadable: bool = False  # a record becomes its row where nothing else is known
 
 
-_PLAIN = KindTraits()
-#: the traits of the kinds; a kind that is not here has none
-_TRAITS = {
-    "key_value": KindTraits(is_bulk_loadable=True),
-    "timestamped_key_value": KindTraits(is_timestamped=True, is_bulk_loadable=True),
-    "window": KindTraits(is_segmented=True),
-    "timestamped_window": KindTraits(is_timestamped=True, is_segmented=True),
-    "session": KindTraits(is_segmented=True),
-    "versioned": KindTraits(is_versioned=True),
+_UNKNOWN = KindTraits()
+TRAITS: Mapping[str, KindTraits] = {
+    "key_value": KindTraits("plain", is_bulk_loadable=True),
+    "key_value_lru": KindTraits("plain"),
+    "timestamped_key_value": KindTraits("plain", is_timestamped=True, is_bulk_loadable=True),
+    "window": KindTraits("window", is_segmented=True),
+    "timestamped_window": KindTraits("window", is_timestamped=True, is_segmented=True),
+    "session": KindTraits("session", is_segmented=True),
+    "versioned": KindTraits("plain", is_versioned=True),
+    "outer_join": KindTraits("sided", "sides"),
+    "suppress_buffer": KindTraits("plain", "updates"),
+    "join_buffer": KindTraits("queued", "records"),
+    "foreign_key_subscription": KindTraits("opaque", "subscriptions"),
 }
+
+
+def traits_of(kind: str) -> KindTraits:
+    """The traits of a kind, which a manifest may name that another version wrote."""
+    return TRAITS.get(kind, _UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -112,7 +125,7 @@ class StoreSpec:
     @cached_property  # asked for every restored row
     def traits(self) -> KindTraits:
         """What its kind implies."""
-        return _TRAITS.get(self.kind, _PLAIN)
+        return traits_of(self.kind)
 
 
 #: A row of a timestamped store as a plain tuple, in the order of :class:`ValueAndTimestamp`: what

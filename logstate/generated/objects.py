@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.serde import Serde
 from logstate.generated.avro_data import AvroData
 from logstate.generated.draw import Draw
@@ -16,13 +17,13 @@ from logstate.generated.protobuf_data import ProtobufData
 
 Make: TypeAlias = "Callable[[Draw], Any]"
 
-_SCALARS: Mapping[str, Make] = {
-    "string": Draw.word,
-    "int64": Draw.integer,
-    "int32": Draw.integer,
-    "float64": Draw.number_with_fraction,
-    "boolean": Draw.boolean,
-    "bytes": Draw.data,
+#: by the type of a scalar format
+DRAWN: Mapping[type[Any], Make] = {
+    str: Draw.word,
+    int: Draw.integer,
+    float: Draw.number_with_fraction,
+    bool: Draw.boolean,
+    bytes: Draw.data,
 }
 
 
@@ -37,8 +38,8 @@ def maker_of(serde: Serde[Any]) -> Make:
     """
     described = serde.describe()
     name, schema, own = described.get("format"), described.get("schema"), vars(serde)
-    if name in _SCALARS:
-        return _SCALARS[str(name)]
+    if name in SCALARS:
+        return DRAWN[SCALARS[str(name)].type_]
     if name == "upgradable":
         return maker_of(own["current"])
     if name == "json_schema":

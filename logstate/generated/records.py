@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple, NoReturn
 
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.serde import Serde
 from logstate.generated.draw import Draw
@@ -21,10 +22,9 @@ BEGIN_MS = 1_767_225_600_000
 #: values are drawn apart from keys, so that a topic of equal types does not repeat itself
 _VALUES = 1_000_000_000
 #: keys of these are counted: as many different ones as are asked for
-_KEYS: Mapping[str, Callable[[Draw], Any]] = {
-    "string": lambda draw: f"key-{draw.number}",
-    "int64": lambda draw: draw.number,
-    "int32": lambda draw: draw.number,
+_KEYS: Mapping[type[Any], Callable[[Draw], Any]] = {
+    str: lambda draw: f"key-{draw.number}",
+    int: lambda draw: draw.number,
 }
 
 
@@ -124,7 +124,8 @@ def _not_read(number: int, topic: str, read: Iterable[str]) -> NoReturn:
 def _drawn(one: Read, *, is_key: bool) -> Callable[[Draw], bytes]:
     serde, what = (one.key, "key") if is_key else (one.value, "value")
     try:
-        make = (is_key and _KEYS.get(str(serde.describe()["format"]))) or maker_of(serde)
+        known = SCALARS.get(str(serde.describe()["format"])) if is_key else None
+        make = (known and _KEYS.get(known.type_)) or maker_of(serde)
     except ConfigError as error:
         raise _nothing_drawn(one.topic, what, error) from error
     write = serde.serializer(one.topic, is_key)

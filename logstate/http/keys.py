@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from logstate.contracts.errors import SerdeError
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
 
 KEY_MAX = 8_192
-_PLAIN: dict[str, Callable[[str], Any]] = {
-    "string": str,
-    "int32": int,
-    "int64": int,
-    "float64": float,
-    "double": float,
-}
+#: objects of these types are written in a path as Python reads them
+_IN_PATHS = (str, int, float)
 
 
 def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
@@ -36,8 +31,9 @@ def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
     try:
         if is_base64:
             return decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        if name in _PLAIN:
-            key = _PLAIN[name](text)
+        known = SCALARS.get(name)
+        if known is not None and known.type_ in _IN_PATHS:
+            key = known.type_(text)
             serde.serializer(f"{store}-changelog", True)(key)
             return key
         if name == "json":

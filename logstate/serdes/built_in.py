@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from logstate.contracts.errors import SerdeError
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.json_serde import json, json_of
@@ -54,8 +55,8 @@ class ScalarSerde(Serde[T]):
         return {"format": self.name, "schema": None}
 
 
-def _number(layout: str) -> tuple[Serializer[Any], Deserializer[Any]]:
-    codec = struct.Struct(layout)
+def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
+    codec = struct.Struct(SCALARS[name].layout)
     unpack = codec.unpack
 
     def deserialize(data: bytes) -> Any:
@@ -86,25 +87,18 @@ string: Serde[str] = ScalarSerde("string", str.encode, bytes.decode)
 string_replacing: Serde[str] = ScalarSerde(
     "string", lambda text: text.encode(errors="replace"), lambda data: data.decode(errors="replace")
 )
-int64: Serde[int] = ScalarSerde("int64", *_number(">q"))
-int32: Serde[int] = ScalarSerde("int32", *_number(">i"))
-float64: Serde[float] = ScalarSerde("float64", *_number(">d"))
+int64: Serde[int] = ScalarSerde("int64", *_number("int64"))
+int32: Serde[int] = ScalarSerde("int32", *_number("int32"))
+float64: Serde[float] = ScalarSerde("float64", *_number("float64"))
 # bytes.__bytes__ rather than bytes: bytes(3) would be three zero bytes instead of an error.
 bytes_: Serde[bytes] = ScalarSerde("bytes", bytes.__bytes__, bytes.__bytes__)
 boolean: Serde[bool] = ScalarSerde("boolean", _serialize_boolean, _deserialize_boolean)
 
-#: Formats of which no two objects that encode are equal and have different bytes. Not float64: 0.0
-#: and -0.0. Not JSON, Avro and the like: 1, 1.0 and True, however deep in a tuple or a struct.
-_EQUAL_AS_BYTES = frozenset({"string", "int64", "int32", "bytes"})
-_BY_NAME: dict[str, Serde[Any]] = {
-    "string": string,
-    "int64": int64,
-    "int32": int32,
-    "float64": float64,
-    "bytes": bytes_,
-    "boolean": boolean,
-    "json": json,
+#: by format
+SCALAR_SERDES: Mapping[str, Serde[Any]] = {
+    one.describe()["format"]: one for one in (string, int64, int32, float64, bytes_, boolean)
 }
+_BY_NAME: dict[str, Serde[Any]] = {**SCALAR_SERDES, "json": json}
 _BY_TYPE: dict[Any, Serde[Any]] = {
     str: string,
     int: int64,
@@ -121,7 +115,8 @@ _BY_TYPE: dict[Any, Serde[Any]] = {
 def equal_as_bytes(key: Serde[Any]) -> bool:
     """Whether keys of a serde are equal as objects exactly when their bytes are equal.
 
-    Two keys are the same exactly when their bytes are. Python calls 1, 1.0 and True equal, and NaN
+    Two keys are the same exactly when their bytes are. Of JSON, Avro and the like there are 1, 1.0
+    and True, however deep in a tuple or a struct. Python calls 1, 1.0 and True equal, and NaN
     unequal to itself. So whatever tells keys apart by the objects, a dict of rows above all, asks
     this first, and goes by the bytes where the answer is no.
 
@@ -131,7 +126,8 @@ def equal_as_bytes(key: Serde[Any]) -> bool:
     Asked of the serde itself, not of its description: a serde of a user may call its format
     "string" and write "A" and "a" as the same bytes.
     """
-    return type(key) is ScalarSerde and key.name in _EQUAL_AS_BYTES
+    known = SCALARS.get(key.name) if type(key) is ScalarSerde else None
+    return known is not None and known.is_equal_as_bytes
 
 
 class SizedWindows(typing.Protocol):

@@ -13,18 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.serdes.built_in import boolean, float64, int32, int64
+from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.json_schema_serde import frame_bytes
 
 Description = Mapping[str, Any]
 Decode = Callable[[bytes], Any]
 
-_SCALARS: dict[str, Decode] = {
-    "string": bytes.decode,
-    **{name: one.deserializer("", False) for name, one in (("int64", int64), ("int32", int32))},
-    "float64": float64.deserializer("", False),
-    "boolean": boolean.deserializer("", False),
-}
 _JSON = msgspec.json.Decoder().decode
 #: numbers that a count has, and that the bytes of a float64 hardly have
 _COUNT_MAX = 2**53
@@ -95,8 +89,8 @@ def format_name(description: Description | None) -> str:
 
 def _decoder(description: Description, registry: Mapping[str, str]) -> Decode:
     name = description["format"]
-    if name in _SCALARS:
-        return _SCALARS[name]
+    if name in SCALAR_SERDES and name != "bytes":
+        return SCALAR_SERDES[name].deserializer("", False)
     if name in ("json", "faust") and description.get("codec", "json") == "json":
         return _JSON
     if name == "json_schema":

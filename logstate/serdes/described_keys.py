@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.serde import Serde
-from logstate.serdes.built_in import boolean, float64, int32, int64
+from logstate.contracts.formats import SCALARS, WITH_SCHEMA
+from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
 
 
@@ -21,12 +21,14 @@ class SoughtKey(NamedTuple):
     is_it: Callable[[bytes], bool]
 
 
-_NUMBERS: dict[str, tuple[Callable[[str], Any], Serde[Any], str]] = {
-    "int64": (int, int64, "42"),
-    "int32": (int, int32, "42"),
-    "float64": (float, float64, "2.5"),
+#: the key of a text, by the type of keys; bytes have two ways of their own
+READERS: Mapping[type[Any], Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    bool: {"true": True, "false": False}.__getitem__,
 }
-_TRUTHS = {"true": True, "false": False}
+_HINTS = {str: "Give text in UTF-8", bool: "Give true or false"}
 
 
 def sought_key(
@@ -42,19 +44,14 @@ def sought_key(
     """
     described = description or {"format": "bytes"}
     name = described["format"]
-    if name == "string":
-        return _exactly(text.encode())
-    if name in _NUMBERS:
-        read, serde, example = _NUMBERS[name]
+    if name in SCALARS and name != "bytes":
+        known = SCALARS[name]
         try:
-            return _exactly(serde.serializer("", True)(read(text)))
+            return _exactly(SCALAR_SERDES[name].serializer("", True)(READERS[known.type_](text)))
         except Exception as error:
-            raise _refused(text, described, f"Give a number, such as {example}") from error
-    if name == "boolean":
-        if text not in _TRUTHS:
-            raise _refused(text, described, "Give true or false")
-        return _exactly(boolean.serializer("", True)(_TRUTHS[text]))
-    if name in ("json", "json_schema", "avro", "protobuf", "upgradable"):
+            hint = _HINTS.get(known.type_, f"Give a number, such as {known.example}")
+            raise _refused(text, described, hint) from error
+    if name in WITH_SCHEMA or name == "upgradable":
         return _alike(_data(text, described), readable_decoder(described, registry))
     return _exactly(_bytes(text, described))
 

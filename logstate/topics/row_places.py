@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from logstate.contracts.changelog_keys import TAIL_BYTES, layout_of
+from logstate.contracts.changelog_keys import HEAD_BYTES, TAIL_BYTES, layout_of
+from logstate.contracts.formats import WINDOWED
 from logstate.contracts.partitioner import partition_of
 
-#: what buffers put in front of a key, and behind it
-_AROUND: Final[Mapping[str, tuple[int, int]]] = {"outer_join": (9, 0), "join_buffer": (9, 4)}
 _LENGTH = struct.Struct(">i")
 _SUBSCRIPTION_WITH_PARTITION = 1
 _VERSION_BITS = 0x7F
@@ -29,12 +28,10 @@ def key_part(kind: str, key_format: str) -> Callable[[bytes], bytes]:
     """
     if kind == "foreign_key_subscription":
         return _foreign_key
-    head, tail = _AROUND.get(kind, (0, 0))
-    layout = layout_of(kind, key_format)
-    tail += TAIL_BYTES.get(layout, 0)
-    is_windowed_key = key_format in ("windowed", "session_windowed")
-    if is_windowed_key and layout not in ("windowed", "session"):
-        tail += TAIL_BYTES["session" if key_format == "session_windowed" else "windowed"]
+    layout = layout_of(kind, key_format, of_buffers=True)
+    head, tail = HEAD_BYTES.get(layout, 0), TAIL_BYTES.get(layout, 0)
+    if key_format in WINDOWED and layout not in WINDOWED.values():
+        tail += TAIL_BYTES[WINDOWED[key_format]]
     if not (head or tail):
         return lambda key: key
     end = -tail or None

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from logstate.contracts.formats import SCALARS, WINDOWED, WITH_SCHEMA
+
 Description = Mapping[str, Any]
 
-#: whose bytes follow from the format alone
-_SCALARS = frozenset({"string", "int64", "int32", "float64", "bytes", "boolean"})
-_WINDOWED = frozenset({"windowed", "session_windowed"})
-_WITH_SCHEMA = frozenset({"json", "json_schema", "avro", "protobuf"})
-_KNOWN = _SCALARS | _WINDOWED | _WITH_SCHEMA
+_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA}
 #: keywords of a JSON schema that say what is written; the others say what is allowed
 _WRITTEN = frozenset(
     [
@@ -52,16 +50,16 @@ def key_bytes_agree(one: Description, other: Description) -> bool | None:
         return None
     if formats[0] != formats[1]:
         return False
-    if formats[0] in _WINDOWED:  # the size of a window is not written
+    if formats[0] in WINDOWED:  # the size of a window is not written
         return key_bytes_agree(one["inner"], other["inner"])
-    if formats[0] in _SCALARS:
+    if formats[0] in SCALARS:
         return True
     if one.get("framing") != other.get("framing"):
         return False
     schemas = one.get("schema"), other.get("schema")
     if None in schemas:  # JSON of anything is written as JSON of a type; a registry may know others
         return True if formats[0] == "json" else None
-    if _WRITERS[formats[0]](schemas[0]) != _WRITERS[formats[0]](schemas[1]):
+    if WRITTEN_BY[formats[0]](schemas[0]) != WRITTEN_BY[formats[0]](schemas[1]):
         return False
     # Bytes that name their schema by its id: the same registry may have two addresses.
     return True if one.get("registry") == other.get("registry") else None
@@ -99,7 +97,7 @@ def _as_it_is(schema: Any) -> Any:
     return schema  # messages by the numbers of their fields
 
 
-_WRITERS: Mapping[str, Callable[[Any], Any]] = {
+WRITTEN_BY: Mapping[str, Callable[[Any], Any]] = {
     "json": _of_json,
     "json_schema": _of_json,
     "avro": _of_avro,

@@ -1,0 +1,55 @@
+"""The formats that serdes tell of themselves, and what follows from the name of one alone. Pure.
+
+A scalar that is new is a row here. What needs code of its own for each type of object (a column in
+Arrow, an expression in SQL, how a key is typed) stands with that code, by format or by type, and a
+test names what is missing there (`tests/logstate/contracts/test_formats.py`): a format that nobody
+thought of would be read as bytes, or be slow, and say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+
+class ScalarFormat(NamedTuple):
+    """A format whose bytes follow from its name: there is nothing to declare about it."""
+
+    name: str
+    #: of the objects
+    type_: type[Any]
+    #: as somebody types one
+    example: str
+    #: whether no two objects that encode are equal and have different bytes, as 0.0 and -0.0 do
+    is_equal_as_bytes: bool
+    #: serialised keys lie in the order of the objects, or those below 0 come last
+    order: Literal["of objects", "negative last"]
+    #: text about ``value``, an object of exactly the type: where it holds, encoding cannot fail
+    encodes_surely: str
+    #: of numbers: how `struct` calls the bytes
+    layout: str = ""
+
+
+SCALARS: Final[Mapping[str, ScalarFormat]] = {
+    one.name: one
+    for one in (
+        ScalarFormat("string", str, "ada", True, "of objects", "value.isascii()"),
+        ScalarFormat(
+            "int64", int, "42", True, "negative last",
+            f"{-(2**63)} <= value <= {2**63 - 1}", ">q",
+        ),
+        ScalarFormat(
+            "int32", int, "42", True, "negative last",
+            f"{-(2**31)} <= value <= {2**31 - 1}", ">i",
+        ),
+        ScalarFormat("float64", float, "2.5", False, "negative last", "True", ">d"),
+        ScalarFormat("bytes", bytes, "0x00ff", True, "of objects", "True"),
+        ScalarFormat("boolean", bool, "true", False, "of objects", "True"),
+    )
+}  # fmt: skip
+
+#: keys with a window behind them: format to the layout that they have on a topic
+WINDOWED: Final[Mapping[str, str]] = {"windowed": "windowed", "session_windowed": "session"}
+
+#: formats whose bytes follow from a schema
+WITH_SCHEMA: Final = frozenset({"json", "json_schema", "avro", "protobuf"})

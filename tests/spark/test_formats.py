@@ -1,0 +1,16 @@
+"""Every scalar format is a column of its own in Arrow, and an expression in SQL."""
+
+from __future__ import annotations
+
+from logstate.changelog.reading.sought_keys import ENCODERS
+from logstate.changelog.reading.types import SIMPLE
+from logstate.changelog.spark.kafka_sql import EXPRESSIONS
+from logstate.contracts.formats import SCALARS
+
+
+def test_no_column_of_the_readers_lacks_a_format() -> None:
+    """One that is missing would be shown as bytes, or be read whole to find one key."""
+    of_one_encoding = {name for name, one in SCALARS.items() if one.is_equal_as_bytes}
+    assert not SCALARS.keys() - SIMPLE.keys(), "columns in Arrow"
+    assert not SCALARS.keys() - EXPRESSIONS.keys(), "expressions in SQL"
+    assert not of_one_encoding - ENCODERS.keys(), "keys that are looked for by their bytes"
