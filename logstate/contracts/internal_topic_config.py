@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from logstate.contracts.setting_rules import mapping, shown
 
@@ -32,6 +33,29 @@ _KNOWN = _NUMBERS | {
 _RETENTIONS = ("retention.ms", "retention.bytes")
 
 
+class RetentionLimit(NamedTuple):
+    """A setting by which brokers delete records by their age, or by how many there are."""
+
+    setting: str
+    value: int
+    #: whether these may be rows that the store has yet: size knows no age
+    deletes_rows: bool
+
+    @property
+    def is_of_age(self) -> bool:
+        """Whether it is an age, which brokers tell by event time and their own clock."""
+        return self.setting == "retention.ms"
+
+
+def retention_limits(config: Mapping[Any, object], kept_ms: int) -> Iterator[RetentionLimit]:
+    """The limits that are set for a changelog whose store keeps its rows for so long."""
+    for setting in _RETENTIONS:
+        value = _number(config.get(setting))
+        if value is not None and value >= 0:
+            is_too_short = setting == "retention.bytes" or value < kept_ms
+            yield RetentionLimit(setting, value, is_too_short)
+
+
 def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -> Iterator[str]:
     """What is wrong with ``topic_config``, which is of every internal topic.
 
@@ -47,20 +71,17 @@ def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -
             " changelogs are compacted, or lose state; repartition topics are not, or lose records."
             f" Remove it; got {config[_POLICY]!r}"
         )
-    for key in _RETENTIONS:
-        value = _number(config.get(key))
-        if value is None or value < 0:
-            continue
+    for setting, value, deletes_rows in retention_limits(config, kept_ms or 0):
         if repartitions:
             yield (
-                f"{name}[{key!r}]={value} is of repartition topics too, whose records are deleted"
-                " once they are processed and not before: brokers would delete those that wait, and"
-                " compare event time with their own clock. Remove it, or give changelog_config= of"
-                " the store that it is meant for"
+                f"{name}[{setting!r}]={value} is of repartition topics too, whose records are"
+                " deleted once they are processed and not before: brokers would delete those that"
+                " wait, and compare event time with their own clock. Remove it, or give"
+                " changelog_config= of the store that it is meant for"
             )
-        elif kept_ms is not None and (key == "retention.bytes" or value < kept_ms):
+        elif kept_ms is not None and deletes_rows:
             yield (
-                f"{name}[{key!r}]={value} would delete rows of windowed stores from their"
+                f"{name}[{setting!r}]={value} would delete rows of windowed stores from their"
                 f" changelogs, which keep them for {kept_ms} ms: they would be missing after a"
                 " restore. Remove it"
             )
@@ -76,17 +97,13 @@ def problems_of_changelog(
     policy = config.get(_POLICY)
     if isinstance(policy, str):
         yield from _of_policy(name, policy, is_windowed=is_windowed)
-    if is_windowed:
-        for key in _RETENTIONS:
-            value = _number(config.get(key))
-            if value is None or value < 0:
-                continue
-            if key == "retention.bytes" or value < (kept_ms or 0):
-                yield (
-                    f"{name}: {key!r} is {value}, and the store keeps its rows for {kept_ms} ms:"
-                    " those that brokers delete before are missing after a restore. Remove it; what"
-                    " has expired is deleted by whoever owns the partition"
-                )
+    for setting, value, deletes_rows in retention_limits(config, kept_ms or 0):
+        if is_windowed and deletes_rows:
+            yield (
+                f"{name}: {setting!r} is {value}, and the store keeps its rows for {kept_ms} ms:"
+                " those that brokers delete before are missing after a restore. Remove it; what"
+                " has expired is deleted by whoever owns the partition"
+            )
 
 
 def _of_policy(name: str, policy: str, *, is_windowed: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from logstate.contracts.internal_topic_config import retention_limits
 from logstate.contracts.stores import StoreSpec
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.nodes import ProcessorNode
@@ -57,9 +58,8 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
         if spec.source_topic is not None:
             doubts += _of_source_topic(plan, spec, config)
         elif spec.traits.is_segmented:
-            lost, at_risk = _of_windows(spec, topic, config)
-            problems += lost
-            doubts += at_risk
+            for is_certain, what in _of_windows(spec, topic, config):
+                (problems if is_certain else doubts).append(what)
         elif spec.traits.is_versioned:
             doubts += _of_versions(spec, topic, config)
     return problems, doubts
@@ -67,26 +67,32 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
 
 def _of_windows(
     spec: StoreSpec, topic: str, config: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
-    kept_ms = int(config.get("retention.ms", -1))
-    if "delete" not in config.get("cleanup.policy", "") or kept_ms < 0:
-        return [], []
-    found = f"changelog topic {topic!r} has retention.ms={kept_ms}"
-    remedy = "Set retention.ms=-1; what has expired is deleted by whoever owns the partition"
-    if kept_ms < (spec.retention_ms or 0):
-        problem = (
-            f"{found}, and store {spec.name!r} keeps its rows for {spec.retention_ms} ms: those in"
-            f" between would be missing after a restore. {remedy}"
+) -> Iterator[tuple[bool, str]]:
+    """Whether rows are lost for sure, and how."""
+    if "delete" not in config.get("cleanup.policy", ""):
+        return
+    for limit in retention_limits(config, spec.retention_ms or 0):
+        found = f"changelog topic {topic!r} has {limit.setting}={limit.value}"
+        remedy = (
+            f"Set {limit.setting}=-1; what has expired is deleted by whoever owns the partition"
         )
-        return [problem], []
-    if "retention.ms" in spec.changelog_config:
-        return [], []
-    doubt = (
-        f"{found}, as Kafka Streams sets it: brokers compare event time with their own clock, so of"
-        f" data that is older, rows of store {spec.name!r} that are still needed are missing after"
-        f" a restore. {remedy}"
-    )
-    return [], [doubt]
+        is_certain = limit.is_of_age and limit.deletes_rows
+        if is_certain:
+            how = (
+                f", and store {spec.name!r} keeps its rows for {spec.retention_ms} ms: those in"
+                " between would be missing after a restore"
+            )
+        elif limit.is_of_age and limit.setting in spec.changelog_config:
+            continue
+        else:
+            why = "brokers delete what is beyond it, whatever its age, so"
+            if limit.is_of_age:
+                why = "brokers compare event time with their own clock, so of data that is older,"
+            how = (
+                f": {why} rows of store {spec.name!r} that are still needed are missing after a"
+                " restore"
+            )
+        yield is_certain, f"{found}{how}. {remedy}"
 
 
 def _of_versions(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iterator[str]:

@@ -194,6 +194,16 @@ def test_brokers_that_delete_windows_by_time_are_a_doubt_or_a_problem_where_it_i
         assert "Set retention.ms=-1" in said
 
 
+def test_brokers_that_delete_windows_by_size_are_a_doubt() -> None:
+    config = {"cleanup.policy": "compact,delete", "retention.bytes": "1000000"}
+    problems_, (doubt,) = cleanup_of_changelogs(
+        plan_of(windowed, **{"in": 3}), {"app-per-second-changelog": config}
+    )
+    assert problems_ == []
+    assert "'app-per-second-changelog' has retention.bytes=1000000" in doubt
+    assert "Set retention.bytes=-1" in doubt
+
+
 def test_a_topic_whose_brokers_change_timestamps_is_refused() -> None:
     configs = {"app-x": {"message.timestamp.type": "LogAppendTime"}}
     required = [topic("app-x", 3, "compact")]
