@@ -32,7 +32,8 @@ def figures_of(metrics: Metrics) -> Figures:
     """The sums over all workers and tasks.
 
     >>> metrics = Metrics()
-    >>> metrics.counter(catalogue.DROPPED_RECORDS, task="0_1").add(2)
+    >>> at = {"task": "0_1", "node": "counts", "reason": "late"}
+    >>> metrics.counter(catalogue.DROPPED_RECORDS, **at).add(2)
     >>> figures_of(metrics).dropped
     2
     """

@@ -40,6 +40,7 @@ class SegmentedStore(SegmentedReads[K, V]):
         self._rows = TimeFirstRows(rows, self.tail) if spec.keep_at_retention else rows
         self._writes = writes
         self._context = context
+        self._drop = context.store_dropper(spec.name)
         #: a deletion moves the clock like a put
         self._counts_none = not spec.in_memory
         #: every put is a row of its own, so none is deleted by another
@@ -97,5 +98,6 @@ class SegmentedStore(SegmentedReads[K, V]):
         else:
             is_live = time_ms // segments.interval_ms >= segments.first_live()
         if not is_live:
-            self._context.drop("expired")
+            first_ms = time - segments.retention_ms + self._is_in_memory
+            self._drop(max(0, first_ms - time_ms))
         return is_live and time_ms // segments.part_ms >= segments.first_part()

@@ -52,7 +52,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self.name = spec.name
         self._rows = rows
         self._writes = writes
-        self._context = context
+        self._drop = context.store_dropper(spec.name)
         # Part of a write's identity, so that none is merged with another across a deletion.
         self._deletions = 0
         #: The clock that the committed rows stand for. A restore goes on with it, and measures age
@@ -105,7 +105,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
                 segments.advance(timestamp, self._rows)
             valid_to = _Versions(self._rows, segments, key).put(value, timestamp)
         if valid_to == NOT_PUT:
-            self._context.drop("expired")
+            self._drop(max(0, segments.cell.time - segments.retention_ms - timestamp))
         if valid_to != NOT_PUT or self._writes.logs_every_write:
             self._log(key, value, timestamp)
         return valid_to

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.records import FetchedRecord, Headers, ProducedFields, TaskId
 from logstate.contracts.stores import StoreSpec
 
@@ -28,9 +29,6 @@ TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
 #: least wall-clock time between two looks for closed windows, or for unmatched rows of outer joins,
 #: where neither the builder nor whoever runs the topology says otherwise
 EMIT_INTERVAL_MS = 1_000
-
-#: why a record is dropped in front of a repartition topic; Kafka Streams does not count those
-NULL_GROUP_KEY = "null_group_key"
 
 
 class TimeCell:
@@ -95,8 +93,11 @@ class TaskContext(Protocol):
     def time_cell(self, name: str) -> TimeCell:
         """The named clock; the same object for the same name. Names are unique in the task."""
 
-    def drop(self, reason: str) -> None:
-        """Count a dropped record (``dropped_records_total``), e.g. ``late``, ``null_key``."""
+    def dropper(self, node: str, reason: DropReason) -> Drop:
+        """What counts the records that a node drops for a reason (``dropped_records_total``)."""
+
+    def store_dropper(self, store: str) -> Drop:
+        """What counts the records that expired before they came to a store, by who writes it."""
 
     def join_late(self, store: str) -> None:
         """Count a record for which partners in ``store`` may have expired; it goes on."""

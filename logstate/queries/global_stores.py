@@ -65,6 +65,11 @@ class GlobalStores:
             self.stores.update(task.state.stores)
             self._tasks.update(dict.fromkeys(partitions, task))
 
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The task of each global store."""
+        return tuple(dict.fromkeys(self._tasks.values()))
+
     def bootstrap(
         self, admin: Admin, is_stopping: Callable[[], bool] = lambda: False
     ) -> Steps[None]:

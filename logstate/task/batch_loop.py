@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
@@ -74,7 +75,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
                     timestamp = event_time(task, source, record, key, value, partition_time)
                     stage = _USER
                     if timestamp < 0:
-                        last, limit = _dropped(task, record, limit)
+                        last, limit = _dropped(task, source, record, limit)
                         continue
                 if is_bounded and timestamp >= before:
                     queue.make_head(timestamp, key, value, record)
@@ -132,10 +133,13 @@ def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> in
     return limit
 
 
-def _dropped(task: TaskProgress, record: FetchedRecord, limit: int) -> tuple[int, int]:
+def _dropped(
+    task: TaskProgress, source: CompiledSource, record: FetchedRecord, limit: int
+) -> tuple[int, int]:
     """Leave a record without a time behind; returns its offset and how many may follow."""
-    task.drop("negative_timestamp")
-    return record.offset() or 0, 0 if task.punctuations.is_interrupted else limit
+    task.offset, task.timestamp = record.offset() or 0, record.timestamp()[1]
+    task.dropper(source.name, DropReason.NEGATIVE_TIMESTAMP)()
+    return task.offset, 0 if task.punctuations.is_interrupted else limit
 
 
 def _is_passed_over(

@@ -12,7 +12,6 @@ when the replay reaches their record or schedule.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,7 +45,6 @@ class Undo:
 
     outputs: int
     schedules: Schedules
-    dropped: Counter[str]
     #: how many were skipped, and sent to the dead letter topic
     skipped: int
     dead_letters: int
@@ -224,12 +222,12 @@ class RecordGuard:
         """Remember everything that what comes now may change."""
         task = self._task
         task.state.begin_journal()
+        task.drops.begin_journal()
         for held in task.held_back:
             held.begin_journal()
         self._undo = Undo(
             len(task.outputs),
             task.punctuations.schedules(),
-            task.dropped.copy(),
             task.skipped_total,
             task.dead_letters_total,
         )
@@ -240,12 +238,12 @@ class RecordGuard:
         assert undo is not None, "_begin() comes first"
         self._undo = None
         task.state.end_journal(rollback=rollback)
+        task.drops.end_journal(rollback=rollback)
         for held in task.held_back:
             held.end_journal(rollback=rollback)
         if rollback:
             del task.outputs[undo.outputs :]
             task.punctuations.go_back_to(undo.schedules)
-            task.dropped = undo.dropped
             task.skipped_total, task.dead_letters_total = undo.skipped, undo.dead_letters
 
     # ------------------------------------------------------------------ schedules

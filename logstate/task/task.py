@@ -97,10 +97,10 @@ class Task(TaskProgress):
         #: nothing was processed since the start, or since a wait for a retry
         self._begins = False
         self._state: TaskState | None = None
+        self.sub_topologies = tuple(sub_topologies)
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
         self.guard = RecordGuard(self, error_handlers or FAIL_ALWAYS)
-        self.sub_topologies = tuple(sub_topologies)
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
             self.initialise()

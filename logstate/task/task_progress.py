@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
+from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError
 from logstate.contracts.processing import HeldBack
 from logstate.contracts.records import (
@@ -22,9 +23,10 @@ from logstate.contracts.records import (
 )
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
+from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
 from logstate.task.punctuation import PunctuationKind, Punctuations
-from logstate.topology.graph.sub_topology import SubTopology
+from logstate.topology.graph.sub_topology import SubTopology, writer_of
 
 
 class RetryLater(Exception):
@@ -71,7 +73,7 @@ class TaskProgress:
         self.consumed: dict[TopicPartition, int] = {}
         self.partition_times: dict[TopicPartition, int] = {}
         self.has_uncommitted_input = False
-        self.dropped: Counter[str] = Counter()
+        self.drops = Drops(self)
         #: records that may have missed partners of a join, by the store these expired in
         self.late_joins: Counter[str] = Counter()
         self.expired_results = ExpiredResults()
@@ -91,8 +93,11 @@ class TaskProgress:
         usual = topic_name(self.application_id, name, is_internal=is_internal)
         return self.moved_topics.get(usual, usual)
 
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] += 1
+    def dropper(self, node: str, reason: DropReason) -> Dropper:
+        return self.drops.dropper(node, reason)
+
+    def store_dropper(self, store: str) -> Dropper:
+        return self.drops.dropper(writer_of(store, self.sub_topologies), DropReason.EXPIRED)
 
     def join_late(self, store: str) -> None:
         self.late_joins[store] += 1

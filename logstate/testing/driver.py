@@ -20,8 +20,8 @@ from typing import Any, Literal, Self
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import Decisions
+from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
-from logstate.contracts.processing import NULL_GROUP_KEY
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
@@ -236,8 +236,12 @@ class TopologyTestDriver:
         That is, without those that have no key in front of a repartition topic. The metric
         ``dropped_records_total`` has these as well.
         """
-        counts = [task.dropped for task in (self.task, *self._globals)]
-        return sum(count.total() - count[NULL_GROUP_KEY] for count in counts)
+        return sum(one.count for one in self.dropped if one.reason is not DropReason.NULL_GROUP_KEY)
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """What was dropped so far, by node and reason, and how late it came."""
+        return [one for task in (self.task, *self._globals) for one in task.drops if one.count]
 
     def close(self) -> None:
         """Commit, leave everything to the next driver on ``state_dir``, close what is open."""

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
+from logstate.contracts.drops import Drop
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
@@ -67,8 +68,12 @@ class _StoreContext:
     def time_cell(self, name: str) -> TimeCell:
         return self._cells.setdefault(name, TimeCell())
 
-    def drop(self, reason: str) -> None:
+    def store_dropper(self, _store: str) -> Drop:
         """Stores count what they drop; nobody asks here."""
+        return _not_counted
+
+
+def _not_counted(late_ms: int = 0) -> None: ...
 
 
 class MockProcessorContext:

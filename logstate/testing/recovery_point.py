@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from logstate.changelog.rows.writes import LoggedWrite
+from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.topic_names import changelog_topic
@@ -39,7 +39,7 @@ class RecoveryPoint:
     clocks: dict[str, int]
     partition_times: dict[TopicPartition, int]
     consumed: dict[TopicPartition, int]
-    dropped: Counter[str]
+    dropped: Mapping[tuple[str, DropReason], int]
     #: records that were fetched at the commit but not processed (they wait in internal topics)
     queues: dict[TopicPartition, PartitionQueue]
     order: tuple[list[TopicPartition], list[TopicPartition]]
@@ -53,7 +53,7 @@ class RecoveryPoint:
             dict(commit.changes.clocks) if commit is not None else {},
             dict(task.partition_times),
             dict(task.consumed),
-            Counter(task.dropped),
+            task.drops.counts(),
             {tp: queue.copy() for tp, queue in task.queues.items()},
             task.order.snapshot(),
         )
@@ -71,7 +71,7 @@ class RecoveryPoint:
         task.set_clocks(self.clocks, self.partition_times)
         task.initialise()
         task.consumed.update(self.consumed)
-        task.dropped = Counter(self.dropped)
+        task.drops.go_back_to(self.dropped)
         task.queues.update({tp: queue.copy() for tp, queue in self.queues.items()})
         task.order.restore(self.order)
 

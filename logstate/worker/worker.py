@@ -172,6 +172,7 @@ class Worker:
         self._started = started = yield from self._starting.open()
         if started is None:
             return
+        self._observer.global_tasks = started.globals.tasks
         self.followed.begin(started.plan, started.standbys, started.consumer.member_id)
         yield from self.followed.warm_up(self._starting.is_stopping)
         subscription = started.plan.subscription

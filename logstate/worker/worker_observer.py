@@ -25,8 +25,9 @@ from logstate.worker.outage import Outage
 
 _LOGGER = logging.getLogger(__name__)
 
-_LATE = frozenset({"late", "expired"})
 _REFRESH_MS = 200.0
+#: its figures are those of the only one; the instance numbers those of several processes
+_WORKER = {"worker": "0"}
 _topic_of = itemgetter(0)
 
 KnownEnds: TypeAlias = "Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]"
@@ -43,6 +44,8 @@ class WorkerObserver:
     started_ms: float | None = None
     #: what is known about the brokers; None where nobody asks them
     outage: Outage | None = None
+    #: those that keep the global stores: not of the group's, and in every worker
+    global_tasks: Sequence[Task] = ()
     #: nothing is processed, because that was asked for
     is_paused = False
     #: the worker was told to end, and has noticed
@@ -87,7 +90,7 @@ class WorkerObserver:
         """Topics are checked, the group is joined."""
         self.is_started = True
         self.started_ms = None if self._monotonic_ms is None else self._monotonic_ms()
-        self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(1)
+        self.metrics.gauge(catalogue.WORKER_ALIVE, **_WORKER).set(1)
         self._tell()
 
     def paused(self, is_paused: bool) -> None:
@@ -114,33 +117,33 @@ class WorkerObserver:
     def tasks_changed(self, tasks: Mapping[TaskId, OwnedTask]) -> None:
         """The set of tasks or a stage changed."""
         created, closed = tasks.keys() - self.tasks.keys(), self.tasks.keys() - tasks.keys()
-        self.metrics.counter(catalogue.TASK_CREATED, worker="0").add(len(created))
-        self.metrics.counter(catalogue.TASK_CLOSED, worker="0").add(len(closed))
+        self.metrics.counter(catalogue.TASK_CREATED, **_WORKER).add(len(created))
+        self.metrics.counter(catalogue.TASK_CLOSED, **_WORKER).add(len(closed))
         self.tasks = dict(tasks)
         by_stage: dict[Stage, int] = dict.fromkeys(Stage, 0)
         for owned in tasks.values():
             by_stage[owned.stage] += 1
         for stage, count in by_stage.items():
-            self.metrics.gauge(catalogue.TASKS, worker="0", state=stage.value).set(count)
+            self.metrics.gauge(catalogue.TASKS, **_WORKER, state=stage.value).set(count)
         self._tell()
 
     def ended(self) -> None:
         """The worker runs no more; it lets go of its tasks now."""
         self.has_ended = True
-        self.metrics.gauge(catalogue.WORKER_ALIVE, worker="0").set(0)
+        self.metrics.gauge(catalogue.WORKER_ALIVE, **_WORKER).set(0)
 
     def processed(self, duration_ms: float) -> None:
         """A turn processed something."""
-        self.metrics.histogram(catalogue.PROCESS_LATENCY, worker="0").observe(duration_ms / 1000)
+        self.metrics.histogram(catalogue.PROCESS_LATENCY, **_WORKER).observe(duration_ms / 1000)
 
     def applied(self, duration_ms: float) -> None:
         """Committed rows were written to a local store."""
-        self.metrics.histogram(catalogue.APPLY_LATENCY, worker="0").observe(duration_ms / 1000)
+        self.metrics.histogram(catalogue.APPLY_LATENCY, **_WORKER).observe(duration_ms / 1000)
 
     def committed(self, report: CommitReport, duration_ms: float) -> None:
         """A transaction committed."""
-        self.metrics.counter(catalogue.COMMITS, worker="0").add(1)
-        self.metrics.histogram(catalogue.COMMIT_LATENCY, worker="0").observe(duration_ms / 1000)
+        self.metrics.counter(catalogue.COMMITS, **_WORKER).add(1)
+        self.metrics.histogram(catalogue.COMMIT_LATENCY, **_WORKER).observe(duration_ms / 1000)
         for (task, store), count in report.changelog_records.items():
             self.metrics.counter(catalogue.CHANGELOG_RECORDS, task=task, store=store).add(count)
         with self.changed:
@@ -148,7 +151,7 @@ class WorkerObserver:
 
     def aborted(self) -> None:
         """A transaction was given up."""
-        self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, worker="0").add(1)
+        self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, **_WORKER).add(1)
 
     def produced(self, owned: OwnedTask, outputs: Sequence[ProducedFields]) -> None:
         """Records were sent to output or repartition topics."""
@@ -164,9 +167,9 @@ class WorkerObserver:
     def rebalanced(self, kind: str, partitions: int) -> None:
         """The assignment changed."""
         self.is_assigned = kind != "lost"
-        self.metrics.counter(catalogue.REBALANCES, worker="0").add(1)
+        self.metrics.counter(catalogue.REBALANCES, **_WORKER).add(1)
         if kind == "lost":
-            self.metrics.counter(catalogue.PARTITIONS_LOST, worker="0").add(partitions)
+            self.metrics.counter(catalogue.PARTITIONS_LOST, **_WORKER).add(partitions)
 
     def turn(self, tasks: Mapping[TaskId, OwnedTask], known_ends: KnownEnds | None = None) -> None:
         """A turn of the loop ended; figures are refreshed a few times a second.
@@ -189,6 +192,8 @@ class WorkerObserver:
         for task_id, owned in tasks.items():
             if owned.task_or_none is not None:
                 self._refresh_task(task_id, owned)
+        for task in self.global_tasks:
+            self._refresh_drops(task)
         self.on_change()
 
     def task_closing(self, owned: OwnedTask) -> None:
@@ -203,11 +208,9 @@ class WorkerObserver:
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.task, str(task_id)
         seen = self._seen.setdefault(task_id, {})
-        late = sum(n for why, n in task.dropped.items() if why in _LATE)
+        late = self._refresh_drops(task)
         self._tell_late(task, late + task.late_joins.total())
         for metric, total in (
-            (catalogue.DROPPED_RECORDS, sum(task.dropped.values())),
-            (catalogue.LATE_RECORDS, late),
             (catalogue.SKIPPED_RECORDS, task.skipped_total),
             (catalogue.DEAD_LETTERS, task.dead_letters_total),
             (catalogue.PUNCTUATE, task.punctuated_total),
@@ -239,6 +242,19 @@ class WorkerObserver:
                 at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
 
+    def _refresh_drops(self, task: Task) -> int:
+        """By node and reason; returns how many came late."""
+        name, late = str(task.task_id), 0
+        seen = self._seen.setdefault(task.task_id, {})
+        for one in task.drops:
+            at = {"task": name, "node": one.node, "reason": one.reason.value}
+            self._count_up(seen, catalogue.DROPPED_RECORDS, one.count, **at)
+            if one.reason.is_late:
+                late += one.count
+                self.metrics.gauge(catalogue.DROPPED_LATENESS, **at).set(one.late_max_ms)
+        self._count_up(seen, catalogue.LATE_RECORDS, late, task=name)
+        return late
+
     def _tell_late(self, task: Task, late: int) -> None:
         now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
         share = self._late.setdefault(task.task_id, LateShare())
@@ -251,5 +267,7 @@ class WorkerObserver:
         """Add what a total has grown by since it was seen last; a new task begins at 0 again."""
         key = (metric.name, *labels.values())
         grown = total - seen.get(key, 0)
+        if grown == 0 and key in seen:
+            return
         seen[key] = total
         self.metrics.counter(metric, **labels).add(float(max(0, grown)))

@@ -16,6 +16,7 @@ from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
+from logstate.contracts.drops import Drop
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import Headers, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -44,8 +45,11 @@ class BenchContext:
     def time_cell(self, name: str) -> TimeCell:
         return self.cells.setdefault(name, TimeCell())
 
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] += 1
+    def store_dropper(self, store: str) -> Drop:
+        def drop(late_ms: int = 0) -> None:
+            self.dropped["expired"] += 1
+
+        return drop
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return f"app-{name}" if is_internal else name

@@ -15,7 +15,7 @@ def one_worker(processed: int) -> Metrics:
     metrics = Metrics()
     metrics.counter(catalogue.RECORDS_CONSUMED, task="0_0", topic="in").add(processed)
     metrics.counter(catalogue.RECORDS_CONSUMED, task="1_0", topic="between").add(1)
-    metrics.counter(catalogue.DROPPED_RECORDS, task="0_0").add(2)
+    metrics.counter(catalogue.DROPPED_RECORDS, task="0_0", node="counts", reason="late").add(2)
     metrics.counter(catalogue.DEAD_LETTERS, task="0_0").add(3)
     metrics.counter(catalogue.COMMITS, worker="0").add(4)
     metrics.histogram(catalogue.COMMIT_LATENCY, worker="0").observe(0.25)
@@ -40,7 +40,7 @@ def test_figures_are_summed_up_now_and_then() -> None:
     clock, metrics = ManualClock(), one_worker(10)
     told = ToldFigures(metrics, clock)
     assert told.now().dropped == 2
-    metrics.counter(catalogue.DROPPED_RECORDS, task="0_0").add(1)
+    metrics.counter(catalogue.DROPPED_RECORDS, task="0_0", node="counts", reason="late").add(1)
     assert told.now().dropped == 2
     clock.advance(600)
     assert told.now().dropped == 3

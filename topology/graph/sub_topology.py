@@ -5,12 +5,12 @@ A task applies it to one partition of each source topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Node, SinkNode, SourceNode, TopicRef
+from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode, TopicRef
 
 
 @dataclass(frozen=True)
@@ -47,3 +47,15 @@ class SubTopology:
             isinstance(node, SinkNode) and not isinstance(node.topic, TopicRef)
             for node in self.nodes
         )
+
+
+def writer_of(store: str, sub_topologies: Iterable[SubTopology]) -> str:
+    """The name of the node that owns a store, of all that do, or else of those that use it.
+
+    The store's own name where there is none.
+    """
+    nodes = [node for sub in sub_topologies for node in sub.nodes]
+    operators = [node for node in nodes if isinstance(node, ProcessorNode)]
+    owners = [node for node in operators if any(one.name == store for one in node.own_stores())]
+    users = [node for node in operators if store in node.store_names()]
+    return ", ".join(node.name for node in owners or users) or store

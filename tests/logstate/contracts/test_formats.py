@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from logstate.changelog.offline.described_encoders import encoder
-from logstate.changelog.rows.decoded_rows import NEVER_LATE, late_values
+from logstate.changelog.rows.deferred_values import deferred_values
 from logstate.changelog.stores.kinds import STORE_CLASSES
 from logstate.contracts.formats import SCALARS, WINDOWED, WITH_SCHEMA, ScalarFormat
 from logstate.contracts.stores import TRAITS, StoreKind
@@ -67,9 +67,9 @@ def test_a_scalar_is_drawn_typed_shown_and_written_by_its_name_alone(one: Scalar
 @each_scalar
 def test_a_scalar_waits_to_be_encoded(one: ScalarFormat) -> None:
     """A format that the write-behind does not know would be slow, and say nothing."""
-    late = late_values(string, SCALAR_SERDES[one.name])
-    assert late is not NEVER_LATE
-    assert late.type_ is one.type_
+    deferred = deferred_values(string, SCALAR_SERDES[one.name])
+    assert deferred is not None
+    assert deferred.type_ is one.type_
 
 
 def test_keys_that_serdes_window_are_those_of_the_table() -> None:

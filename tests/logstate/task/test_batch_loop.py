@@ -255,7 +255,7 @@ def test_a_negative_event_time_drops_the_record_counts_it_and_commits_past_it() 
     bench.add("in", ("k", "5", 0), ("k", "-1", 0), ("k", "7", 0), ("k", "-3", 0))
     assert bench.task.process(100) == 2
     assert bench.take() == ["5", "7"]
-    assert bench.task.dropped["negative_timestamp"] == 2
+    assert [(one.reason, one.count) for one in bench.task.drops] == [("negative_timestamp", 2)]
     assert bench.consumed("in") == 4
     assert bench.task.stream_time == 7
 

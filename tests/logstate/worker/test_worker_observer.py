@@ -9,6 +9,7 @@ import pytest
 
 from logstate.commit.commit import CommitReport
 from logstate.contracts.clock import ManualClock
+from logstate.contracts.drops import DropReason
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology import StreamsBuilder
@@ -106,10 +107,13 @@ def test_records_are_counted_by_what_has_come_since_the_last_look(watched: Watch
 
 def test_dropped_and_late_records_are_told_apart(watched: Watched) -> None:
     task = watched.bench.task
-    for reason in ("null_key", "late", "late", "expired"):
-        task.drop(reason)
-    watched.refresh()
+    for node, reason in (("a", "null_key"), ("b", "late"), ("b", "late"), ("b", "expired")):
+        task.dropper(node, DropReason(reason))()
+    for _ in range(2):
+        watched.refresh()
     assert watched.total("dropped_records_total", task="0_0") == 4
+    assert watched.total("dropped_records_total", node="b", reason="late") == 2
+    assert watched.total("dropped_records_total", node="a") == 1
     assert watched.total("late_records_total", task="0_0") == 3
 
 

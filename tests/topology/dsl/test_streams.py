@@ -197,7 +197,9 @@ class CountingTask:
         self.sent: list[Any] = []
         self.send = self.sent.append
         self.dropped: list[str] = []
-        self.drop = self.dropped.append
+
+    def dropper(self, node: str, reason: str) -> Any:
+        return lambda: self.dropped.append(reason)
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return name

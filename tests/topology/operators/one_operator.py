@@ -9,6 +9,7 @@ from typing import Any
 from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
+from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.processing import HeldBack, TimeCell
 from logstate.contracts.records import FetchedRecord, Headers, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -122,8 +123,14 @@ class OneOperator:
     def time_cell(self, name: str) -> TimeCell:
         return self.state.time_cell(name)
 
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] += 1
+    def dropper(self, node: str, reason: DropReason) -> Drop:
+        def drop(late_ms: int = 0) -> None:
+            self.dropped[reason] += 1
+
+        return drop
+
+    def store_dropper(self, store: str) -> Drop:
+        return self.dropper(store, DropReason.EXPIRED)
 
     def join_late(self, store: str) -> None:
         self.late_joins[store] += 1

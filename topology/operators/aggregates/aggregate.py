@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_name
@@ -19,7 +20,7 @@ from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
 _HEAD = """\
 if key is None or value is None:
-    drop("null_key_or_value")
+    drop(key)
     return
 """
 
@@ -30,7 +31,8 @@ class AggregateNode(FoldNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if self.emit == "commit":
             forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
-        return make_fold(self, task, forward, head=_HEAD, kind="key")
+        drop = null_dropper(task.dropper, self.name)
+        return make_fold(self, task, forward, head=_HEAD, kind="key", drop=drop)
 
 
 def key_identity(task: TaskContext, store: StoreSpec) -> Callable[[Any], bytes] | None:

@@ -125,11 +125,7 @@ def make_fold(
     # An aggregator may change what it is given; whoever gets the old value needs his own copy.
     copies_old = node.sends_old_values and not node.store.value.immutable
     by_value = getattr(node.aggregator, "by_value", None)
-    names |= {
-        "initializer": new_values(node.initializer, node.store),
-        "task": task,
-        "drop": task.drop,
-    }
+    names |= {"initializer": new_values(node.initializer, node.store), "task": task}
     names["aggregator"] = by_value or node.aggregator
     names["note_deletion"] = deletion_note(node, task)
     if kind != "key":

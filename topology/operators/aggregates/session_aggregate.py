@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
@@ -102,10 +103,12 @@ class SessionAggregateNode(FoldNode):
         removed_value = self._compile_removed_value(task)
         sends_replaced = self.emit == "commit"
         note_deletion = deletion_note(self, task)
+        drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
+        drop_late = task.dropper(self.name, DropReason.LATE)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                task.drop("null_key")
+                drop_null_key()
                 return
             if timestamp > observed.time:
                 observed.time = timestamp
@@ -118,7 +121,7 @@ class SessionAggregateNode(FoldNode):
                 start = min(start, session.start_ms)
                 end = max(end, session.end_ms)
             if end < observed.time - grace - gap:
-                task.drop("late")
+                drop_late(observed.time - grace - gap - end)
                 return
             task.timestamp, task.headers = timestamp, headers
             if start != end:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from logstate.contracts.drops import DropReason, null_dropper
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import ValueAndTimestamp
@@ -71,16 +72,18 @@ class SlidingAggregateNode(FoldNode):
         update = _SlidingUpdate(task, self, publish)
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms
+        drop = null_dropper(task.dropper, self.name)
+        drop_late = task.dropper(self.name, DropReason.LATE)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
-                task.drop("null_key" if key is None else "null_value")
+                drop(key)
                 return
             if timestamp > observed.time:
                 observed.time = timestamp
             close_time = observed.time - grace
             if timestamp + difference < close_time:
-                task.drop("late")
+                drop_late(close_time - max(timestamp, difference))
                 return
             record = _Record(key, value, timestamp, headers, close_time)
             if timestamp < difference:
@@ -128,6 +131,7 @@ class _SlidingUpdate:
         self._fetch_range = store.fetch_range
         self._put = store.put
         self._publish = publish
+        self._drop_late = task.dropper(node.name, DropReason.LATE)
         self._initializer = new_values(node.initializer, node.store)
         self._aggregator = node.aggregator
         self._note_deletion = deletion_note(node, task)
@@ -215,7 +219,7 @@ class _SlidingUpdate:
         key, value, timestamp, headers, close_time = record
         end = start + self._difference
         if end < close_time:
-            self._task.drop("late")
+            self._drop_late(close_time - end)
             return
         latest = base.timestamp if base.timestamp > timestamp else timestamp
         aggregate = self._aggregator(key, value, base.aggregate)

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
@@ -51,7 +52,7 @@ from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
 _HEAD = """\
 if key is None:
-    drop("null_key")
+    drop_null_key()
     return
 if timestamp > observed.time:
     observed.time = timestamp
@@ -62,7 +63,7 @@ _ONE_WINDOW = (
 start = timestamp - timestamp % size
 end = start + size
 if end <= observed.time - grace:
-    drop("late")
+    drop_late(observed.time - grace - end + 1)
     return
 """
 )
@@ -72,7 +73,7 @@ _WINDOWS = (
 close_time = observed.time - grace
 for start, end in windows_for(timestamp):
     if end <= close_time:
-        drop("late")
+        drop_late(close_time - end + 1)
         continue
 """
 )
@@ -101,12 +102,14 @@ class WindowAggregateNode(FoldNode):
         self, task: TaskContext, observed: TimeCell, forward: TableProcess | None
     ) -> StreamProcess:
         windows = self.windows
-        times = {"observed": observed, "grace": windows.grace_ms}
+        names = {"observed": observed, "grace": windows.grace_ms}
+        names["drop_null_key"] = task.dropper(self.name, DropReason.NULL_KEY)
+        names["drop_late"] = task.dropper(self.name, DropReason.LATE)
         if isinstance(windows, TumblingWindows):
-            times["size"] = windows.size_ms
-            return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **times)
-        times["windows_for"] = _checked(windows, self.name)
-        return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **times)
+            names["size"] = windows.size_ms
+            return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **names)
+        names["windows_for"] = _checked(windows, self.name)
+        return make_fold(self, task, forward, head=_WINDOWS, kind="windows", **names)
 
     def _compile_emission(self, task: TaskContext, forward: TableProcess) -> EmitClosed:
         size, name = self.windows.size_ms, self.store.name

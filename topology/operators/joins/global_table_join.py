@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
@@ -29,11 +30,12 @@ class GlobalTableJoinNode(ProcessorNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         get = task.store(self.store_name).get
         key_mapper, joiner, is_left = self.key_mapper, self.joiner, self.is_left
-        drop = task.drop
+        drop_null_value = task.dropper(self.name, DropReason.NULL_VALUE)
+        drop_unmapped = task.dropper(self.name, DropReason.NULL_MAPPED_KEY)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None:
-                drop("null_key_or_value")
+                drop_null_value()
                 return
             mapped = key_mapper(key, value)
             row = None if mapped is None else get(mapped)
@@ -42,6 +44,6 @@ class GlobalTableJoinNode(ProcessorNode):
             elif is_left:
                 forward(key, joiner(key, value, None), timestamp, headers)
             elif mapped is None:
-                drop("null_key_or_value")
+                drop_unmapped()
 
         return process

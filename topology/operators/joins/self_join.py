@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import JoinWindows
@@ -37,11 +38,11 @@ class SelfJoinNode(ProcessorNode):
         retention = self.windows.size_ms + self.windows.grace_ms
         partners = partners_in(task, self.store, back_ms=max(before, after))
         fetch, own, reach, note_late = partners
-        drop = task.drop
+        drop = null_dropper(task.dropper, self.name)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
-                drop("null_key_or_value")
+                drop(key)
                 return
             if timestamp > observed.time:
                 observed.time = timestamp

@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import StreamProcess, TaskContext, TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -97,11 +98,11 @@ class StreamJoinNode(ProcessorNode):
         fetch, others, reach, note_late = partners
         join = self._join()
         before, after = self.before_ms, self.after_ms
-        drop = task.drop
+        drop = null_dropper(task.dropper, self.name)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
-                drop("null_key_or_value")
+                drop(key)
                 return
             if timestamp + reach < others.time:
                 note_late()
@@ -125,13 +126,13 @@ class StreamJoinNode(ProcessorNode):
         before, after = self.before_ms, self.after_ms
         is_left = self.is_left_side
         emits_unmatched, other_waits = self.emits_unmatched, self.other_emits_unmatched
-        drop = task.drop
+        drop = null_dropper(task.dropper, self.name)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if timestamp > observed.time:
                 observed.time = timestamp
             if value is None or (key is None and not emits_unmatched):
-                drop("null_key_or_value")
+                drop(key)
                 return
             if key is None:
                 forward(key, join(key, value, None), timestamp, headers)

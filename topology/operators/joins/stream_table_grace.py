@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -47,11 +48,11 @@ class StreamTableGraceJoinNode(ProcessorNode):
         join = self._compile_join(task, forward)
         join_late = late_edge(task, self.store.name, join)
         is_left = self.is_left
-        drop = task.drop
+        drop = null_dropper(task.dropper, self.name)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None or (key is None and not is_left):
-                drop("null_key_or_value")
+                drop(key)
                 return
             if key is None or not put(key, value, timestamp, headers):
                 join(key, value, timestamp, headers)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import null_dropper
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
@@ -30,11 +31,11 @@ class StreamTableJoinNode(ProcessorNode):
         joiner = self.joiner
         by_value: Callable[[Any, Any], Any] | None = getattr(joiner, "by_value", None)
         is_left = self.is_left
-        drop = task.drop
+        drop = null_dropper(task.dropper, self.name)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if value is None or (key is None and not is_left):
-                drop("null_key_or_value")
+                drop(key)
                 return
             if key is None:
                 row = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.serdes.foreign_key_serdes import Instruction, Subscription
@@ -22,7 +23,7 @@ class SubscriptionReceiveNode(ProcessorNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         store = task.store(self.store)
         put, delete = store.put, store.delete
-        drop = task.drop
+        drop = task.dropper(self.name, DropReason.NULL_FOREIGN_KEY)
 
         def process(
             foreign_key: Any, subscription: Subscription, timestamp: int, headers: Headers
@@ -30,7 +31,7 @@ class SubscriptionReceiveNode(ProcessorNode):
             instruction = subscription.instruction
             if foreign_key is None:
                 if instruction != Instruction.SUBSCRIBE_AND_ANSWER:
-                    drop("null_foreign_key")
+                    drop()
                     return
             else:
                 # The store logs with these.

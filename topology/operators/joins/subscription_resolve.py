@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
@@ -34,7 +35,7 @@ class SubscriptionResolveNode(ProcessorNode):
         latest = self.left.value_getter(task).latest
         is_current = RowHashes(self.left, self.value, self.registration_topic, task).is_current
         joiner, is_left = self.joiner, self.is_left
-        drop = task.drop
+        drop = task.dropper(self.name, DropReason.STALE_RESPONSE)
 
         def process(
             key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers
@@ -43,7 +44,7 @@ class SubscriptionResolveNode(ProcessorNode):
             left = None if row is None else row[0]
             row_hash, right, _ = response
             if not is_current(key, left, row_hash):
-                drop("stale_response")
+                drop()
                 return
             if right is None and (row is None or not is_left):
                 joined = None

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
+from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
@@ -56,13 +57,13 @@ class SubscriptionSendNode(ProcessorNode):
         of_update = RowHashes(self.left, self.value, self.registration_topic, task).of_update
         tell_change = self._compile_tell_change(task, forward)
         skips_older = self.use_versioned_semantics
-        drop = task.drop
+        drop = task.dropper(self.name, DropReason.OUT_OF_ORDER)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
         ) -> None:
             if skips_older and not is_latest:
-                drop("out_of_order")
+                drop()
                 return
             if new is None and old is None:
                 return
@@ -88,7 +89,10 @@ class SubscriptionSendNode(ProcessorNode):
             forward(foreign_key, subscription, timestamp, headers)
 
         differ = self._compile_differ(task)
-        return _left_changes(tell, differ) if self.is_left else _inner_changes(task, tell, differ)
+        if self.is_left:
+            return _left_changes(tell, differ)
+        drop = task.dropper(self.name, DropReason.NULL_FOREIGN_KEY)
+        return _inner_changes(drop, tell, differ)
 
     def _compile_differ(self, task: TaskContext) -> Callable[[Any, Any], bool]:
         """Whether foreign keys differ, in their bytes: objects need not be comparable."""
@@ -111,13 +115,11 @@ def _left_changes(tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
     return tell_change
 
 
-def _inner_changes(task: TaskContext, tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
-    drop = task.drop
-
+def _inner_changes(drop: Drop, tell: Tell, differ: Callable[[Any, Any], bool]) -> TellChange:
     def tell_change(wanted: Any, held: Any, key: Any, row_hash: bytes | None, *record: Any) -> None:
         if wanted is None:
             if row_hash is not None:
-                drop("null_foreign_key")
+                drop()
             if held is not None:
                 tell(held, Instruction.UNSUBSCRIBE_AND_ANSWER, key, row_hash, *record)
         elif held is not None and differ(wanted, held):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.serdes.foreign_key_serdes import SubscriptionResponse
@@ -26,16 +27,17 @@ class SubscriptionUpdateNode(ProcessorNode):
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         subscribers = task.store(self.store).subscribers
         skips_older = self.use_versioned_semantics
-        drop = task.drop
+        drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
+        drop_older = task.dropper(self.name, DropReason.OUT_OF_ORDER)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
         ) -> None:
             if key is None:
-                drop("null_key")
+                drop_null_key()
                 return
             if skips_older and not is_latest:
-                drop("out_of_order")
+                drop_older()
                 return
             for row_hash, _, primary_key, partition in subscribers(key):
                 response = SubscriptionResponse(row_hash, new, partition)

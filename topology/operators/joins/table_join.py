@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
@@ -86,16 +87,17 @@ class TableJoinNode(ProcessorNode):
         needs_this, needs_other = self.needs_this, self.needs_other
         skips_older = self.use_versioned_semantics
         sends_old = self.sends_old_values
-        drop = task.drop
+        drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
+        drop_older = task.dropper(self.name, DropReason.OUT_OF_ORDER)
 
         def process(
             key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
         ) -> None:
             if key is None:
-                drop("null_key")
+                drop_null_key()
                 return
             if skips_older and not is_latest:
-                drop("out_of_order")
+                drop_older()
                 return
             row = latest(key)
             if row is None:

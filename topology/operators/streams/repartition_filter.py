@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from logstate.contracts.processing import NULL_GROUP_KEY, TaskContext
+from logstate.contracts.drops import DropReason
+from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
@@ -18,11 +19,11 @@ class RepartitionFilterNode(ProcessorNode):
         if not self.drops_null_keys:
             return forward
 
-        drop = task.drop
+        drop = task.dropper(self.name, DropReason.NULL_GROUP_KEY)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                drop(NULL_GROUP_KEY)
+                drop()
                 return
             forward(key, value, timestamp, headers)
 

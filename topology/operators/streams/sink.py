@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RegistryError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.processing import TaskContext
@@ -70,8 +71,8 @@ def _placed_writer(
     serialize_key = sink.key.serializer(topic, True)
     serialize_value = sink.serialize_value(topic)
     send = task.send
-    drop = task.drop
     name = sink.name
+    drop = task.dropper(name, DropReason.NO_PARTITION)
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
@@ -81,7 +82,7 @@ def _placed_writer(
             return
         partitions = placement(topic, key, value, key_bytes)
         if not partitions:
-            drop("partitioner")
+            drop()
             return
         try:
             value_bytes = None if value is None else serialize_value(value)

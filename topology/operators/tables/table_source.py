@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
@@ -49,11 +50,11 @@ class TableSourceNode(TableNode):
         return row_getter(task, self.store)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        drop = task.drop
+        drop = task.dropper(self.name, DropReason.NULL_KEY)
 
         def relabel(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                drop("null_key")
+                drop()
                 return
             forward(key, value, None, timestamp, headers, True)
 
@@ -63,7 +64,7 @@ class TableSourceNode(TableNode):
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                drop("null_key")
+                drop()
                 return
             is_latest = write(key, value, timestamp, timestamp, headers)
             if is_latest is not None:
@@ -71,7 +72,7 @@ class TableSourceNode(TableNode):
 
         def process_with_old(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
-                drop("null_key")
+                drop()
                 return
             row = read(key)
             is_latest = write(key, value, timestamp, timestamp, headers)

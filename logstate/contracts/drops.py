@@ -1,0 +1,78 @@
+"""Why operators and stores drop records, and how they say so.
+
+An operator asks for a :class:`Drop` per reason when it is compiled, a store when it is opened; what
+is not dropped costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class DropReason(StrEnum):
+    """The label ``reason`` of ``dropped_records_total``."""
+
+    LATE = "late"
+    EXPIRED = "expired"
+    NULL_KEY = "null_key"
+    NULL_VALUE = "null_value"
+    NULL_MAPPED_KEY = "null_mapped_key"
+    NULL_FOREIGN_KEY = "null_foreign_key"
+    #: in front of a repartition topic; Kafka Streams does not count those
+    NULL_GROUP_KEY = "null_group_key"
+    NEGATIVE_TIMESTAMP = "negative_timestamp"
+    NO_PARTITION = "partitioner"
+    #: an update of a versioned table that is older than the row (KIP-914)
+    OUT_OF_ORDER = "out_of_order"
+    STALE_RESPONSE = "stale_response"
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the record came too late; its drop says by how much."""
+        return self in (DropReason.LATE, DropReason.EXPIRED)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it belongs to a healthy run: no warning."""
+        return self in _EXPECTED
+
+
+_EXPECTED = frozenset(
+    {
+        DropReason.NULL_GROUP_KEY,
+        DropReason.NO_PARTITION,
+        DropReason.OUT_OF_ORDER,
+        DropReason.STALE_RESPONSE,
+    }
+)
+
+
+class Drop(Protocol):
+    """Counts the record at hand as dropped, by one node for one reason."""
+
+    def __call__(self, late_ms: int = 0) -> None:
+        """``late_ms``: by how much a grace, or a retention, would have to be longer to take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What one node has dropped for one reason."""
+
+    node: str
+    reason: DropReason
+    count: int
+    #: of the record that came latest; 0 where nothing comes late
+    late_max_ms: int
+
+
+def null_dropper(dropper: Callable[[str, DropReason], Drop], node: str) -> Callable[[object], None]:
+    """``drop(key)`` of a record without a key or, where it has one, without a value."""
+    null_key, null_value = dropper(node, DropReason.NULL_KEY), dropper(node, DropReason.NULL_VALUE)
+
+    def drop(key: object) -> None:
+        (null_key if key is None else null_value)()
+
+    return drop

@@ -1,0 +1,135 @@
+"""What the operators and stores of a task dropped: counted by node and reason, and told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from logstate.contracts.drops import Dropped, DropReason
+from logstate.contracts.records import TaskId
+
+_LOGGER = logging.getLogger(__name__)
+
+#: between two lines about one node and reason
+_TELL_INTERVAL_MS = 60_000.0
+
+_WHY = {
+    DropReason.LATE: "its window had closed: the grace was {late_ms} ms too short",
+    DropReason.EXPIRED: "it was older than the retention of the node's store, by {late_ms} ms",
+    DropReason.NULL_KEY: "its key is null",
+    DropReason.NULL_VALUE: "its value is null",
+    DropReason.NULL_MAPPED_KEY: "the key that it was mapped to is None",
+    DropReason.NULL_FOREIGN_KEY: "its foreign key is None",
+    DropReason.NULL_GROUP_KEY: "its key is null, which has no place on a repartition topic",
+    DropReason.NEGATIVE_TIMESTAMP: "the timestamp extractor gave it a negative time",
+    DropReason.NO_PARTITION: "the partitioner gave it no partition",
+    DropReason.OUT_OF_ORDER: "it is older than the row of its key",
+    DropReason.STALE_RESPONSE: "its row had changed since it was asked for",
+}
+
+_LINE = (
+    "task %s: node %r dropped the record at %s: %s. %d dropped since the last such line, %d in all"
+    " (metric dropped_records_total, reason %r; said at most once a minute)"
+)
+
+
+class Place(Protocol):
+    """As much of a task as a line in the log needs."""
+
+    task_id: TaskId
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+
+    def monotonic_ms(self) -> float: ...
+
+
+class Drops:
+    """The droppers of one task. Counts go back with what is rolled back; lines in a log cannot."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._droppers: dict[tuple[str, DropReason], Dropper] = {}
+        #: what was dropped since ``begin_journal``, with its latest of before
+        self.journal: list[tuple[Dropper, int]] | None = None
+
+    def dropper(self, node: str, reason: DropReason) -> Dropper:
+        """The dropper of a node for a reason; the same object for the same two."""
+        found = self._droppers.get((node, reason))
+        if found is None:
+            found = self._droppers[node, reason] = Dropper(self, node, reason)
+        return found
+
+    def __iter__(self) -> Iterator[Dropped]:
+        for one in self._droppers.values():
+            yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
+
+    def total(self) -> int:
+        """How many were dropped, for all reasons."""
+        return sum(one.count for one in self)
+
+    def counts(self) -> Mapping[tuple[str, DropReason], int]:
+        """As they are now, to go back to."""
+        return {at: one.count for at, one in self._droppers.items()}
+
+    def go_back_to(self, counts: Mapping[tuple[str, DropReason], int]) -> None:
+        """What was counted since then is not; it will be again."""
+        for (node, reason), count in counts.items():
+            self.dropper(node, reason).count = count
+
+    def begin_journal(self) -> None:
+        """Remember what is dropped from here on, so that it can be undone."""
+        self.journal = []
+
+    def end_journal(self, *, rollback: bool) -> None:
+        """Stop remembering; with ``rollback`` undo what was counted since ``begin_journal``."""
+        journal, self.journal = self.journal or (), None
+        for dropper, late_max_ms in reversed(journal) if rollback else ():
+            dropper.count -= 1
+            dropper.late_max_ms = late_max_ms
+
+
+class Dropper:
+    """A :class:`logstate.contracts.drops.Drop` that tells the log once in a while."""
+
+    __slots__ = ("_drops", "_tell_at_ms", "_told", "count", "late_max_ms", "node", "reason")
+
+    def __init__(self, drops: Drops, node: str, reason: DropReason) -> None:
+        self.node = node
+        self.reason = reason
+        self.count = self.late_max_ms = 0
+        self._drops = drops
+        #: as of the last line, and when the next may follow
+        self._told = 0
+        self._tell_at_ms = float("-inf")
+
+    def __call__(self, late_ms: int = 0) -> None:
+        if self._drops.journal is not None:
+            self._drops.journal.append((self, self.late_max_ms))
+        self.count += 1
+        self.late_max_ms = max(self.late_max_ms, late_ms)
+        now_ms = self._drops.place.monotonic_ms()
+        if now_ms >= self._tell_at_ms:
+            self._tell_at_ms = now_ms + _TELL_INTERVAL_MS
+            self._tell(late_ms)
+
+    def _tell(self, late_ms: int) -> None:
+        place, reason = self._drops.place, self.reason
+        _LOGGER.log(
+            logging.INFO if reason.is_expected else logging.WARNING,
+            _LINE,
+            *(place.task_id, self.node, _shown(place), _WHY[reason].format(late_ms=late_ms)),
+            *(max(1, self.count - self._told), self.count, reason.value),
+        )
+        self._told = self.count
+
+
+def _shown(place: Place) -> str:
+    if place.topic is None:
+        return f"timestamp {place.timestamp}, from a schedule"
+    return (
+        f"{place.topic!r}, partition {place.partition}, offset {place.offset},"
+        f" timestamp {place.timestamp}"
+    )
