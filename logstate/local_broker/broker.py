@@ -22,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.fencing import fence, was_killed
@@ -45,9 +46,19 @@ ATTEMPTS = 5
 #: an orderly shutdown writes everything to the disk, which may be busy
 _STOP_LIMIT_S = 90.0
 
+_Started = TypeVar("_Started")
+
 
 class PortTakenError(BrokerError):
     """Somebody outside bound the port between the reservation and the broker's own bind."""
+
+
+def on_free_ports(start: Callable[[], _Started]) -> _Started:
+    """What ``start`` returns, which reserves ports; again where one of them was taken meanwhile."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(PortTakenError):
+            return start()
+    return start()
 
 
 class LocalBroker:
@@ -127,20 +138,16 @@ class LocalBroker:
 
     @classmethod
     def _start_on_free_ports(cls, launch: Launch, port: int | None) -> LocalBroker:
-        for attempt in range(1, ATTEMPTS + 1):
+        def start() -> LocalBroker:
             broker = cls(launch, reserve_port(port), reserve_port())
             try:
                 broker._run()
-            except PortTakenError:
-                broker.release_ports()
-                if attempt == ATTEMPTS:
-                    raise
             except BaseException:
                 broker.release_ports()
                 raise
-            else:
-                return broker
-        raise AssertionError("unreachable: the last attempt returns or raises")
+            return broker
+
+        return on_free_ports(start)
 
     @property
     def bootstrap(self) -> str:

@@ -23,11 +23,10 @@ from typing import Self
 from logstate.contracts.closing import Closing
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.broker import (
-    ATTEMPTS,
     LocalBroker,
-    PortTakenError,
     data_directory,
     new_authority,
+    on_free_ports,
 )
 from logstate.local_broker.config import REPLICATED
 from logstate.local_broker.jars import broker_jars
@@ -85,13 +84,9 @@ class LocalCluster:
             BrokerError: the jars cannot be fetched, or a broker does not start.
         """
         check_users(users or {})
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return cls._start_once(heap, properties, users, tls, detached, timeout_s)
-            except PortTakenError:
-                if attempt == ATTEMPTS:
-                    raise
-        raise AssertionError("unreachable: the last attempt returns or raises")
+        return on_free_ports(
+            lambda: cls._start_once(heap, properties, users, tls, detached, timeout_s)
+        )
 
     @classmethod
     def _start_once(
