@@ -180,7 +180,7 @@ class AppSettings:
             yield (
                 "uncaught_exception_handler must be 'stop_instance', 'replace_worker',"
                 " 'stop_application', or a function of the exception that returns one of them; got"
-                f" {handler!r}"
+                f" {shown(handler)}"
             )
         if handler == "stop_application" and self.serving is None and not self.standbys.replicas:
             yield (
@@ -243,11 +243,11 @@ class AppSettings:
         if not isinstance(renamed, Mapping) or not all(
             isinstance(name, str) for name in (*renamed, *renamed.values())
         ):
-            yield f"renamed must be {{'stored name': 'declared name'}}; got {renamed!r}"
+            yield f"renamed must be {{'stored name': 'declared name'}}; got {shown(renamed)}"
         forget: object = self.decisions.forget
         if (
             isinstance(forget, str)
             or not isinstance(forget, Collection)
             or not all(isinstance(name, str) for name in forget)
         ):
-            yield f"forget must be a set of names, such as {{'counts'}}; got {forget!r}"
+            yield f"forget must be a set of names, such as {{'counts'}}; got {shown(forget)}"

@@ -131,12 +131,12 @@ def _of_values(name: str, given: object, whose: str = "") -> Iterator[str]:
         elif not isinstance(value, str):
             yield f"{place} must be text, as brokers have it; got {shown(value)}{_as_text(value)}"
         elif key in _NUMBERS and _number(value) is None:
-            yield f"{place} must be a whole number as text, such as '86400000'; got {value!r}"
+            yield f"{place} must be a whole number as text, such as '86400000'; got {shown(value)}"
         elif key == _TIMESTAMPS and value != "CreateTime":
             yield (
-                f"{place} must be 'CreateTime'; got {value!r}: brokers would put their time in the"
-                " place of event time, so restored rows and repartitioned records would have other"
-                " timestamps. Remove it"
+                f"{place} must be 'CreateTime'; got {shown(value)}: brokers would put their time"
+                " in the place of event time, so restored rows and repartitioned records would have"
+                " other timestamps. Remove it"
             )
         elif key not in _KNOWN:
             near = difflib.get_close_matches(key.strip().lower(), _KNOWN, n=1, cutoff=0.9)

@@ -71,7 +71,7 @@ class Serving:
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 yield (
                     "advertised must be the address that others reach this instance at, as"
-                    f" 'http://host:port'; got {self.advertised!r}"
+                    f" 'http://host:port'; got {shown(self.advertised)}"
                 )
         if (self.certificate is None) != (self.private_key is None):
             yield "certificate= and private_key= of Serving are given together, or neither"
@@ -105,7 +105,7 @@ class Serving:
         try:
             host, port = host_and_port(self.bind)
         except ValueError:
-            yield f"serve must be 'host:port', such as '127.0.0.1:8080'; got {self.bind!r}"
+            yield f"serve must be 'host:port', such as '127.0.0.1:8080'; got {shown(self.bind)}"
             return
         if not is_loopback(host) and not self.token and not self.is_open:
             yield (

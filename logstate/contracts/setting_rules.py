@@ -15,6 +15,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 
+from logstate.contracts.record_parts import shown as quoted
+
 #: part of names of topics and directories
 _APPLICATION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -61,7 +63,7 @@ def choice(name: str, given: object, allowed: Collection[str]) -> Iterator[str]:
     """One of several words."""
     if not isinstance(given, str) or given not in allowed:
         *words, last = map(repr, allowed)
-        yield f"{name} must be {', '.join(words)} or {last}; got {given!r}"
+        yield f"{name} must be {', '.join(words)} or {last}; got {quoted(given)}"
 
 
 def text(name: str, given: object, what: str) -> Iterator[str]:
@@ -101,15 +103,15 @@ def offset_reset(name: str, given: object) -> Iterator[str]:
     elif given not in ("earliest", "latest", "none"):
         yield (
             f"{name} must be 'earliest', 'latest', 'none' or a timedelta back from now;"
-            f" got {given!r}"
+            f" got {quoted(given)}"
         )
 
 
 def brokers(name: str, given: object) -> Iterator[str]:
     """Addresses of brokers, as ``host:port,host:port``."""
     if isinstance(given, Collection) and not isinstance(given, (str, bytes, Mapping)):
-        joined = ",".join(map(str, given))
-        yield f"{name} is one text with commas; got {shown(given)}. Write {joined!r}"
+        joined = ",".join(one for one in given if isinstance(one, str))
+        yield f"{name} is one text with commas; got {shown(given)}. Write {quoted(joined)}"
         return
     if not isinstance(given, str):
         yield f"{name} must be 'host:port,host:port'; got {shown(given)}"
@@ -120,7 +122,8 @@ def brokers(name: str, given: object) -> Iterator[str]:
     for address in filter(None, addresses):
         wrong = _wrong_address(address)
         if wrong:
-            yield f"{name} has {address!r}, {wrong}. Give the brokers as 'host:port,host:port'"
+            found = quoted(address)
+            yield f"{name} has {found}, {wrong}. Give the brokers as 'host:port,host:port'"
 
 
 def _wrong_address(address: str) -> str:
@@ -153,4 +156,4 @@ def shown(given: object) -> str:
     name = getattr(given, "__name__", None)
     if callable(given) and isinstance(name, str):
         return f"the {'class' if isinstance(given, type) else 'function'} {name}"
-    return f"{given!r} ({type(given).__name__})"
+    return f"{quoted(given)} ({type(given).__name__})"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from logstate.contracts.setting_rules import duration
+from logstate.contracts.setting_rules import duration, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +39,14 @@ class StandbySettings:
         """What is wrong with it; types are a wish."""
         replicas: object = self.replicas
         if not _is_count(replicas):
-            yield f"standby_replicas must be a number of instances, 0 or more; got {replicas!r}"
+            found = shown(replicas)
+            yield f"standby_replicas must be a number of instances, 0 or more; got {found}"
         rate: object = self.bytes_per_s
         if rate is not None and (not _is_count(rate) or not rate):
-            yield f"bytes_per_s of standbys must be a positive number or None; got {rate!r}"
+            yield f"bytes_per_s of standbys must be a positive number or None; got {shown(rate)}"
         lag: object = self.acceptable_lag
         if lag is not None and not _is_count(lag):
-            yield f"acceptable_lag must be a number of records or None; got {lag!r}"
+            yield f"acceptable_lag must be a number of records or None; got {shown(lag)}"
         yield from duration("warm_up_timeout of standbys", self.warm_up_timeout)
 
 

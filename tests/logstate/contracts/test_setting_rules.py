@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from logstate.contracts import setting_rules as rules
+from logstate.contracts.standby_settings import StandbySettings
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,29 @@ def test_where_nobody_can_begin(given: Any) -> None:
 def test_a_time_in_the_future_is_no_beginning() -> None:
     (problem,) = rules.offset_reset("offset_reset", timedelta(days=-1))
     assert "in the future. Write datetime.timedelta(days=1)" in problem
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("given", ["x" * 1_000_000, ["a:1"] * 100_000, Unspeakable()])
+def test_whatever_was_given_is_told_in_short(given: Any) -> None:
+    problems = [
+        *rules.count("a", given, least=1),
+        *rules.duration("b", given),
+        *rules.flag("c", given),
+        *rules.choice("d", given, ("yes", "no")),
+        *rules.text("e", [given], "text"),
+        *rules.application_id("f", given),
+        *rules.mapping("g", given, "{}"),
+        *rules.offset_reset("h", given),
+        *rules.brokers("i", [given]),
+        *StandbySettings(replicas=given, bytes_per_s=given, acceptable_lag=given).problems(),
+    ]
+    assert len(problems) == 12
+    assert max(map(len, problems)) < 500
 
 
 @pytest.mark.parametrize("given", [1, 0, "yes", None])
