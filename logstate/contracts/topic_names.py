@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _CHANGELOG = "-changelog"
 _GENERATION = re.compile(r"g\d+\..+-(changelog|repartition|topic)$")
@@ -71,6 +72,48 @@ def application_of_cuts_topic(topic: str) -> str | None:
     """
     application_id = topic.removesuffix(cuts_topic(""))
     return None if application_id in ("", topic) else application_id
+
+
+def namesakes(application_id: str, topics: Iterable[str]) -> set[str]:
+    """Other applications of these topics that can have a topic of the same name as this one.
+
+    >>> namesakes("shop", ["shop-cuts", "shop-eu-cuts", "shopping-cuts", "eu-cuts"])
+    {'shop-eu'}
+    >>> namesakes("shop-eu", ["shop-cuts", "shop-eu-cuts", "eu-cuts"])
+    {'shop'}
+    """
+    found = {application_of_cuts_topic(topic) or application_id for topic in topics}
+    ours = f"{application_id}-"
+    return {one for one in found if one.startswith(ours) or ours.startswith(f"{one}-")} - {
+        application_id
+    }
+
+
+def shorter_ids(application_id: str) -> list[str]:
+    """The application ids that this one begins with, up to a dash.
+
+    >>> shorter_ids("shop-eu-2")
+    ['shop', 'shop-eu']
+    """
+    parts = application_id.split("-")
+    return ["-".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def clash(topic: str, topics: Iterable[str]) -> str:
+    """Why brokers do not make a topic beside these, if they do not.
+
+    >>> clash("my_app-cuts", ["my.app-cuts", "orders"])[:66]
+    "topic 'my_app-cuts' cannot be made: there is 'my.app-cuts', which "
+    """
+    for other in topics:
+        if other != topic and other.replace(".", "_") == topic.replace(".", "_"):
+            return (
+                f"topic {topic!r} cannot be made: there is {other!r}, which differs in '.' and '_'"
+                " only, and brokers refuse that. Whoever made that one is probably another"
+                " application, or another store or repartition of this one: give this application"
+                " another application_id, or what the topic belongs to another name"
+            )
+    return ""
 
 
 def instances_topic(application_id: str) -> str:

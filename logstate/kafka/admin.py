@@ -24,9 +24,10 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
-from logstate.contracts.errors import BrokerError, RetriableError
+from logstate.contracts.errors import BrokerError, RetriableError, TopicError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
+from logstate.contracts.topic_names import clash
 from logstate.kafka.commit_for_nobody import commit_for_nobody
 from logstate.kafka.faults import native_error, translated
 from logstate.kafka.offset_metadata import read_committed
@@ -94,11 +95,20 @@ class KafkaAdmin:
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
             for t in topics
         ]
-        self._asked(
-            lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
-            "creating internal topics",
-            absent=KafkaError.TOPIC_ALREADY_EXISTS,
-        )
+        try:
+            self._asked(
+                lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
+                "creating internal topics",
+                absent=KafkaError.TOPIC_ALREADY_EXISTS,
+            )
+        except RetriableError:
+            raise
+        except BrokerError as exc:
+            there = self.topic_names()
+            clashes = [why for t in topics if (why := clash(t.name, there))]
+            if clashes:
+                raise TopicError("; ".join(clashes)) from exc
+            raise
         self._wait_for_leaders({t.name: t.partitions for t in topics})
 
     def delete_topics(self, topics: Sequence[str]) -> None:

@@ -38,6 +38,7 @@ from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Committed
+from logstate.contracts.topic_names import store_of
 
 #: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
 TOMBSTONE_LIFETIME_MS = 86_400_000
@@ -184,11 +185,12 @@ def start_position(
     reset: str | timedelta | None,
     offset_at_reset: int | None,
     has_state: bool,
+    doubt: str = "",
 ) -> int:
     """The offset to begin at; raises RestoreError where no answer would be right.
 
     ``reset`` is "earliest", "latest", "none" or a duration back from now (KIP-1106), for which
-    ``offset_at_reset`` is the first offset of that time.
+    ``offset_at_reset`` is the first offset of that time. ``doubt``: whose state it may be instead.
     """
     offset = committed.offset
     if offset is not None and log.start <= offset <= log.end:
@@ -202,7 +204,7 @@ def start_position(
     if has_state:
         raise RestoreError(
             f"input {partition}: {problem}, while the changelogs of its task hold state; {cause}."
-            " Reading from anywhere else would count records twice or not at all. "
+            f" Reading from anywhere else would count records twice or not at all. {doubt}"
             + _ways_on(partition, offset, log)
         )
     if reset == "none":
@@ -215,6 +217,17 @@ def start_position(
     if isinstance(reset, timedelta):
         return log.end if offset_at_reset is None else offset_at_reset
     return log.start
+
+
+def doubt_about(shared_changelogs: Mapping[str, str]) -> str:
+    """That state may be another application's, by the names of its changelogs."""
+    return "".join(
+        f"Changelog {topic!r} may be another's: application {other!r}, which is there, has the same"
+        f" topic for a store {store_of(other, topic)!r}. If so, give this application another"
+        f" application_id, or its store another name; `logstate reset` would delete the"
+        f" state of {other!r}. Only if not: "
+        for topic, other in shared_changelogs.items()
+    )
 
 
 def _ways_on(partition: TopicPartition, offset: int | None, log: LogRange) -> str:

@@ -41,6 +41,7 @@ from logstate.restore.restore_plan import (
     check_topic_ids,
     clocks_under_new_names,
     counting_cuts,
+    doubt_about,
     joined_cut,
     start_position,
     was_read,
@@ -234,6 +235,7 @@ class TaskStarter:
                 reset=reset,
                 offset_at_reset=at_reset,
                 has_state=has_state and was_read(tp.topic, found[tp], owned.metadata.values()),
+                doubt=doubt_about(self._plan.shared_changelogs),
             )
             owned.start_positions[tp] = position
             owned.is_new |= position != found[tp].offset

@@ -17,7 +17,10 @@ from logstate.contracts.topic_names import (
     changelog_topic,
     cuts_topic,
     instances_topic,
+    is_changelog,
     is_own_beside_the_plan,
+    namesakes,
+    shorter_ids,
     snapshots_topic,
     topic_name,
 )
@@ -157,7 +160,11 @@ def prepare(
     or UpgradeError where the plan does not fit what is stored; nothing was created then.
     """
     plan = logged_as_stored(plan, stored, decisions)
-    found = yield Step("describe_topics", admin.describe_topics, ((), f"{plan.application_id}-"))
+    shorter = tuple(map(cuts_topic, shorter_ids(plan.application_id)))
+    beginning = f"{plan.application_id}-"
+    found = yield Step("describe_topics", admin.describe_topics, (shorter, beginning))
+    others = namesakes(plan.application_id, found)
+    found = {name: one for name, one in found.items() if name.startswith(beginning)}
     if stored is None:
         plan = yield from adopted(admin, plan, found, decisions)
     required = required_topics(plan, replication_factor, overrides)
@@ -165,6 +172,12 @@ def prepare(
     existing = {name: found[name] for name in names if name in found}
     plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
     plan = accepted(plan, stored, decisions)
+    plan.shared_changelogs.update(
+        (name, other)
+        for name in existing
+        for other in others
+        if is_changelog(other, name) and is_changelog(plan.application_id, name)
+    )
     reused = {s.source_topic for s in plan.topology.stores.values() if s.source_topic is not None}
     asked = sorted({*existing, *reused})
     configs = yield Step("topic_configs", admin.topic_configs, (asked,))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from logstate.contracts.errors import BrokerError, MembersLiveError
+from logstate.contracts.errors import BrokerError, MembersLiveError, TopicError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
+from logstate.contracts.topic_names import clash
 from logstate.testing.fake.client import FakeClient, client_call
 
 
@@ -30,8 +31,12 @@ class FakeAdmin(FakeClient):
 
     @client_call
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        there = list(self._cluster.topics)
         for topic in topics:
-            if topic.name not in self._cluster.topics:
+            if topic.name not in there:
+                why = clash(topic.name, there)
+                if why:
+                    raise TopicError(why)
                 self._cluster.create_topic(topic.name, topic.partitions, topic.config)
 
     @client_call

@@ -60,6 +60,7 @@ class WorkerRig:
         listener: Callable[[Any], None] | None = None,
         error_handlers: ErrorHandlers | None = None,
         optimization: str = "none",
+        application_id: str = APPLICATION,
         **config: Any,
     ) -> None:
         assert isinstance(cluster.clock, ManualClock)
@@ -69,7 +70,7 @@ class WorkerRig:
         self.error_handlers = error_handlers
         self.process = cluster.process(name)
         self.observer = WorkerObserver(monotonic_ms=self.clock.monotonic_ms)
-        self.config = WorkerConfig(APPLICATION, f"{APPLICATION}-{name}", **config)
+        self.config = WorkerConfig(application_id, f"{application_id}-{name}", **config)
         self.worker = Worker(
             topology_of(declare, optimization=optimization),
             self.config,
@@ -201,7 +202,7 @@ class WorkerRig:
             owned.task_id,
             [sub_topology],
             owned.partitions,
-            application_id=APPLICATION,
+            application_id=self.config.application_id,
             clock=self.clock,
             open_state=lambda task: TaskState(
                 sub_topology.stores, task, backend=self.disk.open(owned.task_id)
