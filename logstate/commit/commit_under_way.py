@@ -1,6 +1,6 @@
 """A commit that goes on while records are processed.
 
-How it works. The commit is a list of steps (:mod:`logstate.commit.commit`). Those that wait for the
+How it works. The commit is a list of steps (:mod:`logstate.commit.commit`). Those that await the
 brokers run in another thread, and the commit stands still until they are done; every other step
 runs on the worker's thread, between two of its turns.
 """
@@ -14,8 +14,6 @@ from logstate.contracts.errors import LogstateError
 from logstate.contracts.seams import Background, Pending, Step, Steps
 
 _LOGGER = logging.getLogger(__name__)
-
-_WAITING = frozenset({"flush_plain", "flush", "send_offsets", "commit"})
 
 
 class CommitUnderWay:
@@ -41,7 +39,7 @@ class CommitUnderWay:
                     self._step = step = next(self._steps)
                     if not waits and self._background.gives_turns:
                         return None
-                call = step if step.name not in _WAITING else self._begun(step, waits=waits)
+                call = self._begun(step, waits=waits) if step.awaits_brokers else step
                 if call is None:
                     return None
                 try:

@@ -82,7 +82,7 @@ class Outlet:
     def flush(self) -> Steps[None]:
         """Wait for the delivery of at-least-once outputs; what waited behind them is sent."""
         if self._plain is not None:
-            yield Step("flush_plain", self._plain.flush)
+            yield Step("flush_plain", self._plain.flush, awaits_brokers=True)
             deferred, self._deferred_plain = self._deferred_plain, None
             if deferred:
                 yield Step("produce_plain", self._plain.produce, (deferred,))

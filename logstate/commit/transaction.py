@@ -86,14 +86,15 @@ class Transactions:
 
     def flush(self) -> Steps[dict[TopicPartition, int]]:
         """Wait for delivery; next offsets after what was delivered to explicit partitions."""
-        delivered = yield Step("flush", self._live.flush)
+        delivered = yield Step("flush", self._live.flush, awaits_brokers=True)
         return delivered  # type: ignore[no-any-return]
 
     def commit(
         self, offsets: Mapping[TopicPartition, tuple[int, str]], group_metadata: object
     ) -> Steps[None]:
         """Add the offsets and commit. Any error leaves the outcome open: call `abandon`."""
-        yield Step("send_offsets", self._live.send_offsets, (offsets, group_metadata))
+        found = (offsets, group_metadata)
+        yield Step("send_offsets", self._live.send_offsets, found, awaits_brokers=True)
         yield from self._end()
 
     def commit_alone(self, records: Sequence[ProducedFields]) -> Steps[None]:
@@ -124,7 +125,7 @@ class Transactions:
                 return
 
     def _end(self) -> Steps[None]:
-        yield Step("commit", self._live.commit)
+        yield Step("commit", self._live.commit, awaits_brokers=True)
         self.is_open = False
         self.committed_total += 1
         if self._live.is_suspect():

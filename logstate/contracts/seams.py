@@ -26,6 +26,8 @@ class Step(NamedTuple):
     name: str
     call: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    #: it returns when the brokers have answered: worth a thread of its own
+    awaits_brokers: bool = False
 
 
 Steps: TypeAlias = "Generator[Step, Any, T]"

@@ -105,10 +105,10 @@ class KafkaAdmin:
             raise
         except BrokerError as exc:
             there = self.topic_names()
-            clashes = [why for t in topics if (why := clash(t.name, there))]
-            if clashes:
-                raise TopicError("; ".join(clashes)) from exc
-            raise
+            why = next(filter(None, (clash(topic.name, there) for topic in topics)), None)
+            if why is None:
+                raise
+            raise TopicError(why) from exc
         self._wait_for_leaders({t.name: t.partitions for t in topics})
 
     def delete_topics(self, topics: Sequence[str]) -> None:

@@ -190,8 +190,8 @@ class Calls:
     def steps(self) -> Steps[CommitReport]:
         yield Step("produce", self._make, ("produce",))
         yield PAUSE
-        yield Step("flush", self._make, ("flush",))
-        yield Step("commit", self._make, ("commit",))
+        yield Step("flush", self._make, ("flush",), awaits_brokers=True)
+        yield Step("commit", self._make, ("commit",), awaits_brokers=True)
         return REPORT
 
     def _make(self, name: str) -> None:
