@@ -15,19 +15,21 @@ from logstate.topology.declaring.windows import (
     UnlimitedWindows,
     Windows,
 )
-from logstate.topology.dsl.branched import BranchedKStream
 from logstate.topology.dsl.builder import StreamsBuilder
-from logstate.topology.dsl.cogrouped_stream import CogroupedKStream
 from logstate.topology.dsl.global_table import GlobalKTable
-from logstate.topology.dsl.grouped_stream import KGroupedStream
-from logstate.topology.dsl.grouped_table import KGroupedTable
+from logstate.topology.dsl.handles import (
+    BranchedKStream,
+    CogroupedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    SessionWindowedKStream,
+    TimeWindowedKStream,
+    WindowedCogroupedKStream,
+)
 from logstate.topology.dsl.materialized import Materialized
-from logstate.topology.dsl.session_windowed_stream import SessionWindowedKStream
-from logstate.topology.dsl.stream import KStream
 from logstate.topology.dsl.suppressed import Suppressed, until_time_limit, until_window_closes
-from logstate.topology.dsl.table import KTable
-from logstate.topology.dsl.time_windowed_stream import TimeWindowedKStream
-from logstate.topology.dsl.windowed_cogrouped_stream import WindowedCogroupedKStream
 from logstate.topology.graph.nodes import Partitioner, TimestampExtractor, TopicChooser, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology

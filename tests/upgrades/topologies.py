@@ -20,7 +20,7 @@ from logstate import (
     upgradable,
 )
 from logstate.serdes import avro
-from logstate.topology.dsl.stream import KStream
+from logstate.topology import KStream
 from logstate.topology.plan.plan import Topology
 
 Declare = Callable[[StreamsBuilder], object]

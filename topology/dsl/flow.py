@@ -1,24 +1,23 @@
 """What streams and tables have in common: their builder, their place in the graph, their serdes.
 
-``key`` and ``value`` are None where nobody said how the objects become bytes. That is no error
-until they have to: at a topic or a store.
+``key`` and ``value`` are None if nobody said how the objects become bytes. That is no error until
+they have to: at a topic or a store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
-from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
-from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
+from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.dsl.materialized import StoreDefaults
 from logstate.topology.graph.logical import LogicalGraph, LogicalNode, ProcessorLogicalNode
-from logstate.topology.graph.nodes import ProcessorNode, TableNode
-from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
+from logstate.topology.graph.nodes import ProcessorNode
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,6 +70,11 @@ class Flow(Generic[K, V]):
     key: Serde[Any] | None
     value: Serde[Any] | None
 
+    @classmethod
+    def _of(cls, flow: Flow[Any, Any]) -> Self:
+        """The handle for what was built: a subclass that adds methods and no fields."""
+        return cls(**{one.name: getattr(flow, one.name) for one in fields(flow)})
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -102,57 +106,3 @@ class Flow(Generic[K, V]):
     def _derive(self, name: str, logical: LogicalNode, **changed: Any) -> Self:
         """A flow of the same kind at another point of the graph."""
         return replace(self, name=name, logical=logical, **changed)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StreamFlow(Flow[K, V]):
-    """A stream as its joins see it; users have it as a ``KStream``."""
-
-    needs_repartition: bool
-
-    def _below(
-        self,
-        node: ProcessorNode,
-        *,
-        key_changing: bool = False,
-        value_changing: bool = False,
-        keeps_value: bool = False,
-        key: Any = None,
-        value: Any = None,
-    ) -> Self:
-        """The stream below one new operator."""
-        inherited_key = None if key_changing else self.key
-        inherited_value = self.value if keeps_value else None
-        return self._derive(
-            node.name,
-            self._add(node, key_changing=key_changing, value_changing=value_changing),
-            key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
-            value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
-            needs_repartition=self.needs_repartition or key_changing,
-        )
-
-    def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Self:
-        """This stream behind the repartition topic that a grouping or join needs."""
-        topic = repartition_topic(self.builder.graph, prefix)
-        site = declaration_site()
-        return self._behind(
-            RepartitionLogicalNode(topic, key, value, is_optimizable=True, declared_at=site)
-        )
-
-    def _behind(self, node: RepartitionLogicalNode) -> Self:
-        self.builder.graph.add(self.logical, node)
-        return self._derive(
-            node.name,
-            node,
-            key=node.key,
-            value=node.value,
-            source_names=frozenset({node.name}),
-            needs_repartition=False,
-        )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TableFlow(Flow[K, V]):
-    """A table as its joins and aggregations see it; users have it as a ``KTable``."""
-
-    node: TableNode

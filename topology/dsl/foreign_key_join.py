@@ -30,7 +30,7 @@ from logstate.serdes.foreign_key_serdes import (
     SubscriptionResponseSerde,
     SubscriptionSerde,
 )
-from logstate.topology.dsl.flow import TableFlow
+from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import (
     LogicalNode,
     ProcessorLogicalNode,
@@ -58,7 +58,7 @@ T = TypeVar("T", bound=TableFlow[Any, Any])
 
 def foreign_key_join(
     left: T,
-    right: T,
+    right: TableFlow[Any, Any],
     *,
     foreign_key: Callable[[Any, Any], Any],
     joiner: Callable[[Any, Any, Any], Any],
@@ -94,7 +94,7 @@ class _ForeignKeyShape(Generic[T]):
     def __init__(
         self,
         left: T,
-        right: T,
+        right: TableFlow[Any, Any],
         name: str,
         *,
         is_left: bool,

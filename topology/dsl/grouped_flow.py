@@ -1,4 +1,4 @@
-"""The tables that aggregations of grouped streams make: of one group, or of several as a cogroup.
+"""The tables that aggregations make: of one grouped stream, of several, of a grouped table.
 
 A group that needs it is read behind its repartition topic, which its aggregations share.
 """
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, Unpack
 
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import SessionWindows
 from logstate.topology.dsl.aggregations import (
     AggregateOptions,
@@ -21,16 +23,22 @@ from logstate.topology.dsl.aggregations import (
 )
 from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import AnyWindows
-from logstate.topology.dsl.table import KTable
+from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.cogroup_merge import CogroupMergeNode
-from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
+from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
+from logstate.topology.operators.tables.table_group_by import TableGroupByNode
+from logstate.topology.plan.repartition import (
+    GroupedTableRepartitionLogicalNode,
+    RepartitionLogicalNode,
+    repartition_topic,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedFlow(Flow[K, V]):
-    """A grouped stream as the aggregations see it; users have it as a ``KGroupedStream``."""
+    """A grouped stream; users have it as a ``KGroupedStream``."""
 
     needs_repartition: bool
     #: the name the user gave the group: names the repartition topic
@@ -73,7 +81,7 @@ def aggregated(
     windows: AnyWindows | None,
     fold: Fold,
     **options: Unpack[AggregateOptions],
-) -> KTable[Any, Any]:
+) -> TableFlow[Any, Any]:
     """The table of one group's aggregates."""
     what = "An aggregation" if windows is None else "A windowed aggregation"
     if isinstance(windows, SessionWindows):
@@ -85,7 +93,7 @@ def aggregated(
     logical = aggregation.logical_node(node)
     graph.add(parent, logical)
     key, value = aggregation.result_key(), aggregation.store.value
-    return KTable(grouped.builder, node.name, logical, sources, key, value, node)
+    return TableFlow(grouped.builder, node.name, logical, sources, key, value, node)
 
 
 def cogrouped(
@@ -94,7 +102,7 @@ def cogrouped(
     initializer: Callable[[], Any],
     merger: Aggregator | None,
     **options: Unpack[AggregateOptions],
-) -> KTable[Any, Any]:
+) -> TableFlow[Any, Any]:
     """Repartitions first, then one aggregation node per group, then the node that unites them."""
     first = groups[0][0]
     what = "A cogroup aggregation" if windows is None else "A windowed cogroup aggregation"
@@ -119,4 +127,55 @@ def cogrouped(
     merged = ProcessorLogicalNode(merge)
     graph.add(logicals, merged)
     key, value = aggregation.result_key(), store.value
-    return KTable(first.builder, merge_name, merged, sources, key, value, merge)
+    return TableFlow(first.builder, merge_name, merged, sources, key, value, merge)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupedTableFlow(Flow[K, V]):
+    """A grouped table; users have it as a ``KGroupedTable``."""
+
+    #: as for a grouped stream
+    topic_name: str | None
+
+    def _aggregated(
+        self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
+    ) -> TableFlow[Any, Any]:
+        what = "An aggregation of a grouped table"
+        spec = aggregate_store(what, None, self.key, self.builder.defaults, options)
+        name = options.get("name")
+        graph = self.builder.graph
+        sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
+        source_name = graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
+        node_name = graph.names.named(name, fold.prefix)
+        topic = check_name(
+            (self.topic_name or spec.name) + REPARTITION_SUFFIX, "a repartition topic"
+        )
+        repartition = self.builder.group_topics.get((self, topic))
+        if repartition is None:
+            use = f"repartition topic {topic!r}"
+            assert isinstance(self.logical, ProcessorLogicalNode)
+            assert isinstance(self.logical.node, TableGroupByNode)
+            self.logical.node.keys = self._key_serde(None, use), topic
+            repartition = GroupedTableRepartitionLogicalNode(
+                source_name,
+                topic=topic,
+                key=self._key_serde(None, use),
+                value=self._value_serde(None, use),
+                sink_name=sink_name,
+                declared_at=declaration_site(),
+            )
+            if self.topic_name is not None:
+                self.builder.group_topics[self, topic] = repartition
+        graph.add(self.logical, repartition)
+        node = TableAggregateNode(
+            node_name,
+            store=spec,
+            initializer=fold.initializer,
+            adder=fold.aggregator,
+            subtractor=subtractor,
+            emit=options.get("emit", "update"),
+        )
+        logical = ProcessorLogicalNode(node, output_versioned=spec.traits.is_versioned)
+        graph.add(repartition, logical)
+        sources = frozenset({repartition.name})
+        return TableFlow(self.builder, node_name, logical, sources, spec.key, spec.value, node)

@@ -9,7 +9,7 @@ that wait unmatched. A side whose unmatched rows the OTHER side emits has ``oute
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
@@ -19,8 +19,8 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import JoinWindows
-from logstate.topology.dsl.flow import StreamFlow
 from logstate.topology.dsl.materialized import Materialized
+from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.joins.self_join import SelfJoinNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
@@ -28,6 +28,7 @@ from logstate.topology.operators.streams.pass_through import PassThroughNode
 from logstate.topology.plan.stream_join_shape import StreamJoinLogicalNode
 
 JoinKind = Literal["inner", "left", "outer"]
+S = TypeVar("S", bound=StreamFlow[Any, Any])
 
 
 class StreamJoinOptions(TypedDict, total=False):
@@ -42,12 +43,12 @@ class StreamJoinOptions(TypedDict, total=False):
     name: str | None
 
 
-class StreamStreamJoin:
+class StreamStreamJoin(Generic[S]):
     """One join while it is being built."""
 
     def __init__(
         self,
-        left: StreamFlow[Any, Any],
+        left: S,
         right: StreamFlow[Any, Any],
         joiner: Callable[..., Any],
         *,
@@ -84,7 +85,7 @@ class StreamStreamJoin:
         self.value = optional_serde(value, None, f"the result of {use}")
         self.declared_at = declaration_site()
 
-    def build(self) -> StreamFlow[Any, Any]:
+    def build(self) -> S:
         """Add everything to the graph; the joined stream."""
         left, right = self._repartitioned()
         self.graph.copartition(left.source_names | right.source_names)
@@ -121,7 +122,7 @@ class StreamStreamJoin:
             needs_repartition=False,
         )
 
-    def _repartitioned(self) -> tuple[StreamFlow[Any, Any], StreamFlow[Any, Any]]:
+    def _repartitioned(self) -> tuple[S, StreamFlow[Any, Any]]:
         left, right = self.left, self.right
         if left.needs_repartition:
             left = left._through_topic(f"{self.name}-left", self.key, self.left_value)

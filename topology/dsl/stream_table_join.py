@@ -12,8 +12,10 @@ from logstate.topology.declaring.declaration_site import declaration_site, misde
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import duration_ms
-from logstate.topology.dsl.flow import Flow, StreamFlow, TableFlow
+from logstate.topology.dsl.flow import Flow
 from logstate.topology.dsl.global_table import GlobalKTable
+from logstate.topology.dsl.stream_flow import StreamFlow
+from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.operators.joins.global_table_join import GlobalTableJoinNode
 from logstate.topology.operators.joins.stream_table_grace import StreamTableGraceJoinNode

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar
 
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.argument_checks import check_kind
 from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.aggregations import value_serde
-from logstate.topology.dsl.flow import TableFlow
 from logstate.topology.dsl.foreign_key_join import foreign_key_join
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import LogicalNode
 from logstate.topology.graph.nodes import Partitioner
 from logstate.topology.graph.plan_builder import PlanBuilder
@@ -20,6 +22,7 @@ from logstate.topology.operators.joins.table_join import TableJoinMergeNode, Tab
 
 T = TypeVar("T", bound=TableFlow[Any, Any])
 Joiner = Callable[[Any, Any, Any], Any]
+JoinKind = Literal["inner", "left", "outer"]
 
 
 class TableJoinOptions(TypedDict, total=False):
@@ -56,17 +59,60 @@ class TableJoinLogicalNode(LogicalNode):
 
 def join_tables(
     left: T,
-    right: T,
-    joiner: Joiner,
+    right: TableFlow[Any, Any],
+    joiner: Callable[..., Any],
+    kind: JoinKind,
     *,
-    kind: Literal["inner", "left", "outer"],
-    store: str | Materialized | None,
+    foreign_key: Callable[..., Any] | None = None,
+    store: str | Materialized | None = None,
+    value: Any = None,
+    partitioner: Partitioner | None = None,
+    other_partitioner: Partitioner | None = None,
+    name: str | None = None,
+) -> T:
+    """Join rows of ``left`` with rows of ``right`` by key, or by a foreign key in the left ones."""
+    function = callbacks.joiner(joiner)
+    hint = "Make a stream one by to_table(); a stream can join a table the other way round."
+    check_kind(right, TableFlow, "A table join", "a KTable", hint)
+    left._check_same_builder(right, "join")
+    callbacks.partitioner(partitioner)
+    callbacks.partitioner(other_partitioner)
+    options = materialized(store)
+    if foreign_key is None:
+        return _join_by_key(left, right, function, kind, options, value, name)
+    key_of = callbacks.mapper(foreign_key, "foreign key function")
+    join_name = required_name(
+        name,
+        "A foreign-key join",
+        "its two internal topics and its subscription store are named after it",
+        'name="..."',
+    )
+    result = optional_serde(value, None, f"the value of join {join_name!r}")
+    return foreign_key_join(
+        left,
+        right,
+        foreign_key=key_of,
+        joiner=function,
+        is_left=kind == "left",
+        name=join_name,
+        store=None if options is None else _joined_store(left, options, value),
+        value=result,
+        partitioner=partitioner,
+        other_partitioner=other_partitioner,
+        declared_at=declaration_site(),
+    )
+
+
+def _join_by_key(
+    left: T,
+    right: TableFlow[Any, Any],
+    joiner: Joiner,
+    kind: JoinKind,
+    options: Materialized | None,
     value: Any,
     name: str | None,
 ) -> T:
-    """Join two co-partitioned tables by key."""
     graph = left.builder.graph
-    options = materialized(store)
     merge_name = graph.names.named(name, "KTABLE-MERGE-")
     sources = left.source_names | right.source_names
     graph.copartition(sources)
@@ -104,43 +150,6 @@ def join_tables(
         source_names=sources,
         value=serde if spec is None else spec.value,
         node=merge,
-    )
-
-
-def join_by_foreign_key(
-    left: T,
-    right: T,
-    joiner: Joiner,
-    *,
-    foreign_key: Callable[[Any, Any], Any],
-    is_left: bool,
-    store: str | Materialized | None,
-    value: Any,
-    partitioner: Partitioner | None,
-    other_partitioner: Partitioner | None,
-    name: str | None,
-) -> T:
-    """Join rows of ``left`` with the row of ``right`` that their foreign key names."""
-    join_name = required_name(
-        name,
-        "A foreign-key join",
-        "its two internal topics and its subscription store are named after it",
-        'name="..."',
-    )
-    options = materialized(store)
-    result = optional_serde(value, None, f"the value of join {join_name!r}")
-    return foreign_key_join(
-        left,
-        right,
-        foreign_key=foreign_key,
-        joiner=joiner,
-        is_left=is_left,
-        name=join_name,
-        store=None if options is None else _joined_store(left, options, value),
-        value=result,
-        partitioner=partitioner,
-        other_partitioner=other_partitioner,
-        declared_at=declaration_site(),
     )
 
 

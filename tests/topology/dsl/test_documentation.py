@@ -132,8 +132,6 @@ def told_once(name: str, title: str) -> str:
         return section(documentation(everything()[same.group(1)]), title)
     owner = name.partition(".")[0]
     known = {cls.__name__: cls for cls in (*OPERATOR_CLASSES, StreamsBuilder)}
-    if owner == "WindowedCogroupedKStream":  # as its class says
-        owner = "CogroupedKStream"
     classes = known[owner].__mro__ if "." in name and owner in known else ()
     told = [section(inspect.cleandoc(cls.__doc__ or ""), title) for cls in classes]
     return "\n".join(told)
@@ -185,6 +183,25 @@ def test_a_function_documents_its_arguments_and_its_result(name: str) -> None:
         assert section(doc, "Returns") or told_once(name, "Returns"), "nothing on what it returns"
     if name in operators() and name not in CANNOT_FAIL:
         assert section(doc, "Raises") or told_once(name, "Raises"), "nothing on what it raises"
+
+
+AGGREGATIONS = [
+    name for name in operators() if name.rpartition(".")[2] in ("count", "reduce", "aggregate")
+]
+
+
+@pytest.mark.parametrize("name", AGGREGATIONS)
+def test_an_aggregation_lists_all_its_arguments_where_it_is_called(name: str) -> None:
+    signature = inspect.signature(operators()[name])
+    kinds = {one.kind for one in signature.parameters.values()}
+    assert not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    given = [one for one in signature.parameters if one != "self"]
+    assert {"store", "emit", "name"} <= set(given)
+    assert described(section(documentation(operators()[name]), "Args")) == given
+
+
+def test_every_grouped_class_has_its_aggregations() -> None:
+    assert len(AGGREGATIONS) == 3 * 4 + 2  # a cogroup only aggregates
 
 
 def test_an_operator_has_an_example_that_runs_records_through_it() -> None:

@@ -1,0 +1,223 @@
+"""StreamFlow: what becomes of a stream in the graph; users have it as a ``KStream``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from logstate.contracts.serde import Serde
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.argument_checks import check_count, check_kind
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import check_name, required_name
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.table_flow import TableFlow
+from logstate.topology.graph.logical import ProcessorLogicalNode, SinkLogicalNode
+from logstate.topology.graph.nodes import (
+    Partitioner,
+    ProcessorNode,
+    SinkNode,
+    TopicChooser,
+    TopicRef,
+)
+from logstate.topology.operators.streams.filter import FilterNode
+from logstate.topology.operators.streams.pass_through import PassThroughNode
+from logstate.topology.operators.streams.process import Connections, ProcessNode
+from logstate.topology.operators.tables.table_source import TableSourceNode
+from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
+from logstate.topology.processor.processor import Processor
+from logstate.topology.processor.processor_stores import Stores
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamFlow(Flow[K, V]):
+    """A stream as its joins see it."""
+
+    needs_repartition: bool
+
+    def _below(
+        self,
+        node: ProcessorNode,
+        *,
+        key_changing: bool = False,
+        value_changing: bool = False,
+        keeps_value: bool = False,
+        key: Any = None,
+        value: Any = None,
+    ) -> Self:
+        """The stream below one new operator."""
+        inherited_key = None if key_changing else self.key
+        inherited_value = self.value if keeps_value else None
+        return self._derive(
+            node.name,
+            self._add(node, key_changing=key_changing, value_changing=value_changing),
+            key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
+            value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
+            needs_repartition=self.needs_repartition or key_changing,
+        )
+
+    def _filtered(self, predicate: Callable[..., object], name: str | None, *, keeps: bool) -> Self:
+        function = callbacks.predicate(predicate)
+        node = self._node(FilterNode, name, "KSTREAM-FILTER-", predicate=function, keeps=keeps)
+        return self._below(node, keeps_value=True)
+
+    def _merged(self, others: Sequence[StreamFlow[K, V]], name: str | None) -> Self:
+        """One stream of this and all others, two by two."""
+        merged = self
+        for position, other in enumerate(others):
+            suffix = "" if position == len(others) - 1 else f"-{position}"
+            merged = merged._merge_one(other, None if name is None else name + suffix)
+        return merged
+
+    def _merge_one(self, other: StreamFlow[K, V], name: str | None) -> Self:
+        check_kind(other, StreamFlow, "merge", "KStreams", "Make a table one by to_stream().")
+        self._check_same_builder(other, "merge")
+        node = self._node(PassThroughNode, name, "KSTREAM-MERGE-")
+        logical = ProcessorLogicalNode(node, merge=True)
+        self.builder.graph.add([self.logical, other.logical], logical)
+        return self._derive(
+            node.name,
+            logical,
+            key=self.key if self.key is other.key else None,
+            value=self.value if self.value is other.value else None,
+            source_names=self.source_names | other.source_names,
+            needs_repartition=self.needs_repartition or other.needs_repartition,
+        )
+
+    def _processed(
+        self,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: Stores,
+        name: str | None,
+        *,
+        key: Any,
+        value: Any,
+        keeps_key: bool,
+    ) -> Self:
+        """What a processor of the user's forwards."""
+        prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
+        # The one kind of operator that burns no number when it is named.
+        graph = self.builder.graph
+        node_name = graph.new_name(prefix) if name is None else check_name(name, "an operator")
+        node = ProcessNode(
+            node_name,
+            supplier=callbacks.supplier(supplier),
+            connections=Connections(stores),
+            keeps_key=keeps_key,
+            schedule_name=name or graph.names.of_supplier(supplier),
+        )
+        return self._derive(
+            node_name,
+            self._add(node),
+            key=optional_serde(key, self.key if keeps_key else None, f"the key of {node_name!r}"),
+            value=optional_serde(value, None, f"the value of {node_name!r}"),
+            needs_repartition=self.needs_repartition or not keeps_key,
+        )
+
+    def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Self:
+        """This stream behind the repartition topic that a grouping or join needs."""
+        topic = repartition_topic(self.builder.graph, prefix)
+        site = declaration_site()
+        return self._behind(
+            RepartitionLogicalNode(topic, key, value, is_optimizable=True, declared_at=site)
+        )
+
+    def _repartitioned(
+        self,
+        name: str | None,
+        key: Any,
+        value: Any,
+        partitions: int | None,
+        partitioner: Partitioner | None,
+    ) -> Self:
+        """This stream behind the repartition topic that the user asks for."""
+        prefix = required_name(name, "A repartition", "its topic is named after it", 'name="..."')
+        check_count(partitions, "partitions of a repartition")
+        callbacks.partitioner(partitioner)
+        use = f"repartition topic {prefix!r}"
+        topic = repartition_topic(self.builder.graph, prefix)
+        node = RepartitionLogicalNode(
+            topic,
+            self._key_serde(key, use),
+            self._value_serde(value, use),
+            is_optimizable=False,
+            partitions=partitions,
+            partitioner=partitioner,
+            declared_at=declaration_site(),
+        )
+        return self._behind(node)
+
+    def _behind(self, node: RepartitionLogicalNode) -> Self:
+        self.builder.graph.add(self.logical, node)
+        return self._derive(
+            node.name,
+            node,
+            key=node.key,
+            value=node.value,
+            source_names=frozenset({node.name}),
+            needs_repartition=False,
+        )
+
+    def _write(
+        self,
+        topic: str | TopicChooser,
+        key: Any,
+        value: Any,
+        partitioner: Partitioner | None,
+        name: str | None,
+    ) -> None:
+        """Send the stream to a topic; it ends here."""
+        if not isinstance(topic, str):
+            callbacks.of_shape(topic, "topic chooser", "(key, value, metadata)", 3)
+        callbacks.partitioner(partitioner)
+        node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
+        use = f"topic {topic!r}" if isinstance(topic, str) else f"the topics of sink {node_name!r}"
+        sink = SinkNode(
+            node_name,
+            TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
+            self._key_serde(key, use),
+            self._value_serde(value, use),
+            partitioner=partitioner,
+        )
+        self.builder.graph.add(self.logical, SinkLogicalNode(sink))
+
+    def _as_table(
+        self, store: str | Materialized | None, key: Any, value: Any, name: str | None
+    ) -> TableFlow[K, V]:
+        """The table that has this stream as its changelog."""
+        graph = self.builder.graph
+        node_name = graph.names.named(name, "KSTREAM-TOTABLE-")
+        options = materialized(store)
+        if options is None:
+            graph.new_store_name("KSTREAM-TOTABLE-")
+        use = f"table {node_name!r}"
+        key_serde = optional_serde(key, self.key, f"the key of {use}")
+        value_serde = optional_serde(value, self.value, f"the value of {use}")
+        parent = self
+        if self.needs_repartition:
+            prefix = required_name(
+                name,
+                "A table of a stream whose key was changed",
+                "the stream goes through a repartition topic first",
+                'name="..."',
+            )
+            parent = self._through_topic(
+                prefix, self._key_serde(key, use), self._value_serde(value, use)
+            )
+        spec = None
+        if options is not None:
+            store_use = f"store {options.name!r}"
+            spec = key_value_spec(
+                options,
+                self._key_serde(options.key or key, store_use),
+                self._value_serde(options.value or value, store_use),
+                self.builder.defaults,
+            )
+        node = TableSourceNode(node_name, store=spec)
+        logical = parent._add(node, output_versioned=node.is_versioned())
+        return TableFlow(
+            self.builder, node_name, logical, parent.source_names, key_serde, value_serde, node
+        )

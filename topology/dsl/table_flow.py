@@ -1,0 +1,101 @@
+"""TableFlow: what becomes of a table in the graph; users have it as a ``KTable``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring import callbacks
+from logstate.topology.declaring.argument_checks import check_kind
+from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.naming import required_name
+from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
+from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.tables.suppress import SuppressNode
+from logstate.topology.operators.tables.table_filter import TableFilterNode
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableFlow(Flow[K, V]):
+    """A table as its joins and aggregations see it."""
+
+    node: TableNode
+
+    def _filtered(
+        self,
+        predicate: Callable[..., object],
+        store: str | Materialized | None,
+        name: str | None,
+        *,
+        keeps: bool,
+    ) -> Self:
+        return self._below(
+            TableFilterNode,
+            name,
+            "KTABLE-FILTER-",
+            store,
+            self.value,
+            predicate=callbacks.predicate(predicate),
+            keeps=keeps,
+        )
+
+    def _below(
+        self,
+        kind: Callable[..., TableNode],
+        name: str | None,
+        prefix: str,
+        store: str | Materialized | None,
+        value: Any,
+        **options: Any,
+    ) -> Self:
+        """A table whose rows follow from this one's, with a store of its own if asked for."""
+        node_name = self.builder.graph.names.named(name, prefix)
+        serde = optional_serde(value, None, f"the value of table {node_name!r}")
+        spec, chosen = None, materialized(store)
+        if chosen is not None:
+            use = f"store {chosen.name!r}"
+            key = self._key_serde(chosen.key, use)
+            of_value = self._value_serde(serde if chosen.value is None else chosen.value, use)
+            spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
+            serde = spec.value
+        node = kind(node_name, parent=self.node, store=spec, **options)
+        is_versioned = None if spec is None else spec.traits.is_versioned
+        logical = self._add(node, output_versioned=is_versioned)
+        return self._derive(node.name, logical, node=node, value=serde)
+
+    def _suppressed(self, condition: Suppressed, name: str | None) -> Self:
+        """The table behind a buffer, in which updates wait."""
+        choice = "until_window_closes() or until_time_limit(...)"
+        check_kind(condition, Suppressed, "suppress", choice, "It says what to wait for.")
+        buffer = required_name(name, "suppress", "its buffer has a changelog topic", 'name="..."')
+        wait_ms = condition.limit_ms
+        if wait_ms is None:
+            wait_ms = window_grace_ms(self.logical)
+        use = f"the buffer of suppress {buffer!r}"
+        spec = StoreSpec(
+            name=f"{buffer}-store",
+            kind="suppress_buffer",
+            key=self._key_serde(None, use),
+            value=self._value_serde(None, use),
+            is_logged=condition.logged,
+            with_headers=self.builder.defaults.with_headers,
+            declared_at=declaration_site(),
+        )
+        node = SuppressNode(
+            buffer,
+            parent=self.node,
+            store=spec,
+            until=condition.until,
+            wait_ms=wait_ms,
+            max_records=condition.max_records,
+            max_bytes=condition.max_bytes,
+            when_full=condition.when_full,
+        )
+        logical = self._add(node, output_versioned=False)
+        logical.refuses_versioned_input = True
+        return self._derive(node.name, logical, node=node)
