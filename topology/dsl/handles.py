@@ -64,8 +64,8 @@ from logstate.topology.operators.streams.peek import PeekNode
 from logstate.topology.operators.streams.print import PrintNode
 from logstate.topology.operators.streams.process import Connections
 from logstate.topology.operators.streams.select_key import SelectKeyNode
+from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
-from logstate.topology.operators.tables.table_map_values import TableMapValuesNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
 from logstate.topology.operators.tables.to_stream import ToStreamNode
 from logstate.topology.processor.processor import Processor

@@ -16,8 +16,8 @@ from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.graph.nodes import TableNode
+from logstate.topology.operators.tables.derived_tables import TableFilterNode
 from logstate.topology.operators.tables.suppress import SuppressNode
-from logstate.topology.operators.tables.table_filter import TableFilterNode
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
+from logstate.topology.operators.tables.rows import MaterializedNode
 
 
 class CogroupMergeNode(MaterializedNode):

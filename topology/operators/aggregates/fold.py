@@ -23,8 +23,7 @@ from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.operators.aggregates.initial_values import new_values
-from logstate.topology.operators.tables.rows import bind_rows
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
+from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
 from logstate.topology.operators.tables.to_stream import stream_below
 
 _LOGGER = logging.getLogger(__name__)

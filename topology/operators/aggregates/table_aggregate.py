@@ -20,8 +20,7 @@ from logstate.topology.operators.aggregates.aggregate import key_identity
 from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import bind_rows
-from logstate.topology.operators.tables.table_nodes import MaterializedNode
+from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
 
 
 class TableAggregateNode(MaterializedNode):

@@ -1,4 +1,4 @@
 """Operators of tables: rows computed from rows, and what turns streams into tables and back.
 
-Imports graph, processor and operators of streams. One operator per file. Start with `table_filter`.
+Imports graph, processor and operators of streams. Start with `rows`, then `derived_tables`.
 """

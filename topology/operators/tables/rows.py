@@ -1,4 +1,4 @@
-"""Reading and writing the rows of a table, whether its store is timestamped or versioned."""
+"""Tables with a store of their own, and how their rows are read and written there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
-from logstate.topology.graph.nodes import ValueGetter
+from logstate.topology.graph.nodes import TableNode, ValueGetter
 
 #: read(key) -> the latest row
 ReadRow: TypeAlias = "Callable[[Any], StoredRow | None]"
@@ -18,6 +18,18 @@ WriteRow: TypeAlias = "Callable[[Any, Any, int, int, Headers], bool | None]"
 
 _LATEST = -1
 _NOT_PUT = -(2**63)
+
+
+class MaterializedNode(TableNode):
+    """A table that is kept in ``store``."""
+
+    store: StoreSpec
+
+    def getter_store_names(self) -> tuple[str, ...]:
+        return (self.store.name,)
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        return row_getter(task, self.store)
 
 
 def bind_rows(task: TaskContext, spec: StoreSpec) -> tuple[ReadRow, WriteRow]:

@@ -14,7 +14,7 @@ from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import check_methods
 from logstate.topology.graph.blame import labelled
 from logstate.topology.operators.streams.process import Connections, OperatorContext
-from logstate.topology.operators.tables.table_nodes import DerivedNode, DerivedRow
+from logstate.topology.operators.tables.derived_tables import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
 
 

@@ -1,20 +1,27 @@
-"""Tables with a store of their own, and tables whose rows follow from their parent's.
+"""Tables whose rows follow from their parent's: filter, filter_not, map_values and their kin.
 
-What every operator that makes a table says about itself: where its rows are read from, whether they
-are versioned, and who can send old values. The closure of a table whose rows follow from others is
-made of one text for all of them, so that an update passes no test of what its node is.
+What each of them adds is how one value follows from another. The closure is made of one text for
+all of them, so that an update passes no test of what its node is: with a store of its own or
+without, with old values or without.
+
+A row that stops matching a filter becomes a tombstone. With old values at hand nothing is sent for
+a row that did not match before either. Without them every row that does not match sends a
+tombstone, because the node cannot know (Kafka Streams' rule; materialise the table to save the
+tombstones).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import field
 from textwrap import indent
 from typing import Any, ClassVar, TypeAlias
 
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
+from logstate.topology.declaring.plain_functions import is_true
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
 from logstate.topology.operators.tables.rows import bind_rows, row_getter
 
@@ -37,18 +44,6 @@ def bind({names}):
         forward(key, new, old, timestamp, headers, is_latest)
     return process
 """
-
-
-class MaterializedNode(TableNode):
-    """A table that is kept in ``store``."""
-
-    store: StoreSpec
-
-    def getter_store_names(self) -> tuple[str, ...]:
-        return (self.store.name,)
-
-    def value_getter(self, task: TaskContext) -> ValueGetter:
-        return row_getter(task, self.store)
 
 
 class DerivedNode(TableNode):
@@ -113,6 +108,56 @@ class DerivedNode(TableNode):
     def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
         """The function ``derive(key, value)`` of ``derived_value``."""
 
-    @abstractmethod
     def derived_row(self, task: TaskContext) -> DerivedRow:
-        """How a row is computed from the parent's."""
+        """How a row is computed from the parent's when it is read."""
+        derive = self.derivation(task)
+
+        def derived(key: Any, row: StoredRow | None) -> StoredRow | None:
+            value = None if row is None else derive(key, row[0])
+            return None if row is None or value is None else (value, row[1], row[2])
+
+        return derived
+
+
+class TableFilterNode(DerivedNode):
+    """The predicate never sees null values: they are tombstones and stay that."""
+
+    derived_value = "{value} if {value} is not None and derive(key, {value}) else None"
+
+    predicate: Callable[[Any, Any], Any]
+    keeps: bool = True
+    use_versioned_semantics: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        # Old values that cost nothing save tombstones; none are enforced for that.
+        self.sends_old_values = self.parent.enable_sending_old_values(force=False)
+
+    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+        predicate, keeps = self.predicate, self.keeps
+
+        def matches(key: Any, value: Any) -> bool:
+            found = predicate(key, value)
+            if found is not True and found is not False:
+                found = is_true(found, predicate, "predicate")
+            return found is keeps
+
+        return matches
+
+    def derived_row(self, task: TaskContext) -> DerivedRow:
+        matches = self.derivation(task)
+        return lambda key, row: row if row is not None and matches(key, row[0]) else None
+
+    def lines_before_keeping(self) -> str:
+        knows_unmatched = self.sends_old_values and not self.use_versioned_semantics
+        return "if new is None and old is None:\n    return\n" if knows_unmatched else ""
+
+
+class TableMapValuesNode(DerivedNode):
+    """The mapper never sees null values: they are tombstones and stay that."""
+
+    derived_value = "None if {value} is None else derive(key, {value})"
+
+    mapper: Callable[[Any, Any], Any]
+
+    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
+        return self.mapper
