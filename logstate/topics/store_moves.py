@@ -30,7 +30,7 @@ from logstate.topics.upgrade import check, logged_as_stored
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
-from logstate.topology.operators.joins.subscription_send import SubscriptionSendNode
+from logstate.topology.operators.joins.foreign_key_left import SubscriptionSendNode
 
 #: these change with the move
 _EXPECTED = frozenset({"partitions", "changelog_topic", "source_topics"})

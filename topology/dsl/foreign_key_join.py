@@ -3,10 +3,10 @@
 The tables need not be co-partitioned. Left rows subscribe to right rows through one internal topic
 and hear from them through another::
 
-    left --> subscription_send --> <name>-subscription-registration-topic
-    registration topic --> subscription_receive --> subscription_join --> response topic
-    right --> subscription_update --> <name>-subscription-response-topic
-    response topic --> subscription_resolve --> <name>-result (the joined table)
+    left --> SubscriptionSend --> <name>-subscription-registration-topic
+    registration topic --> SubscriptionReceive --> SubscriptionJoin --> response topic
+    right --> SubscriptionUpdate --> <name>-subscription-response-topic
+    response topic --> SubscriptionResolve --> <name>-result (the joined table)
 
 Results are eventually those of the join: while records are under way a result may be missing or
 stale, and the last answer wins. A result that the right side triggered has the right record's
@@ -40,11 +40,15 @@ from logstate.topology.graph.logical import (
 )
 from logstate.topology.graph.nodes import Partitioner, ProcessorNode, SinkNode, SourceNode, TopicRef
 from logstate.topology.graph.plan_builder import PlanBuilder
-from logstate.topology.operators.joins.subscription_join import SubscriptionJoinNode
-from logstate.topology.operators.joins.subscription_receive import SubscriptionReceiveNode
-from logstate.topology.operators.joins.subscription_resolve import SubscriptionResolveNode
-from logstate.topology.operators.joins.subscription_send import SubscriptionSendNode
-from logstate.topology.operators.joins.subscription_update import SubscriptionUpdateNode
+from logstate.topology.operators.joins.foreign_key_left import (
+    SubscriptionResolveNode,
+    SubscriptionSendNode,
+)
+from logstate.topology.operators.joins.foreign_key_right import (
+    SubscriptionJoinNode,
+    SubscriptionReceiveNode,
+    SubscriptionUpdateNode,
+)
 from logstate.topology.operators.tables.table_source import TableSourceNode
 
 _REGISTRATION = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-"

@@ -54,16 +54,16 @@ from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.dsl.table_table_join import TableJoinOptions, join_tables
 from logstate.topology.graph.logical import ProcessorLogicalNode
 from logstate.topology.graph.nodes import Partitioner, TopicChooser
-from logstate.topology.operators.streams.branch import BranchNode
-from logstate.topology.operators.streams.flat_map import FlatMapNode
-from logstate.topology.operators.streams.flat_map_values import FlatMapValuesNode
-from logstate.topology.operators.streams.map import MapNode
-from logstate.topology.operators.streams.map_values import MapValuesNode
-from logstate.topology.operators.streams.pass_through import PassThroughNode
-from logstate.topology.operators.streams.peek import PeekNode
-from logstate.topology.operators.streams.print import PrintNode
+from logstate.topology.operators.streams.filters import BranchNode
+from logstate.topology.operators.streams.mappers import (
+    FlatMapNode,
+    FlatMapValuesNode,
+    MapNode,
+    MapValuesNode,
+    SelectKeyNode,
+)
+from logstate.topology.operators.streams.pass_through import PassThroughNode, PeekNode, PrintNode
 from logstate.topology.operators.streams.process import Connections
-from logstate.topology.operators.streams.select_key import SelectKeyNode
 from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode

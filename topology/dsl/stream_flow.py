@@ -23,7 +23,7 @@ from logstate.topology.graph.nodes import (
     TopicChooser,
     TopicRef,
 )
-from logstate.topology.operators.streams.filter import FilterNode
+from logstate.topology.operators.streams.filters import FilterNode
 from logstate.topology.operators.streams.pass_through import PassThroughNode
 from logstate.topology.operators.streams.process import Connections, ProcessNode
 from logstate.topology.operators.tables.table_source import TableSourceNode

@@ -1,1 +1,1 @@
-"""The operators: one node class per file, each compiled into one closure per task."""
+"""The operators: node classes, each compiled into one closure per task."""

@@ -16,7 +16,7 @@ from logstate.topology.declaring.naming import check_name
 from logstate.topology.graph.logical import LogicalGraph, LogicalNode
 from logstate.topology.graph.nodes import Partitioner, SinkNode, SourceNode
 from logstate.topology.graph.plan_builder import PlanBuilder
-from logstate.topology.operators.streams.repartition_filter import RepartitionFilterNode
+from logstate.topology.operators.streams.filters import RepartitionFilterNode
 from logstate.topology.operators.tables.change import change_deserializer, change_serializer
 
 

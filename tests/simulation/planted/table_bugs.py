@@ -6,10 +6,12 @@ from logstate.changelog.stores.subscription import SubscriptionStore
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore import restore, restore_plan, task_rows
 from logstate.testing import recovery_point
-from logstate.topology.operators.joins import subscription_send
-from logstate.topology.operators.joins.subscription_receive import SubscriptionReceiveNode
-from logstate.topology.operators.joins.subscription_resolve import SubscriptionResolveNode
-from logstate.topology.operators.joins.subscription_update import SubscriptionUpdateNode
+from logstate.topology.operators.joins import foreign_key_left
+from logstate.topology.operators.joins.foreign_key_left import SubscriptionResolveNode
+from logstate.topology.operators.joins.foreign_key_right import (
+    SubscriptionReceiveNode,
+    SubscriptionUpdateNode,
+)
 from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.planted.bug import Patch, bug, of_variant, rare_bug, scenario_bug
 from tests.simulation.planted.edit import edit
@@ -27,7 +29,7 @@ def an_unsubscription_is_not_logged(patch: Patch) -> None:
 def the_old_foreign_key_stays_subscribed(patch: Patch) -> None:
     """Who changes its foreign key is told of both."""
     old = "tell(held, Instruction.UNSUBSCRIBE, *row)"
-    edit(patch, subscription_send, "_left_changes", old, "pass")
+    edit(patch, foreign_key_left, "_left_changes", old, "pass")
 
 
 @scenario_bug(ForeignKeys.of)

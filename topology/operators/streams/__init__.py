@@ -1,4 +1,4 @@
 """Operators of streams: stateless steps, the user's processors, and sinks.
 
-Imports graph and processor. One operator per file. Start with `filter`.
+Imports graph and processor. Stateless steps of a kind share a file. Start with `mappers`.
 """

@@ -1,4 +1,4 @@
-"""Foreign-key join, left side: turns changes of left rows into subscriptions to right rows.
+"""Foreign-key join, left side: it subscribes to right rows, and joins what they answer.
 
 Each change of a left row tells the right side, at the foreign key, to subscribe or unsubscribe it;
 the subscription carries a hash of the new row, by which the answer is recognised as current (see
@@ -19,6 +19,10 @@ deleted, key was null     nothing                                  ask with null
 
 To ask with a null key is to ask for an answer that says "no right row"; it subscribes to nothing.
 Out-of-order updates of a versioned table are dropped and counted (KIP-914).
+
+An answer carries the hash of the left row it was asked for. If the row has changed since, a newer
+answer is on its way: the old one is dropped and counted. That is how the join stays correct though
+its two sides run in different tasks.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
-from logstate.serdes.foreign_key_serdes import Instruction, Subscription
+from logstate.serdes.foreign_key_serdes import Instruction, Subscription, SubscriptionResponse
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 from logstate.topology.operators.joins.row_hash import RowHashes
 
@@ -131,3 +135,39 @@ def _inner_changes(drop: Drop, tell: Tell, differ: Callable[[Any, Any], bool]) -
             tell(wanted, Instruction.SUBSCRIBE_AND_ANSWER_IF_FOUND, key, row_hash, *record)
 
     return tell_change
+
+
+class SubscriptionResolveNode(ProcessorNode):
+    """Forwards ``(left key, joined value or None)``. ``joiner(key, left, right)``."""
+
+    left: TableNode
+    value: Serde[Any]
+    registration_topic: str
+    joiner: Callable[[Any, Any, Any], Any]
+    is_left: bool
+
+    def store_names(self) -> tuple[str, ...]:
+        return self.left.getter_store_names()
+
+    def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        latest = self.left.value_getter(task).latest
+        is_current = RowHashes(self.left, self.value, self.registration_topic, task).is_current
+        joiner, is_left = self.joiner, self.is_left
+        drop = task.dropper(self.name, DropReason.STALE_RESPONSE)
+
+        def process(
+            key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers
+        ) -> None:
+            row = latest(key)
+            left = None if row is None else row[0]
+            row_hash, right, _ = response
+            if not is_current(key, left, row_hash):
+                drop()
+                return
+            if right is None and (row is None or not is_left):
+                joined = None
+            else:
+                joined = joiner(key, left, right)
+            forward(key, joined, timestamp, headers)
+
+        return process
