@@ -161,7 +161,7 @@ class _ForeignKeyShape(Generic[T]):
         self.graph.add(self.graph.root, StoreLogicalNode(spec))
         receive = SubscriptionReceiveNode(
             self._suffixed("-subscription-receive", _PROCESSOR),
-            store=spec.name,
+            store_name=spec.name,
         )
         received = self._below(subscriptions, receive)
         join = SubscriptionJoinNode(
@@ -171,7 +171,7 @@ class _ForeignKeyShape(Generic[T]):
         joined = self._below(received, join)
         update = SubscriptionUpdateNode(
             self._suffixed("-foreign-join-subscription", _PROCESSOR),
-            store=spec.name,
+            store_name=spec.name,
         )
         return [joined, self._below(self.right.logical, update)]
 

@@ -108,7 +108,7 @@ class StreamStreamJoin(Generic[S]):
             other_join=other_join,
             union=PassThroughNode(union),
             self_join=SelfJoinNode(
-                union, store=this_store.name, windows=self.windows, joiner=self.joiner
+                union, store_name=this_store.name, windows=self.windows, joiner=self.joiner
             ),
         )
         logical.relaxed_null_key = self.is_left

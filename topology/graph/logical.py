@@ -2,8 +2,8 @@
 
 Kafka Streams' own first level, reproduced because it decides names, numbers and order. Every call
 adds logical nodes; a node gets its build priority when it is added (once per parent: the last one
-counts). `build()` merges duplicate sources, runs the optimisation passes
-(`topology.optimization`), and then writes nodes in order of priority, each after all its parents.
+counts). `build()` merges duplicate sources, runs the optimisation passes (`plan.optimization`), and
+then writes nodes in order of priority, each after all its parents.
 
 Invariants: ``children`` and ``parents`` are ordered and without duplicates; a node is written once.
 """

@@ -1,8 +1,8 @@
 """The physical nodes of a topology: what runs, one object per node that `describe()` shows.
 
-Two levels, as in Kafka Streams. The DSL builds a *logical* graph (`topology.logical`) in the order
-of the user's calls; optimisation passes rearrange it; then it writes the *physical* nodes of this
-module into a plan (`topology.plan`). Operators are subclasses of :class:`ProcessorNode`, created
+Two levels, as in Kafka Streams. The DSL builds a *logical* graph (`graph.logical`) in the order of
+the user's calls; optimisation passes rearrange it; then it writes the *physical* nodes of this
+module into a plan (`plan.plan`). Operators are subclasses of :class:`ProcessorNode`, created
 when the user calls the DSL and mutable until `build()` (a table source is materialised only when
 something downstream needs it); afterwards nobody changes them.
 
@@ -123,23 +123,21 @@ class SourceNode(Node):
 
 
 class ProcessorNode(Node, ABC):
-    """An operator. Subclass it in ``topology/operators/<operator>.py``."""
+    """An operator: its subclasses are in the rooms of ``topology/operators/``."""
 
     #: what kind of edge its output is
     has_table_edge: ClassVar[bool] = False
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
-        """Stores that come into being with this node. Asked for when the plan is written.
-
-        That of its field ``store``, if it declares one; the name of another node's store is none.
-        """
-        store = getattr(self, "store", None)
-        return (store,) if isinstance(store, StoreSpec) else ()
+        """Stores that come into being with this node. Asked for when the plan is written."""
+        return ()
 
     def store_names(self) -> tuple[str, ...]:
-        """All stores this node touches, shown by `describe()`; they tie sub-topologies together."""
-        store = getattr(self, "store", None)
-        return (store,) if isinstance(store, str) else tuple(one.name for one in self.own_stores())
+        """All stores this node touches, shown by `describe()`; they tie sub-topologies together.
+
+        Its own; a node that reads or writes another one's names it here.
+        """
+        return tuple(one.name for one in self.own_stores())
 
     def global_store_names(self) -> tuple[str, ...]:
         """Global stores it reads: checked at build, not shown and not tying anything together."""
@@ -159,9 +157,15 @@ class TableNode(ProcessorNode):
     """
 
     has_table_edge = True
+
+    #: its own, where its rows are kept; None: they are computed when read
+    store: StoreSpec | None
     sends_old_values: bool = field(default=False, init=False)
     #: tells apart the nodes that write one store: the groups of a cogroup, in order
     group_number: int = field(default=0, init=False)
+
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return () if self.store is None else (self.store,)
 
     def enable_sending_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
         """Ask for old values. ``force``: materialise a source if that is what it takes.
@@ -186,11 +190,10 @@ class TableNode(ProcessorNode):
     def versioned_store(self) -> StoreSpec | None:
         """The store whose history its rows are read from, its own or one above; None: no history.
 
-        For operators that keep their rows in ``store``; those that may have none override it.
+        Nodes that compute their rows from a parent's ask the parent.
         """
-        store = getattr(self, "store", None)
-        is_versioned = isinstance(store, StoreSpec) and store.traits.is_versioned
-        return store if is_versioned else None
+        store = self.store
+        return store if store is not None and store.traits.is_versioned else None
 
     def is_versioned(self) -> bool:
         """Whether rows carry history (KIP-889): decides as-of lookups and is_latest handling."""

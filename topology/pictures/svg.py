@@ -1,11 +1,11 @@
 """A topology as a self-contained SVG picture.
 
 Data flow downwards: topics (rounded; internal ones dashed) into sub-topologies (frames, one task
-runs each) and out of them again. An operator's stores are written below its name. Where a topic
+runs each) and out of them again. An operator's stores are written below its name. If a topic
 leads back up, as in a foreign-key join, the line goes around on the right.
 
-Two levels of one layout (`topology.layered_layout`): the operators inside each frame, then the
-frames among the topics.
+Two levels of one layout (`layered_layout`): the operators inside each frame, then the frames among
+the topics.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class SelfJoin(ProcessorNode):
         self.window = StreamJoinWindowNode("window", store=window_store("own", windows))
         self.join = SelfJoinNode(
             "join",
-            store="own-store",
+            store_name="own-store",
             windows=windows,
             joiner=lambda key, left, right: (left, right),
         )

@@ -35,7 +35,7 @@ def suppress(until: Any, wait: int, **options: Any) -> SuppressNode:
     key = serdes.string if until == "time_limit" else serdes.windowed(str, 10)
     store = StoreSpec("sup-store", "suppress_buffer", key, serdes.int64)
     return SuppressNode(
-        "sup", parent=Parent("table"), store=store, until=until, wait_ms=wait, **options
+        "sup", parent=Parent("table", store=None), store=store, until=until, wait_ms=wait, **options
     )
 
 

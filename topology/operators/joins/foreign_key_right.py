@@ -22,10 +22,13 @@ class SubscriptionReceiveNode(ProcessorNode):
     instruction without foreign key is dropped and counted.
     """
 
-    store: str
+    store_name: str
+
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store_name,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        store = task.store(self.store)
+        store = task.store(self.store_name)
         put, delete = store.put, store.delete
         drop = task.dropper(self.name, DropReason.NULL_FOREIGN_KEY)
 
@@ -93,11 +96,14 @@ class SubscriptionUpdateNode(ProcessorNode):
     table (KIP-914).
     """
 
-    store: str
+    store_name: str
     use_versioned_semantics: bool = field(default=False, init=False)
 
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store_name,)
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        subscribers = task.store(self.store).subscribers
+        subscribers = task.store(self.store_name).subscribers
         skips_older = self.use_versioned_semantics
         drop_null_key = task.dropper(self.name, DropReason.NULL_KEY)
         drop_older = task.dropper(self.name, DropReason.OUT_OF_ORDER)

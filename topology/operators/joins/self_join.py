@@ -27,16 +27,19 @@ from logstate.topology.operators.joins.stream_join import partners_in
 class SelfJoinNode(ProcessorNode):
     """Both sides in one. ``joiner(key, left, right)``."""
 
-    store: str
+    store_name: str
     windows: JoinWindows
     joiner: Callable[[Any, Any, Any], Any]
+
+    def store_names(self) -> tuple[str, ...]:
+        return (self.store_name,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         observed = task.time_cell(self.name)
         joiner = self.joiner
         before, after = self.windows.before_ms, self.windows.after_ms
         retention = self.windows.size_ms + self.windows.grace_ms
-        partners = partners_in(task, self.store, back_ms=max(before, after))
+        partners = partners_in(task, self.store_name, back_ms=max(before, after))
         fetch, own, reach, note_late = partners
         drop = null_dropper(task.dropper, self.name)
 

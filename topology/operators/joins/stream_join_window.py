@@ -22,6 +22,9 @@ class StreamJoinWindowNode(ProcessorNode):
 
     store: StoreSpec
 
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         put = task.store(self.store.name).put
 

@@ -39,6 +39,9 @@ class StreamTableGraceJoinNode(ProcessorNode):
     grace_ms: int
     store: StoreSpec
 
+    def own_stores(self) -> tuple[StoreSpec, ...]:
+        return (self.store,)
+
     def store_names(self) -> tuple[str, ...]:
         return (self.store.name, *self.table.getter_store_names())
 
