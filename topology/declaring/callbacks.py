@@ -13,7 +13,7 @@ initializer         ``()``
 ==================  =======================================================
 
 A callable without a readable signature (``int``, ``str``, some C functions) counts as taking one
-parameter where that is a shape; elsewhere the error asks for a lambda. ``*args`` is refused: it
+parameter if that is a shape; elsewhere the error asks for a lambda. ``*args`` is refused: it
 would fit every shape and so mean none. Operators get the longest shape only. Where an adapter was
 needed it keeps the original as ``by_value``, so that a hot closure can call it directly.
 """

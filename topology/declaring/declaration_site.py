@@ -52,7 +52,7 @@ def _is_library_code(code: CodeType) -> bool:
 
 
 def function_site(function: Callable[..., Any]) -> str:
-    """``name at file:line`` of a user's callable, or just its name where it has no source."""
+    """``name at file:line`` of a user's callable, or just its name if it has no source."""
     target = inspect.unwrap(function)
     name = getattr(target, "__qualname__", None) or type(target).__name__
     code = getattr(target, "__code__", None)

@@ -1,6 +1,6 @@
 """Names: which are legal, and the counter behind generated ones.
 
-One counter per builder. Every operator burns a number even where the user named it, exactly as
+One counter per builder. Every operator burns a number even if the user named it, exactly as
 Kafka Streams does, so that generated names (which `describe()` shows) come out the same. Names that
 end up in a topic or directory name are never generated here: they must be given, because an
 inserted operator would shift the numbers and so orphan the state.

@@ -92,7 +92,7 @@ class Windows(ABC):
     for ``size`` long, whatever ``windowsFor`` says.
     """
 
-    #: length of a window; of the longest one where they vary
+    #: length of a window; of the longest one if they vary
     size_ms: int
     #: whether windows differ in length
     varies: bool = False

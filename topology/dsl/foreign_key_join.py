@@ -76,7 +76,7 @@ def foreign_key_join(
 ) -> T:
     """The joined table. ``foreign_key(key, value)`` of a left row; ``joiner(key, left, right)``.
 
-    ``value`` is the serde of the result where it is kept in no ``store``.
+    ``value`` is the serde of the result if it is kept in no ``store``.
 
     ``other_partitioner`` places subscriptions like the right table, ``partitioner`` responses like
     the left one; they see keys only (KIP-775). Without them subscriptions are placed by their key,

@@ -101,7 +101,7 @@ class KStream(StreamFlow[K, V]):
     >>> clicks = builder.stream("clicks", value=dict, name="clicks")
     >>> clicks.filter(lambda click: click["user"] is not None, name="known").to("known-clicks")
 
-    Made by ``StreamsBuilder.stream``. ``key`` and ``value`` are its serdes, None where an operator
+    Made by ``StreamsBuilder.stream``. ``key`` and ``value`` are its serdes, None if an operator
     above made new objects and did not say how they become bytes. ``needs_repartition``: an operator
     above may have changed keys, so records of one key may lie on several partitions; groupings and
     joins then go through a repartition topic first. Operators that may change keys are ``map``,
@@ -119,7 +119,7 @@ class KStream(StreamFlow[K, V]):
 
     Args:
         name: the operator's name; generated if not given.
-        key: serde of the result's keys, where a topic or store below needs it.
+        key: serde of the result's keys, if a topic or store below needs it.
         value: serde of the result's values, likewise.
 
     Returns:
@@ -220,7 +220,7 @@ class KStream(StreamFlow[K, V]):
                 merge get a number behind it.
 
         Returns:
-            The merged stream. Its serdes are known only where all inputs have the same one.
+            The merged stream. Its serdes are known only if all inputs have the same one.
 
         Raises:
             TopologyError: a stream comes from another builder.
@@ -287,7 +287,7 @@ class KStream(StreamFlow[K, V]):
 
         Semantics: as every operator, but
             Repartition: none here; a grouping or join below goes through a repartition topic first.
-                Use :meth:`map_values` where keys do not change.
+                Use :meth:`map_values` if keys do not change.
 
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)``; returns a tuple of two. A text, a
@@ -712,7 +712,7 @@ class KStream(StreamFlow[K, V]):
         [('ada', 1), ('ada', 2)]
 
         Semantics: as every operator, but
-            Null key: passed on; the aggregation drops it. Dropped, not counted, where there is a
+            Null key: passed on; the aggregation drops it. Dropped, not counted, if there is a
                 repartition topic.
             Null value: passed on; the aggregation decides.
             Late records: the aggregation decides.
@@ -854,8 +854,8 @@ class KStream(StreamFlow[K, V]):
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
             options: with a stream ``windows`` (required), ``name`` (required), ``store`` (base of
                 the stores' names, the name if not given), ``key``, ``left_value`` and
-                ``right_value`` (serdes of both sides where they are not known); with a table
-                ``grace``, ``key``, ``left_value``, ``name`` (required where there is a repartition
+                ``right_value`` (serdes of both sides if they are not known); with a table
+                ``grace``, ``key``, ``left_value``, ``name`` (required if there is a repartition
                 or a grace); with a global table ``key_mapper`` (required), ``name``; with all
                 ``value``, the serde of the result.
 
@@ -1103,7 +1103,7 @@ class KStream(StreamFlow[K, V]):
             store: name or :class:`Materialized` of the table's store.
             key: serde of the keys; that of the stream if not given.
             value: likewise of the values.
-            name: the operator's name; needed where a repartition topic is.
+            name: the operator's name; needed if there is a repartition topic.
 
         Raises:
             TopologyError: a serde or a name is needed and missing.
@@ -2067,7 +2067,7 @@ class KTable(TableFlow[K, V]):
         Timestamp: the change's, and its headers.
 
     Args:
-        key: serde of the result's keys, where a topic or store below needs it.
+        key: serde of the result's keys, if a topic or store below needs it.
         value: serde of the result's values, likewise.
         store: name or :class:`Materialized` of the result's store.
         name: the operator's name; generated if not given.
@@ -2275,7 +2275,7 @@ class KTable(TableFlow[K, V]):
 
         Semantics: as every operator, but
             Quirk: a row that stops fitting becomes a tombstone. One that neither fits nor fitted
-                sends nothing where the table above has a store; where it has none every row that
+                sends nothing if the table above has a store; if it has none every row that
                 does not fit sends a tombstone, because without old values the filter cannot know
                 (Kafka Streams' rule).
 
@@ -2390,7 +2390,7 @@ class KTable(TableFlow[K, V]):
             Store: those in ``stores``, and the one named ``store``, if any, for the result: the
                 transformer may ask its context for it, and finds the rows as they were before the
                 update. Without it rows are transformed anew whenever they are read.
-            Quirk: the transformer is called for old values too where something below asks for them,
+            Quirk: the transformer is called for old values too if something below asks for them,
                 so it must be a function of the row and of its stores.
 
         Args:
@@ -2437,7 +2437,7 @@ class KTable(TableFlow[K, V]):
         joiner: Callable[..., Any],
         **options: Unpack[TableJoinOptions],
     ) -> KTable[K, Any]:
-        """Inner join: a row where both tables have one.
+        """Inner join: a row if both tables have one.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()
@@ -2482,7 +2482,7 @@ class KTable(TableFlow[K, V]):
                 ``<name>-subscription-registration-topic`` and ``-response-topic``.
             Store: both tables need one; the result has the one named ``store``, else none. By
                 foreign key there is also ``<name>-subscription-store``, and the result needs one
-                where an operator below reads its rows or their old values.
+                if an operator below reads its rows or their old values.
             Timestamp: the larger of both rows'. By foreign key: of the change that triggered it,
                 even if the other row is newer, as in Kafka Streams.
             Quirk: a tombstone on one side is forwarded whenever the other side has a row, even if
@@ -2526,7 +2526,7 @@ class KTable(TableFlow[K, V]):
         joiner: Callable[..., Any],
         **options: Unpack[TableJoinOptions],
     ) -> KTable[K, Any]:
-        """Left join: a row for every row of this table; the right side is None where the other has
+        """Left join: a row for every row of this table; the right side is None if the other has
         none.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
@@ -2587,7 +2587,7 @@ class KTable(TableFlow[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> KTable[K, Any]:
-        """Outer join: a row where either table has one.
+        """Outer join: a row if either table has one.
 
         >>> from logstate import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()

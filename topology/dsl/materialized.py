@@ -104,7 +104,7 @@ def materialized(store: str | Materialized | None) -> Materialized | None:
 def key_value_spec(
     store: Materialized, key: Serde[Any], value: Serde[Any], defaults: StoreDefaults
 ) -> StoreSpec:
-    """The store of a table: timestamped, or versioned where ``history`` is given."""
+    """The store of a table: timestamped, or versioned if ``history`` is given."""
     if store.retention is not None:
         raise misdeclared(
             f"Store {store.name!r} has a retention, but its table is not windowed: rows of a plain"
@@ -149,7 +149,7 @@ def windowed_spec(
 
 
 def _advance_ms(windows: Windows | SlidingWindows) -> int | None:
-    """From one window's start to the next one's; 0 where records decide; None if not known."""
+    """From one window's start to the next one's; 0 if records decide; None if not known."""
     match windows:
         case SlidingWindows():
             return 0

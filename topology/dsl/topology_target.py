@@ -29,7 +29,7 @@ def load_topology(target: str, *, directory: str | None = None) -> Topology:
     logstate.contracts.errors.ConfigError: 'shop.spending' names no attribute. Give
     MODULE:ATTRIBUTE, for example shop.spending:topology.
 
-    Raises ConfigError where there is none, and what the module itself raises.
+    Raises ConfigError if there is none, and what the module itself raises.
     """
     found = load_attribute(target, directory=directory)
     if isinstance(found, FunctionType):
@@ -39,7 +39,7 @@ def load_topology(target: str, *, directory: str | None = None) -> Topology:
 
 
 def load_attribute(target: str, *, directory: str | None = None) -> Any:
-    """Whatever ``target`` names. Raises ConfigError where there is nothing."""
+    """Whatever ``target`` names. Raises ConfigError if there is nothing."""
     module_name, colon, attribute = target.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigError(f"{target!r} names no attribute. {_SHAPE}")

@@ -23,7 +23,7 @@ _MARKED: dict[tuple[int, str], tuple[CodeType, CodeType]] = {}
 
 
 class Blame(NamedTuple):
-    """The operator that ran, and ``file:line in function`` of the user's code, where known."""
+    """The operator that ran, and ``file:line in function`` of the user's code, if known."""
 
     node: str | None
     function: str | None

@@ -24,7 +24,7 @@ _ABOVE = "\n      <-- "
 class NodeDescription:
     """One node. ``topics`` of a source; ``topic`` of a sink, or the name of its ``chooser``.
 
-    ``pattern`` instead of topics where a source reads what matches a regular expression.
+    ``pattern`` instead of topics if a source reads what matches a regular expression.
     """
 
     name: str

@@ -11,6 +11,6 @@ F = TypeVar("F", bound="Callable[..., None]")
 
 
 def late_edge(task: TaskContext, node: str, forward: F) -> F:
-    """``forward`` itself where no handler is asked about what fails."""
+    """``forward`` itself if no handler is asked about what fails."""
     late_results: Any = getattr(task, "late_results", None)
     return forward if late_results is None else late_results.guarded(node, forward)

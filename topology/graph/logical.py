@@ -30,7 +30,7 @@ class LogicalNode(Declared):
     merge: bool = False
     #: None: not materialised here, so it is as versioned as its inputs
     output_versioned: bool | None = None
-    #: the user's ``file:line``, where it is known
+    #: the user's ``file:line``, if it is known
     declared_at: str | None = None
     #: a left or outer join downstream keeps null keys alive (KIP-962)
     relaxed_null_key: bool = field(default=False, init=False)
@@ -217,7 +217,7 @@ class LogicalGraph:
         self.copartitioned.append(set(sources))
 
     def nodes(self) -> list[LogicalNode]:
-        """All nodes reachable from the root, parents before children where there is no cycle."""
+        """All nodes reachable from the root, parents before children if there is no cycle."""
         seen: dict[LogicalNode, None] = {self.root: None}
         pending = [self.root]
         while pending:

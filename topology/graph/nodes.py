@@ -81,7 +81,7 @@ class ValueGetter(NamedTuple):
 
     latest: Callable[[Any], StoredRow | None]
     as_of: Callable[[Any, int], StoredRow | None] | None = None
-    #: the bytes of the latest value as they are kept; None where rows are computed when read
+    #: the bytes of the latest value as they are kept; None if rows are computed when read
     latest_bytes: Callable[[Any], bytes | None] | None = None
     #: while an update is on its way, ``latest`` gives the value before it
     lags: bool = False

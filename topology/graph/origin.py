@@ -30,7 +30,7 @@ def blame_for(
 ) -> Blame:
     """The operator and function that raised; what the traceback does not show, the nodes do.
 
-    ``node``: what ran where no operator is on the traceback.
+    ``node``: what ran if no operator is on the traceback.
     """
     found = blame(error)
     name = found.node or node

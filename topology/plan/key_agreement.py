@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def check_key_bytes(plan: PlanBuilder) -> None:
-    """Raises TopologyError where they do not; warns where nobody can tell."""
+    """Raises TopologyError if they do not; warns if nobody can tell."""
     for sources, meeting in _meetings(plan):
         first, *others = sources
         for other in others:

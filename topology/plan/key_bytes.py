@@ -1,7 +1,7 @@
 """Whether two serdes give equal keys equal bytes: compares what they describe. Pure.
 
 A partition is chosen by the bytes of a key, and a row is found by them. So records of one key
-meet only where both sides write it alike. What is said about a type (names of classes, texts,
+meet only if both sides write it alike. What is said about a type (names of classes, texts,
 limits) has no bytes; the order of a record's fields does.
 """
 
@@ -33,7 +33,7 @@ _SAID_OF_AVRO = frozenset({"doc", "aliases", "default", "order"})
 
 
 def key_bytes_agree(one: Description, other: Description) -> bool | None:
-    """Whether equal keys have equal bytes; None where the descriptions do not tell.
+    """Whether equal keys have equal bytes; None if the descriptions do not tell.
 
     >>> key_bytes_agree({"format": "int64"}, {"format": "int32"})
     False

@@ -30,7 +30,7 @@ def patterns_of(topology: Topology) -> list[SourceNode]:
 def with_matching_topics(topology: Topology, existing: Iterable[str]) -> Topology:
     """The topology that reads what matches of the topics that exist; itself without patterns.
 
-    Raises TopologyError where a pattern matches nothing, or a topic would be read twice.
+    Raises TopologyError if a pattern matches nothing, or a topic would be read twice.
     """
     sources = patterns_of(topology)
     if not sources:

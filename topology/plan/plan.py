@@ -129,7 +129,7 @@ class Topology:
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> dict[str, str]:  # fmt: skip
-        """What a notebook shows: the picture, or the text where pictures cannot be shown."""
+        """What a notebook shows: the picture, or the text if pictures cannot be shown."""
         del include, exclude  # a hint for objects with costly representations
         return {"text/plain": self.describe(), "image/svg+xml": self.to_svg()}
 

@@ -71,7 +71,7 @@ class ValueTransformer(Generic[K, V, VOut]):
 
         Args:
             key: the row's key.
-            value: its value, None where it was deleted.
+            value: its value, None if it was deleted.
 
         Returns:
             The new value; None deletes the row of the result.

@@ -36,7 +36,7 @@ class AggregateNode(FoldNode):
 
 
 def key_identity(task: TaskContext, store: StoreSpec) -> Callable[[Any], bytes] | None:
-    """What the store's keys are told apart by: None where the objects will do, else their bytes."""
+    """What the store's keys are told apart by: None if the objects will do, else their bytes."""
     if equal_as_bytes(store.key):
         return None
     topic = task.topic_name(changelog_name(store.name), is_internal=True)

@@ -48,7 +48,7 @@ class CloseClock:
     """How far one operator has emitted final results.
 
     Rows have the times of their beginning, and end ``size_ms`` later; ``is_end_exclusive`` where
-    one that ends at the close time is closed. Where windows differ in length (``varies``)
+    one that ends at the close time is closed. If windows differ in length (``varies``)
     ``size_ms`` is that of the longest: spans of beginnings are then too wide, and :meth:`unsent`
     decides.
     """

@@ -37,7 +37,7 @@ Identity: TypeAlias = Callable[[Any], Hashable]
 
 
 #: An update that waits, with the place of the record that caused it: order, topic, partition,
-#: offset, key, new, old, timestamp, headers, is_latest; the record itself where a handler may ask
+#: offset, key, new, old, timestamp, headers, is_latest; the record itself if a handler may ask
 #: for it. A plain tuple: every record makes one.
 HeldUpdate: TypeAlias = (
     "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None]"
@@ -124,9 +124,9 @@ def hold_until_commit(
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
-    ``identity`` tells keys apart where the objects do not do that as their bytes do (1 and True),
+    ``identity`` tells keys apart if the objects do not do that as their bytes do (1 and True),
     or are not hashable; a serializer will do. ``leaves_out_unseen``: a row without old value was
-    not there before, and where it is gone again by the commit, nothing is said of it.
+    not there before, and if it is gone again by the commit, nothing is said of it.
     """
     updates = HeldUpdates(task, forward, leaves_out_unseen=leaves_out_unseen)
     task.before_commit(updates)

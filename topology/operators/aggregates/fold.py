@@ -54,7 +54,7 @@ if new is None:
 else:
     put(key, (new, newest, None){start})
 """
-#: where it is not the latest, it is kept in the history or was too old to be written at all
+#: if it is not the latest, it is kept in the history or was too old to be written at all
 _PUT_VERSION = """\
 if new is None:
     note_deletion()

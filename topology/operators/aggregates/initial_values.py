@@ -61,7 +61,7 @@ _SEEN: WeakKeyDictionary[Callable[[], Any], InitialValues] = WeakKeyDictionary()
 
 
 def new_values(initializer: Callable[[], Any], store: StoreSpec) -> Callable[[], Any]:
-    """An initializer for the rows of ``store``; the same one where its values cannot be changed."""
+    """An initializer for the rows of ``store``; the same one if its values cannot be changed."""
     if store.value.immutable:
         return initializer
     try:

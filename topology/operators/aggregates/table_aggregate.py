@@ -2,7 +2,7 @@
 
 Input is a stream edge of changes ``(new, old)``, as they come from the repartition topic. The
 subtractor runs only if there is an aggregate to subtract from; the adder starts with the
-initializer's value where there is none (``reduce``: with the new value itself). A null result
+initializer's value if there is none (``reduce``: with the new value itself). A null result
 deletes the row; a count goes down to 0 and stays.
 """
 

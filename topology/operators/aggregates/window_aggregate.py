@@ -172,7 +172,7 @@ def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
 
 
 def _advance_ms(windows: Windows) -> int:
-    """The grid of possible window starts; 1 where nothing is known of them."""
+    """The grid of possible window starts; 1 if nothing is known of them."""
     if isinstance(windows, TumblingWindows):
         return windows.size_ms
     return windows.advance_ms if isinstance(windows, HoppingWindows) else 1

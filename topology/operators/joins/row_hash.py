@@ -10,7 +10,7 @@ another order by the next process. So both ends read the row where it is kept:
 - behind ``suppress``, which still shows the value before while it forwards one: of what it
   forwards. That was decoded from its buffer, so it is a reading already.
 
-Kafka Streams hashes the object that is forwarded, encoded (KAFKA-15303). Where encoding a decoded
+Kafka Streams hashes the object that is forwarded, encoded (KAFKA-15303). If encoding a decoded
 row gives its bytes, that is the same hash; answers to subscriptions of such a hash are taken too.
 """
 

@@ -1,9 +1,9 @@
-"""A stream joined with itself over ONE window store (KIP-862), where the optimisation is on.
+"""A stream joined with itself over ONE window store (KIP-862), if the optimisation is on.
 
 A record meets the earlier records twice, once as the left and once as the right side, and itself
 once. Kafka Streams' order (`KStreamKStreamSelfJoin`): first the pairs in which the record is the
 left side; then those in which it is the right side, with the pair of itself before the first
-partner that is newer. The order, and where rows are about to expire the number of results, may
+partner that is newer. The order, and if rows are about to expire the number of results, may
 differ from the join over two stores.
 
 A record that is already out of the store's retention does not meet itself; one that comes after its

@@ -80,7 +80,7 @@ class StreamJoinNode(ProcessorNode):
         return () if self.outer_store is None else (self.outer_store,)
 
     def store_names(self) -> tuple[str, ...]:
-        # The window store first: where hashes collide, descriptions show the order of connecting.
+        # The window store first: if hashes collide, descriptions show the order of connecting.
         return (self.other_window_store, *super().store_names())
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
@@ -222,7 +222,7 @@ class Partners(NamedTuple):
     fetch: Callable[[Any, int, int], Iterator[tuple[int, Any]]]
     #: how far it has come
     clock: TimeCell
-    #: A record misses what has expired where the clock is farther ahead of it: beyond the window's
+    #: A record misses what has expired if the clock is farther ahead of it: beyond the window's
     #: end and the grace. The one partner at the very edge, which the store hides a millisecond
     #: early, makes nothing late.
     reach_ms: int

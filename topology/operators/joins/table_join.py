@@ -5,15 +5,15 @@ Two :class:`TableJoinNode` objects, one below each table, read the OTHER table's
 
 Semantics, exactly Kafka Streams' (`KTableKTable*Join`):
 
-- triggered by either table. A row of the result exists where both have one (inner), where the left
-  has one (left), or where either has (outer); if it ceases to, a tombstone is sent.
-- timestamp: the larger of both rows'; of the record that triggered it where there is one row. The
+- triggered by either table. A row of the result exists if both have one (inner), if the left
+  has one (left), or if either has (outer); if it ceases to, a tombstone is sent.
+- timestamp: the larger of both rows'; of the record that triggered it if there is one row. The
   headers are the record's.
 - null keys are dropped and counted. An update that leaves the result as it was may still be sent:
   an inner join sends a tombstone for every tombstone of one side while the other has a row, a left
-  join one for every tombstone of the left side; but left and outer joins stay silent where there
+  join one for every tombstone of the left side; but left and outer joins stay silent if there
   was and is nothing on either side.
-- old value, where something downstream needs it: joined from the record's own old value and the
+- old value, if something downstream needs it: joined from the record's own old value and the
   other table's CURRENT row.
 - versioned tables (KIP-914): updates older than the newest of their key are dropped and counted;
   the other table is read as it is now. The result counts as not versioned, unless it is kept in a
@@ -108,7 +108,7 @@ class TableJoinNode(ProcessorNode):
                 other = row[0]
                 if row[1] > timestamp:
                     timestamp = row[1]
-            # A missing row counts only where the result can do without it.
+            # A missing row counts only if the result can do without it.
             has_new = new is not None or (other is not None and not needs_this)
             joined = join(key, new, other) if has_new else None
             before = None
@@ -132,7 +132,7 @@ class TableJoinMergeNode(TableNode):
     store: StoreSpec | None
 
     def enable_sending_old_values(self, *, force: bool) -> bool:
-        # Kafka Streams materialises both tables for this even where it is not enforced.
+        # Kafka Streams materialises both tables for this even if it is not enforced.
         self.left.enable_sending_old_values()
         self.right.enable_sending_old_values()
         self.sends_old_values = True

@@ -122,7 +122,7 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
 
 
 def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exception) -> None:
-    """Returns where the result is to be left out."""
+    """Returns if the result is to be left out."""
     if isinstance(error, RegistryError):
         raise error  # an unreachable registry is no record's fault
     task.not_encoded(part, sink, topic, error)

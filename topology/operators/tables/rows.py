@@ -67,7 +67,7 @@ def row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
 
 
 def _reader(store: Any) -> ReadRow:
-    """Plain rows, where the store has them."""
+    """Plain rows, if the store has them."""
     reader: ReadRow = getattr(store, "get_row", store.get)
     return reader
 
