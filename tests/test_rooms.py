@@ -136,6 +136,8 @@ ROOMS: dict[str, set[str]] = {
 #: operators/ itself holds rooms only
 EMPTY_ROOMS = {"topology/operators"}
 
+TOPOLOGY_TESTS = ROOT / "tests" / "topology"
+
 MODULES_MAX = 25
 ARROWS_MAX = 60
 
@@ -222,6 +224,14 @@ def test_every_room_is_in_the_table_and_holds_few_modules() -> None:
             sizes[room_of(module)] = sizes.get(room_of(module), 0) + 1
     assert set(sizes) <= set(ROOMS)
     assert not [f"{room}: {size} modules" for room, size in sizes.items() if size > MODULES_MAX]
+
+
+def test_each_test_of_a_topology_is_in_the_room_of_what_it_tests() -> None:
+    folders = {
+        path.parent.relative_to(ROOT / "tests") for path in TOPOLOGY_TESTS.rglob("test_*.py")
+    }
+    assert len(folders) > len(TOPOLOGY) // 2
+    assert {folder.as_posix() for folder in folders} <= set(TOPOLOGY) - {"topology"}
 
 
 @pytest.mark.parametrize("room", sorted({*ROOMS, *EMPTY_ROOMS} - {"logstate", "topology"}))

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.stream_join_model import LEFT, Event, JoinModel, Result
-from tests.topology.operators.stream_join_run import (
+from tests.topology.operators.joins.stream_join_model import LEFT, Event, JoinModel, Result
+from tests.topology.operators.joins.stream_join_run import (
     Kind,
     SelfJoin,
     StreamJoin,
@@ -17,6 +16,7 @@ from tests.topology.operators.stream_join_run import (
     right,
     spans,
 )
+from tests.topology.operators.one_operator import OneOperator
 
 EVENTS = st.lists(
     st.builds(

@@ -4,8 +4,8 @@ from typing import Any
 
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows, Windows
+from tests.topology.operators.aggregates.test_window_aggregate import ms, rows, sums
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.test_window_aggregate import ms, rows, sums
 
 
 def closing(windows: Windows, **options: Any) -> OneOperator:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from logstate.contracts.windowed_keys import MAX_TIME_MS
 from logstate.topology.declaring.windows import TumblingWindows, Windows
 from logstate.topology.operators.aggregates.fold import FoldNode
+from tests.topology.operators.aggregates.test_session_aggregate import sessions
+from tests.topology.operators.aggregates.test_sliding_aggregate import sliding
+from tests.topology.operators.aggregates.test_window_aggregate import WINDOWS, ms, sums
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.test_session_aggregate import sessions
-from tests.topology.operators.test_sliding_aggregate import sliding
-from tests.topology.operators.test_window_aggregate import WINDOWS, ms, sums
 
 #: between two looks: always, or only with the first record, because no test moves the wall clock
 INTERVALS = st.sampled_from([0, 1_000])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate.topology.graph.nodes import ProcessorNode
+from tests.topology.operators.joins.stream_join_run import StreamJoin, spans
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.stream_join_run import StreamJoin, spans
 
 NODES: dict[str, Callable[[], ProcessorNode]] = {
     "inner": lambda: StreamJoin("inner", spans(4, 6, 3)),

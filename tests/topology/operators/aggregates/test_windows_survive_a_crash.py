@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows
 from logstate.topology.graph.nodes import ProcessorNode
+from tests.topology.operators.aggregates.test_session_aggregate import sessions
+from tests.topology.operators.aggregates.test_sliding_aggregate import sliding
+from tests.topology.operators.aggregates.test_window_aggregate import ms, sums
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.test_session_aggregate import sessions
-from tests.topology.operators.test_sliding_aggregate import sliding
-from tests.topology.operators.test_suppress import suppress
-from tests.topology.operators.test_window_aggregate import ms, sums
+from tests.topology.operators.tables.test_suppress import suppress
 
 TEN_GRACE_FIVE = TumblingWindows(size=ms(10), grace=ms(5))
 BY_FOUR = HoppingWindows(size=ms(10), advance=ms(4), grace=ms(5))

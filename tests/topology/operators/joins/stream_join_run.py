@@ -14,9 +14,9 @@ from logstate.topology.graph.nodes import Process, ProcessorNode
 from logstate.topology.operators.joins.self_join import SelfJoinNode
 from logstate.topology.operators.joins.stream_join import StreamJoinNode
 from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
+from tests.topology.operators.aggregates.test_window_aggregate import ms
+from tests.topology.operators.joins.stream_join_model import LEFT, Event, Result
 from tests.topology.operators.one_operator import OneOperator
-from tests.topology.operators.stream_join_model import LEFT, Event, Result
-from tests.topology.operators.test_window_aggregate import ms
 
 Kind = Literal["inner", "left", "outer"]
 
