@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logstate.contracts.alarm import Alarm
-from logstate.contracts.clock import ManualClock
+from logstate.contracts.clock import Alarm, ManualClock
 
 
 class ProcessClock:
