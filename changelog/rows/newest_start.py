@@ -10,8 +10,8 @@ The rows tell it of freezes. Where they go back or expire the bound stays right.
 
 from __future__ import annotations
 
-from logstate.changelog.rows.rows import RowMirror
-from logstate.contracts.processing import TimeCell
+from logstate.changelog.rows.rows import RowMirror, Rows
+from logstate.changelog.rows.segments import SegmentClock, segment_of
 
 
 class NewestStart(RowMirror):
@@ -20,12 +20,14 @@ class NewestStart(RowMirror):
     a method.
     """
 
-    __slots__ = ("_cell", "_frozen", "applied_total", "in_backend")
+    __slots__ = ("_frozen", "_segments", "applied_total", "in_backend")
 
-    def __init__(self, cell: TimeCell, in_backend: int) -> None:
-        self._cell = cell
-        self._frozen = in_backend
-        self.in_backend = in_backend
+    def __init__(self, segments: SegmentClock, rows: Rows) -> None:
+        """Looks the rows' newest segment up, once."""
+        self._segments = segments
+        last = next(rows.scan(reverse=True), None)
+        newest = -1 if last is None else (segment_of(last[0]) + 1) * segments.part_ms - 1
+        self._frozen = self.in_backend = newest
         self.applied_total = 0
 
     def applied(self, applied_total: int) -> None:
@@ -33,10 +35,6 @@ class NewestStart(RowMirror):
         self.applied_total = applied_total
         self.in_backend = self._frozen
 
-    def note(self, start_ms: int) -> None:
-        """A row with this start may be applied from here on."""
-        self._frozen = max(self._frozen, start_ms)
-
     def flush(self) -> None:
         """The rows are about to be frozen, or read."""
-        self.note(self._cell.time)
+        self._frozen = max(self._frozen, self._segments.cell.time)

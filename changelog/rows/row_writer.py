@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from logstate.changelog.rows.row_codec import (
     RowCodec,
+    encode_headers,
     new_row_of,
     timestamped_row,
     timestamped_row_with_headers,
@@ -34,9 +35,21 @@ RowEncoder: TypeAlias = Callable[[Any], EncodedRow]
 
 
 def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEncoder:
-    """The function from what is put into a window store, None included, to the encoded row."""
+    """The function from what is put into a store, None included, to the encoded row.
+
+    Into a session store with headers values are put with theirs, as a pair.
+    """
     encode_value = codec.encode_value
     new = tuple.__new__
+    if spec.kind == "session" and spec.with_headers:
+
+        def encode_session(value: Any) -> EncodedRow:
+            if value is None:
+                return EncodedRow(None, None, context.timestamp, context.headers)
+            data, headers = encode_value(value[0]), value[1]
+            return EncodedRow(encode_headers(headers) + data, data, context.timestamp, headers)
+
+        return encode_session
     if not spec.traits.is_timestamped:
         logs_headers = spec.logs_headers
 
@@ -62,7 +75,8 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
 def restored_row(spec: StoreSpec, value: bytes, timestamp: int | None, headers: Headers) -> bytes:
     """The row of a changelog record that is no deletion."""
     if not spec.traits.is_timestamped:
-        return value
+        has_headers = spec.kind == "session" and spec.with_headers
+        return encode_headers(headers) + value if has_headers else value
     if spec.with_headers:
         return timestamped_row_with_headers(value, timestamp or 0, headers)
     return timestamped_row(value, timestamp or 0)

@@ -15,7 +15,7 @@ one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from heapq import merge
 from itertools import chain, groupby
@@ -71,24 +71,11 @@ def part_interval_ms(interval_ms: int, retention_ms: int) -> int:
     return interval_ms // parts
 
 
-class SegmentRows(Protocol):
-    """Rows that are read a segment at a time."""
-
-    def scan(
-        self, lower: bytes, upper: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Those of ``[lower, upper)``, as of this call."""
-
-
-class ExpiringRows(Protocol):
+class ExpiringRows(ReadableRows, Protocol):
     """Rows that forget whole ranges."""
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Forget ``[lower, upper)``; the store never reads or writes it again."""
-
-
-class SweptRows(ReadableRows, ExpiringRows, Protocol):
-    """Rows that forget whole ranges and say whether there is anything in one."""
 
 
 class SegmentClock:
@@ -116,6 +103,10 @@ class SegmentClock:
         """The oldest part that is not expired."""
         return max(0, (self.cell.time - self.retention_ms) // self.part_ms)
 
+    def reaches(self, time: int) -> bool:
+        """Whether ``time`` is not before the retention."""
+        return time >= self.cell.time - self.retention_ms
+
     def advance(self, time: int, rows: ExpiringRows) -> None:
         """Move the clock to a later ``time`` and drop what that expires."""
         old = self.first_part() if self.cell.time >= 0 else 0
@@ -124,7 +115,7 @@ class SegmentClock:
         if live > old:
             rows.delete_range(pack_segment(old), pack_segment(live))
 
-    def sweep(self, rows: SweptRows) -> None:
+    def sweep(self, rows: ExpiringRows) -> None:
         """Drop everything that the clock, as it stands, has expired; called before a replay.
 
         A replay begins with the clock of the committed cut, which may be far ahead of the rows on
@@ -136,11 +127,15 @@ class SegmentClock:
             rows.delete_range(lower, upper)
 
     def scan_parts(
-        self, rows: SegmentRows, parts: Iterable[int], *, reverse: bool = False
+        self,
+        scan: Callable[..., Iterator[tuple[bytes, bytes]]],
+        parts: Iterable[int],
+        *,
+        reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
         """All rows of the parts, as of this call: by segment, then by the bytes behind it."""
         scans = [
-            (part, rows.scan(pack_segment(part), pack_segment(part + 1), reverse=reverse))
+            (part, scan(pack_segment(part), pack_segment(part + 1), reverse=reverse))
             for part in parts
         ]
         count = self.interval_ms // self.part_ms

@@ -16,41 +16,25 @@ time know better.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
 
-from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
+from logstate.changelog.rows.key_schema import KeySchema
+from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
-from logstate.contracts.windowed_keys import (
-    MAX_TIME_MS,
-    SESSION_TAIL_BYTES,
-    WINDOW_TAIL_BYTES,
-    pack_start,
-)
+from logstate.contracts.windowed_keys import MAX_TIME_MS, pack_start
 
 _BY_TIME = b"\x00"
 _BY_KEY = b"\x01"
 _END = b"\x02"
 _HEAD = SEGMENT_BYTES + len(_BY_TIME)
-_SEQUENCE_BYTES = 4
-
-
-class Tail(NamedTuple):
-    """What follows the key in a row key: times, and then perhaps something else."""
-
-    times_bytes: int
-    rest_bytes: int
-
-
-WINDOW_TAIL: Final = Tail(WINDOW_TAIL_BYTES - _SEQUENCE_BYTES, _SEQUENCE_BYTES)
-SESSION_TAIL: Final = Tail(SESSION_TAIL_BYTES, 0)
 
 
 class TimeFirstReads:
     """The read side, over a task's rows or a query's."""
 
-    def __init__(self, rows: ReadableRows, tail: Tail) -> None:
+    def __init__(self, rows: ReadableRows, schema: KeySchema) -> None:
         self._stored = rows
-        self._times_bytes, self._rest_bytes = tail
+        self._times_bytes = schema.times_bytes
+        self._rest_bytes = schema.tail_bytes - schema.times_bytes
 
     def get(self, row_key: bytes) -> bytes | None:
         """The row, or None."""
@@ -112,9 +96,13 @@ class TimeFirstReads:
 class TimeFirstRows(TimeFirstReads):
     """The rows of a task's store."""
 
-    def __init__(self, rows: Rows, tail: Tail) -> None:
-        super().__init__(rows, tail)
+    def __init__(self, rows: Rows, schema: KeySchema) -> None:
+        super().__init__(rows, schema)
         self._rows = rows
+
+    def get_unapplied(self, row_key: bytes) -> bytes | None:
+        """The row, if the backend is known not to have it."""
+        return self._rows.get_unapplied(self._by_time(row_key))
 
     def put(self, row_key: bytes, row: bytes | None) -> None:
         """Write a row; None deletes it."""
@@ -129,14 +117,6 @@ class TimeFirstRows(TimeFirstReads):
         """Write many rows."""
         for row_key, row in rows.items():
             self.put(row_key, row)
-
-    def delete_range(self, lower: bytes, upper: bytes) -> None:
-        """Forget whole segments."""
-        self._rows.delete_range(lower, upper)
-
-    def mirror(self, mirror: RowMirror) -> None:
-        """As of the rows underneath."""
-        self._rows.mirror(mirror)
 
 
 def _by_key(row_key: bytes) -> bytes:

@@ -21,6 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from logstate.changelog.rows.row_codec import row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.sequence import next_number
 from logstate.changelog.rows.suppress_values import BufferedUpdate, decode_update, encode_update
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.logged_rows import LoggedRows
@@ -34,7 +35,6 @@ V = TypeVar("V")
 _HEAD = struct.Struct(">Bq")
 _SEQUENCE = struct.Struct(">i")
 _TIME_FIRST = 0
-_LAST_SEQUENCE = 0x7FFFFFFF
 _NOTHING_WAITS = 2**63 - 1
 
 
@@ -72,17 +72,16 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
 
     def put(self, key: K, value: V, timestamp: int, headers: Headers) -> bool:
         """Let a record wait; False if it came so late that it must not."""
-        observed, sequence, context = self._observed, self._sequence, self._context
+        observed, context = self._observed, self._context
         if observed.time - self._grace_ms > timestamp:
             return False
         observed.time = max(observed.time, timestamp)
         self._earliest.time = min(self._earliest.time, timestamp)
-        sequence.time = (max(sequence.time, 0) + 1) & _LAST_SEQUENCE
         row_key = b"".join(
             (
                 _HEAD.pack(_TIME_FIRST, timestamp),
                 self._codec.encode_key(key),
-                _SEQUENCE.pack(sequence.time),
+                _SEQUENCE.pack(next_number(self._sequence)),
             )
         )
         waiting = BufferedUpdate(

@@ -14,9 +14,9 @@ from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.stores.key_value import KeyValueReads
 from logstate.changelog.stores.lru import EntryRows
 from logstate.changelog.stores.outer_join_buffer import OuterJoinReads
-from logstate.changelog.stores.session_reads import SessionReads
+from logstate.changelog.stores.session import SessionReads
 from logstate.changelog.stores.versioned_reads import VersionedReads
-from logstate.changelog.stores.window_reads import WindowReads
+from logstate.changelog.stores.window import WindowReads
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic

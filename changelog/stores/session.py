@@ -1,118 +1,128 @@
 """The session store: one row per key and session.
 
-The time of a session is its end. A put that is dropped because it comes too late is logged all the
-same, as Kafka Streams does. Removing is never dropped; on RocksDB it moves the clock like a put.
+The time of a session is its end. Removing is never dropped; on RocksDB it moves the clock like a
+put. Sessions of one key come in the order of their ends, then of their starts; in memory a later
+start comes first, as in Kafka Streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeVar
 
-from logstate.changelog.rows.row_codec import encode_headers
-from logstate.changelog.rows.row_groups import PlacedRow
-from logstate.changelog.rows.rows import Rows
-from logstate.changelog.rows.segments import pack_segment
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
-from logstate.changelog.stores.segmented_store import SegmentedStore
-from logstate.changelog.stores.session_reads import SessionReads
-from logstate.contracts.processing import TaskContext
+from logstate.changelog.rows.row_codec import RowCodec, decode_headers
+from logstate.changelog.rows.rows import ReadableRows
+from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
+from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
-from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, pack_session_tail
+from logstate.contracts.windowed_keys import MAX_TIME_MS
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
-    """A session store of one task. Keys are never None."""
+class SessionReads(SegmentedReads[K, V]):
+    """Both ends of every time range are inclusive."""
 
     def __init__(
-        self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
+        self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
     ) -> None:
-        super().__init__(spec, rows, writes, context)
+        super().__init__(spec, codec, rows, cell)
+        self._with_headers = spec.with_headers
         self._can_reuse_key = spec.key.immutable
-        self._rows.mirror(self._groups)
+
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
+        """The value of exactly this session, or None."""
+        row = self._row(key, end_ms, start_ms)
+        return None if row is None else self.codec.decode_row(row)
+
+    def headers_of(self, key: K, start_ms: int, end_ms: int) -> Headers:
+        """The headers kept with a session; None where the store keeps none."""
+        row = self._row(key, end_ms, start_ms)
+        return decode_headers(row, 0)[0] if self._with_headers and row is not None else None
 
     def find_sessions(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
         raw = self.codec.encode_key(key)
-        oldest = max(earliest_end_ms, self._oldest(), 0)
-        found = self._groups.since(raw, oldest)
-        if not found:
-            return iter(())
-        if self._is_in_memory and len(found) > 1:
-            found.sort(key=_later_start_first)
-        if reverse:
-            found.reverse()
-        decode_row = self.codec.decode_row
-        new = tuple.__new__  # half the time of calling the class
-        if not self._can_reuse_key:
-            key = self.codec.decode_key(raw)
-        return iter(
-            [
-                (new(Windowed, (key, start_ms, end_ms)), decode_row(row))
-                for end_ms, start_ms, row in found
-                if start_ms <= latest_start_ms
-            ]
+        rows = self._rows_of_key(raw, earliest_end_ms, MAX_TIME_MS, reverse=reverse)
+        if self._is_in_memory:
+            rows = sorted(rows, key=lambda placed: (placed[0], -placed[1]), reverse=reverse)
+        decode_row, windowed = self.codec.decode_row, self.schema.windowed
+        key = key if self._can_reuse_key else self.codec.decode_key(raw)
+        return (
+            (windowed(key, end_ms, start_ms), decode_row(row))
+            for end_ms, start_ms, row in rows
+            if start_ms <= latest_start_ms
         )
+
+    def find_sessions_of_key_range(
+        self,
+        lower: K | None,
+        upper: K | None,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """The same for keys whose bytes lie between two keys', both inclusive, None = open.
+
+        Kafka Streams' ``findSessions(keyFrom, keyTo, ...)``, in the order of ``all``.
+        """
+        oldest, times_of = max(earliest_end_ms, self._oldest(), 0), self.schema.times_of
+        rows = self._rows_between(oldest, MAX_TIME_MS, reverse=reverse, by_key=True)
+        found = (pair for pair in rows if times_of(pair[0])[1] <= latest_start_ms)
+        return self._decoded(self._in_order(self._inside(found, lower, upper), reverse=reverse))
+
+    def find_ended(
+        self, earliest_end_ms: int, latest_end_ms: int
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        """Sessions of all keys that end in the range, by end, start and key bytes.
+
+        Final results are read with it, and those are not hidden by the retention: every row of a
+        segment that still exists is found, as in Kafka Streams. In memory they are hidden, and come
+        by end, key and latest start. A store of final results reads no other rows for it.
+        """
+        oldest = max(earliest_end_ms, self.oldest_found(self.segments.cell.time), 0)
+        found = self._rows_between(oldest, latest_end_ms)
+        order = self.schema.memory_order if self._is_in_memory else self._time_order
+        return self._decoded(sorted(found, key=order))
+
+    def fetch(self, key: K, *, reverse: bool = False) -> Iterator[tuple[Windowed[K], V]]:
+        """All visible sessions of the key."""
+        return self.find_sessions(key, 0, MAX_TIME_MS, reverse=reverse)
+
+    def all(self) -> Iterator[tuple[Windowed[K], V]]:
+        """Every visible session: by segment and bytes, in memory by end and key."""
+        return self.find_sessions_of_key_range(None, None, 0, MAX_TIME_MS)
+
+    def oldest_found(self, time: int) -> int:
+        """The oldest end that ``find_ended`` shows once the clock is at ``time``."""
+        if self._is_in_memory:
+            return super().oldest_found(time)
+        part_ms = self.segments.part_ms
+        return (time - self.segments.retention_ms) // part_ms * part_ms
+
+    def _time_order(self, pair: tuple[bytes, bytes]) -> tuple[int, int, bytes]:
+        return (*self.schema.times_of(pair[0]), self.schema.key_of(pair[0]))
+
+
+class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
+    """A session store of one task. Keys are never None."""
 
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:
         """Write a session; None removes it. ``headers`` are kept where the store keeps headers."""
-        if value is None:
-            self._delete(session, self._is_live(session.end_ms))
-            return
-        log_key = self._log_key(session)
-        data = self.codec.encode_value(value)
-        if self._is_live(session.end_ms):
-            row = encode_headers(headers) + data if self._with_headers else data
-            self._put_row(log_key, session, row)
-        logged_headers = headers if self._with_headers else None
-        self._writes.add(
-            log_key,
-            tuple.__new__(LoggedWrite, (log_key, data, self._context.timestamp, logged_headers)),
-        )
+        key, start_ms, end_ms = session
+        put = value if value is None or not self._with_headers else (value, headers)
+        self._put(self._row_key(key, end_ms, start_ms), end_ms, put)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; a tombstone is logged in any case."""
-        end_ms, segments = session.end_ms, self.segments
+        key, start_ms, end_ms = session
+        row_key, segments = self._row_key(key, end_ms, start_ms), self.segments
         if end_ms > segments.cell.time and not self._is_in_memory:
             self._advance(end_ms)
-        self._delete(session, end_ms // segments.part_ms >= segments.first_part())
-
-    def restore(self, records: Sequence[LoggedFields]) -> None:
-        """Take changelog records over, logging nothing; learns the clock."""
-        self._take_over(records, self._restored_row)
-
-    def _restored_row(self, record: LoggedFields) -> bytes | None:
-        _, value, _, headers = record
-        return value if value is None or not self._with_headers else encode_headers(headers) + value
-
-    def _delete(self, session: Windowed[K], is_live: bool) -> None:
-        log_key = self._log_key(session)
-        if is_live:
-            self._put_row(log_key, session, None)
-        headers = self._context.headers if self._with_headers else None
-        self._writes.add(
-            log_key, tuple.__new__(LoggedWrite, (log_key, None, self._context.timestamp, headers))
-        )
-
-    def _put_row(self, log_key: bytes, session: Windowed[K], row: bytes | None) -> None:
-        end_ms = session.end_ms
-        self._rows.put(pack_segment(end_ms // self.segments.part_ms) + log_key, row)
-        self._groups.put(log_key[:-SESSION_TAIL_BYTES], end_ms, session.start_ms, row)
-
-    def _log_key(self, session: Windowed[K]) -> bytes:
-        return self.codec.encode_key(session.key) + pack_session_tail(
-            session.end_ms, session.start_ms
-        )
-
-    def _hidden_by(self, time: int) -> int:
-        return self._oldest_found(time)
-
-
-def _later_start_first(placed: PlacedRow) -> tuple[int, int]:
-    return placed[0], -placed[1]
+        is_live = end_ms // segments.part_ms >= segments.first_part()
+        self._write(row_key, None, is_live=is_live)

@@ -79,7 +79,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
         """End the key's version at ``timestamp``; returns the one that was valid then."""
         found = None
-        if timestamp >= self.segments.cell.time - self.segments.retention_ms:
+        if self.segments.reaches(timestamp):
             found = self.get(key, timestamp)
         self._put(self.codec.encode_key(key), None, timestamp)
         return found
@@ -89,7 +89,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         restored = self.restored
         for key, value, timestamp, _ in records:
             time = timestamp or 0
-            if time < restored.cell.time - restored.retention_ms:
+            if not restored.reaches(time):
                 continue
             if time > restored.cell.time:
                 restored.advance(time, self._rows)
@@ -100,7 +100,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
     def _put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         segments = self.segments
         valid_to = NOT_PUT
-        if timestamp >= segments.cell.time - segments.retention_ms:
+        if segments.reaches(timestamp):
             if timestamp > segments.cell.time:
                 segments.advance(timestamp, self._rows)
             valid_to = _Versions(self._rows, segments, key).put(value, timestamp)

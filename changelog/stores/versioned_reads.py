@@ -77,7 +77,7 @@ class VersionedReads(Generic[K, V]):
             valid_from = valid_from_of(latest)
             if as_of is None or valid_from <= as_of:
                 return VersionedRecord(self.codec.decode_value(latest[8:]), valid_from)
-        if as_of is None or self._is_beyond_history(as_of):
+        if as_of is None or not self.segments.reaches(as_of):
             return None
         for _, row in self._segment_rows(raw, as_of):
             next_ms, least_ms = covered_time(row)
@@ -102,7 +102,7 @@ class VersionedReads(Generic[K, V]):
         raw = self.codec.encode_key(key)
         decode: Callable[[bytes], V] = self.codec.decode_value
         found: list[VersionedRecord[V]] = []
-        is_beyond = to_ms is not None and self._is_beyond_history(to_ms)
+        is_beyond = to_ms is not None and not self.segments.reaches(to_ms)
         ended = () if is_beyond else self._segment_rows(raw, from_ms or 0)
         for _, row in reversed(list(ended)):
             segment = VersionSegment.of(row)
@@ -125,9 +125,6 @@ class VersionedReads(Generic[K, V]):
                 and (from_ms is None or version.valid_to is None or version.valid_to > from_ms)
             ]
         )
-
-    def _is_beyond_history(self, time: int) -> bool:
-        return time < self.segments.cell.time - self.segments.retention_ms
 
     def _segment_rows(self, key: bytes, from_ms: int) -> Iterator[tuple[int, bytes]]:
         """(segment, row) of a key, newest first, down to the segment of ``from_ms``."""

@@ -153,7 +153,7 @@ def test_waiting_rows_are_encoded_ahead_of_the_commit_now_and_then(keeper: Keepe
         keeper.clock.advance(later_ms)
         found.put(key, ValueAndTimestamp(1, 0))
         keeper.maintenance.encode_ahead([keeper.owned])
-        waiting.append(len(found._kept.row_keys))
+        waiting.append(len(found._behind.row_keys))
     assert waiting == [0, 1, 0]
     assert len(keeper.state.freeze().writes["counts"]) == 3
 

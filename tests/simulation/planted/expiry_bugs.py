@@ -5,7 +5,7 @@ from __future__ import annotations
 from logstate.changelog.segment_offsets import SegmentOffsets
 from logstate.changelog.state import TaskState
 from logstate.changelog.stores.lru import LruStore
-from logstate.changelog.stores.segmented_store import SegmentedStore
+from logstate.changelog.stores.segmented import SegmentedStore
 from logstate.changelog.stores.session import SessionStore
 from tests.simulation.large_cuts import LargeCuts
 from tests.simulation.planted.bug import Patch, bug, of_variant, rare_bug, scenario_bug
@@ -15,16 +15,16 @@ from tests.simulation.planted.edit import edit
 @rare_bug(of_variant("sources"))
 def a_merged_session_leaves_its_parts_in_the_log(patch: Patch) -> None:
     """Sessions that became one come back beside it after a restore."""
-    old = "self._put_row(log_key, session, None)"
-    edit(patch, SessionStore, "_delete", old, f"return {old}")
+    old = "self._write(row_key, None, is_live=is_live)"
+    edit(patch, SessionStore, "remove", old, "is_live and self._put_rows({row_key: None})")
 
 
 @rare_bug(of_variant("sources"))
 def restored_sessions_lie_by_their_start(patch: Patch) -> None:
     """A restore puts sessions into the segment of their start."""
-    old = "part = times_of(record[0])[0] // part_ms"
-    new = "part = times_of(record[0])[self.tail.rest_bytes == 0] // part_ms"
-    edit(patch, SegmentedStore, "_take_over", old, new)
+    old = "part = times_of(key)[0] // part_ms"
+    new = "part = times_of(key)[spec.kind == 'session'] // part_ms"
+    edit(patch, SegmentedStore, "restore", old, new)
 
 
 @rare_bug(of_variant("sources"))
@@ -65,8 +65,8 @@ def a_changelog_is_trimmed_to_its_last_segment(patch: Patch) -> None:
 @bug
 def restored_windows_do_not_move_the_clock(patch: Patch) -> None:
     """A replay puts rows of windows that its later records expire."""
-    old = "segments.advance(latest, rows)"
-    edit(patch, SegmentedStore, "_take_over", old, "pass")
+    old = "segments.advance(latest, self._all_rows)"
+    edit(patch, SegmentedStore, "restore", old, "pass")
 
 
 @scenario_bug(LargeCuts.of)

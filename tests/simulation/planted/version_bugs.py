@@ -14,22 +14,22 @@ from tests.simulation.planted.edit import edit
 @scenario_bug(Histories.of)
 def a_version_as_old_as_the_history_is_not_restored(patch: Patch) -> None:
     """A restore leaves out what is exactly as old as the history."""
-    old = "time < restored.cell.time - restored.retention_ms"
-    edit(patch, VersionedKeyValueStore, "restore", old, old.replace("<", "<="))
+    old = "not restored.reaches(time)"
+    edit(patch, VersionedKeyValueStore, "restore", old, "not restored.reaches(time - 1)")
 
 
 @scenario_bug(Histories.of)
 def a_version_as_old_as_the_history_is_not_put(patch: Patch) -> None:
     """What is exactly as old as the history is dropped."""
-    old = "timestamp >= segments.cell.time - segments.retention_ms"
-    edit(patch, VersionedKeyValueStore, "_put", old, old.replace(">=", ">"))
+    old = "segments.reaches(timestamp)"
+    edit(patch, VersionedKeyValueStore, "_put", old, "segments.reaches(timestamp - 1)")
 
 
 @scenario_bug(Histories.of)
 def a_version_as_old_as_the_history_is_not_read(patch: Patch) -> None:
     """What is exactly as old as the history is hidden."""
-    old = "time < self.segments.cell.time"
-    edit(patch, VersionedReads, "_is_beyond_history", old, "time <= self.segments.cell.time")
+    old = "not self.segments.reaches(as_of)"
+    edit(patch, VersionedReads, "get", old, "not self.segments.reaches(as_of - 1)")
 
 
 @scenario_bug(Histories.of)

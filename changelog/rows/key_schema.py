@@ -1,0 +1,119 @@
+"""What differs between window and session stores: their keys, and what is shown and kept.
+
+A row key is ``segment | key | tail``, and the tail is two numbers. The first is the row's *time*:
+it gives the segment, hides the row and lets it expire. Behind the segment it is the layout of
+:mod:`logstate.contracts.windowed_keys`, which is logged::
+
+    window     start, sequence number (0 but in stores that keep duplicates)
+    session    end, start
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
+from logstate.contracts.records import Windowed
+from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import (
+    MAX_TIME_MS,
+    SESSION_TAIL_BYTES,
+    START_BYTES,
+    WINDOW_TAIL_BYTES,
+    pack_session_tail,
+    pack_window_tail,
+    session_times,
+    window_tail,
+)
+
+
+class KeySchema(NamedTuple):
+    """The keys of one store, and the rules that hang on their kind."""
+
+    pack_tail: Callable[[int, int], bytes]
+    #: both numbers of the tail of a row's key or a logged one
+    times_of: Callable[[bytes], tuple[int, int]]
+    tail_bytes: int
+    #: how much of the tail stands before the key where rows lie by time first
+    times_bytes: int
+    #: the key as it is shown, of a key and the two numbers
+    windowed: Callable[[Any, int, int], Windowed[Any]]
+    #: 1, or -1: of rows with one time and key the last comes first in memory, as in Kafka Streams
+    memory_sign: int
+    #: rows lie by part of a segment, and nothing asks for a row that the retention hides
+    has_parts: bool
+    #: a row exactly as old as the retention is shown
+    keeps_edge: bool
+    #: a put of None that is read back from the log moves the clock
+    counts_none: bool
+
+    def key_of(self, row_key: bytes) -> bytes:
+        """The serialised key in a row's key."""
+        return row_key[SEGMENT_BYTES : -self.tail_bytes]
+
+    def memory_order(self, pair: tuple[bytes, bytes]) -> tuple[int, bytes, int]:
+        """What rows are sorted by in memory: time, key, second number."""
+        first, second = self.times_of(pair[0])
+        return first, self.key_of(pair[0]), self.memory_sign * second
+
+
+def key_schema(spec: StoreSpec) -> KeySchema:
+    """The schema of a window or session store.
+
+    A put of None is a deletion, but where duplicates are kept it is nothing at all; Kafka Streams'
+    memory store of windows lets it move the clock even then, that of sessions never.
+    """
+    in_memory, is_final = spec.in_memory, spec.keep_at_retention
+    if spec.kind == "session":
+        return KeySchema(
+            pack_session_tail,
+            session_times,
+            SESSION_TAIL_BYTES,
+            SESSION_TAIL_BYTES,
+            lambda key, end_ms, start_ms: tuple.__new__(Windowed, (key, start_ms, end_ms)),
+            -1,
+            has_parts=not is_final,  # final results are read beyond the retention
+            keeps_edge=False,
+            counts_none=not in_memory,
+        )
+    size_ms, window_end = spec.window_size_ms or 0, spec.window_end
+
+    def window(key: Any, start_ms: int, _sequence: int) -> Windowed[Any]:
+        end_ms = (
+            min(start_ms + size_ms, MAX_TIME_MS) if window_end is None else window_end(start_ms)
+        )
+        return Windowed(key, start_ms, end_ms)
+
+    return KeySchema(
+        pack_window_tail,
+        window_tail,
+        WINDOW_TAIL_BYTES,
+        START_BYTES,
+        window,
+        1,
+        has_parts=True,
+        keeps_edge=is_final and not in_memory,
+        counts_none=in_memory or not spec.retain_duplicates,
+    )
+
+
+def bound_row_key(
+    encode_key: Callable[[Any], bytes], schema: KeySchema, part_ms: int
+) -> Callable[[Any, int, int], bytes]:
+    """Where the row of a key and two numbers lies; mostly they are those of the last call.
+
+    Several threads may ask at once: what it remembers is replaced as a whole.
+    """
+    pack_tail = schema.pack_tail
+    last: tuple[int | None, int, bytes, bytes] = None, 0, b"", b""
+
+    def row_key(key: Any, first: int, second: int) -> bytes:
+        nonlocal last
+        around = last
+        if first != around[0] or second != around[1]:
+            segment, tail = pack_segment(first // part_ms), pack_tail(first, second)
+            last = around = first, second, segment, tail
+        return around[2] + encode_key(key) + around[3]
+
+    return row_key
