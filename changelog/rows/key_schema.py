@@ -110,10 +110,10 @@ def bound_row_key(
 
     def row_key(key: Any, first: int, second: int) -> bytes:
         nonlocal last
-        around = last
-        if first != around[0] or second != around[1]:
+        last_first, last_second, segment, tail = last
+        if first != last_first or second != last_second:
             segment, tail = pack_segment(first // part_ms), pack_tail(first, second)
-            last = around = first, second, segment, tail
-        return around[2] + encode_key(key) + around[3]
+            last = first, second, segment, tail
+        return segment + encode_key(key) + tail
 
     return row_key

@@ -34,14 +34,12 @@ _PUT: Final = PutText(
     """\
 if window in row_keys and start_ms >= cell.time + to_oldest:
     pass
-elif start_ms == cell.time and newest_is_live and asked[0] == window:
-    row_keys[window] = asked[1]
 else:
-    row_key_of_new = row_key(key, start_ms, 0)
-    if not is_live(start_ms):
-        write(row_key_of_new, row, is_live=False)
+    new_row_key = asked[1] if asked[0] == window else row_key(key, start_ms, 0)
+    if (start_ms != cell.time or not newest_is_live) and not is_live(start_ms):
+        write(new_row_key, row, is_live=False)
         return
-    row_keys[window] = row_key_of_new""",
+    row_keys[window] = new_row_key""",
 )
 
 
@@ -188,12 +186,13 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         get_row, get_unapplied = rows.get, rows.get_unapplied
 
         def load(window: tuple[K, int]) -> StoredRow | None:
-            row_key = row_key_of(*window, 0)
+            key, start_ms = window
+            row_key = row_key_of(key, start_ms, 0)
             asked[0] = window
             asked[1] = row_key
             if newest.applied_total != all_rows.applied_total:
                 newest.applied(all_rows.applied_total)
-            if window[1] > newest.in_backend:
+            if start_ms > newest.in_backend:
                 row = get_unapplied(row_key)
             else:
                 row = get_row(row_key)
