@@ -7,7 +7,7 @@ only in the registry, record by record, has no fixed columns and stays binary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +28,9 @@ from logstate.changelog.reading.column_parts import (
     struct_part,
 )
 from logstate.contracts.errors import ConfigError
+from logstate.serdes.avro_schema import AvroWalk
 
-_PRIMITIVES = {
+_LEAVES = {
     "boolean": Part(BOOLEAN),
     "int": Part(INTEGER),
     "long": Part(LONG),
@@ -37,6 +38,8 @@ _PRIMITIVES = {
     "double": Part(DOUBLE),
     "bytes": Part(BINARY),
     "string": Part(STRING),
+    "enum": Part(STRING),
+    "fixed": Part(BINARY),
 }
 
 _LOGICAL = {
@@ -53,7 +56,7 @@ def avro_part(schema: Any) -> Part:
     >>> str(avro_part(["null", "long"]).arrow)
     'int64'
     """
-    return _part_of(schema, {}, ())
+    return _Columns().of(schema)
 
 
 def avro_decoder(
@@ -77,64 +80,47 @@ def avro_decoder(
     return serde.deserializer("", False)
 
 
-def _part_of(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> Part:
-    if isinstance(schema, list):
-        return _union_part(schema, named, inside)
-    if isinstance(schema, str):
-        if schema in _PRIMITIVES:
-            return _PRIMITIVES[schema]
-        if schema in inside or schema not in named:  # a type that contains itself has no columns
+class _Columns(AvroWalk[Part]):
+    def __init__(self) -> None:
+        super().__init__()
+        #: records that are gone into now: a type that contains itself has no columns
+        self._inside: list[str] = []
+        self._again: dict[str, Callable[[], Part]] = {}
+
+    def leaf(self, schema: Mapping[str, Any]) -> Part:
+        return _LEAVES.get(schema["type"], TEXT)
+
+    def record(self, name: str, fields: Callable[[], list[tuple[str, Part]]]) -> Part:
+        self.named[name] = TEXT
+        self._again[name] = lambda: self.record(name, fields)
+        self._inside.append(name)
+        found = dict(fields())
+        self._inside.remove(name)
+        if not found or len({field.lower() for field in found}) < len(found):
             return TEXT
-        return _part_of(named[schema], named, inside)
-    kind = schema["type"]
-    logical = _logical_part(schema)
-    if logical is not None:
-        return logical
-    match kind:
-        case "record" | "error":
-            return _record_part(schema, named, inside)
-        case "array":
-            return list_part(_part_of(schema["items"], named, inside))
-        case "map":
-            return map_part(_part_of(schema["values"], named, inside))
-        case "enum":
-            named[_full_name(schema)] = schema
-            return _PRIMITIVES["string"]
-        case "fixed":
-            named[_full_name(schema)] = schema
-            return _PRIMITIVES["bytes"]
-    return _part_of(kind, named, inside)
+        return struct_part(found, {})
 
+    def reference(self, name: str) -> Part:
+        """Anew where it is a record: what contains itself depends on where one is."""
+        if name in self._again and name not in self._inside:
+            return self._again[name]()
+        return super().reference(name)
 
-def _logical_part(schema: Mapping[str, Any]) -> Part | None:
-    name = schema.get("logicalType")
-    if name == "decimal":
-        precision, scale = schema["precision"], schema.get("scale", 0)
-        if precision > 38:  # more than Spark can hold
-            return TEXT
-        return Part(pa.decimal128(precision, scale))
-    if name is None:
-        return None
-    # Times of day and durations have no Spark type of their own.
-    return _LOGICAL.get(name, TEXT if name.startswith("time-") else None)
+    def array(self, item: Part) -> Part:
+        return list_part(item)
 
+    def map(self, value: Part) -> Part:
+        return map_part(value)
 
-def _record_part(schema: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Part:
-    name = _full_name(schema)
-    named[name] = named[schema["name"].rpartition(".")[2]] = schema
-    within = (*inside, name, name.rpartition(".")[2])
-    fields = {field["name"]: _part_of(field["type"], named, within) for field in schema["fields"]}
-    if not fields or len({field.lower() for field in fields}) < len(fields):
-        return TEXT
-    return struct_part(fields, {})
+    def union(self, branches: list[Any], parts: list[Part]) -> Part:
+        some = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
+        return some[0] if len(some) == 1 else TEXT
 
-
-def _union_part(choices: Sequence[Any], named: dict[str, Any], inside: tuple[str, ...]) -> Part:
-    parts = [_part_of(choice, named, inside) for choice in choices if choice != "null"]
-    return parts[0] if len(parts) == 1 else TEXT
-
-
-def _full_name(schema: Mapping[str, Any]) -> str:
-    name: str = schema["name"]
-    namespace = schema.get("namespace")
-    return f"{namespace}.{name}" if namespace and "." not in name else name
+    def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], Part]) -> Part:
+        name = schema["logicalType"]
+        if name == "decimal":
+            precision, scale = schema["precision"], schema.get("scale", 0)
+            # More digits than Spark can hold are text.
+            return TEXT if precision > 38 else Part(pa.decimal128(precision, scale))
+        # Times of day and durations have no Spark type of their own.
+        return _LOGICAL.get(name) or (TEXT if name.startswith("time-") else as_kind())

@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from logstate.contracts.errors import SerdeError
+from logstate.serdes.avro_schema import AvroWalk
 
 #: skips one value: bytes, position -> position behind it
 _Skip: TypeAlias = "Callable[[bytes, int], int]"
@@ -86,8 +87,7 @@ def varint_check(schema: Any) -> Callable[[bytes, int], None]:
     ``schema`` is as the reader parsed it. Types it only names, without their definition, switch the
     check off. Bytes that do not decode at all are left to the reader.
     """
-    named: dict[str, _Skip] = {}
-    skip = _skipping(schema, named)
+    skip = _Skips().of(schema)
     has_suspects = _SUSPICIOUS.search
 
     def check(data: bytes, start: int) -> None:
@@ -122,45 +122,39 @@ def _skip_text(data: bytes, at: int) -> int:
     return at + max(count, 0)
 
 
-def _skipping(schema: Any, named: dict[str, _Skip]) -> _Skip:
-    if isinstance(schema, list):
-        return _of_union([_skipping(branch, named) for branch in schema])
-    if isinstance(schema, str):
-        return _of_name(schema, named)
-    assert isinstance(schema, Mapping), schema
-    kind = schema["type"]
-    if kind in ("record", "error"):
-        fields: list[_Skip] = []
-        skip = named[schema["name"]] = _of_record(fields)
-        fields += [_skipping(field["type"], named) for field in schema["fields"]]
+class _Skips(AvroWalk[_Skip]):
+    def leaf(self, schema: Mapping[str, Any]) -> _Skip:
+        kind = schema["type"]
+        if kind in ("int", "long", "enum"):
+            return _skip_long
+        if kind in ("bytes", "string"):
+            return _skip_text
+        return _of_size(schema["size"] if kind == "fixed" else _FIXED_BYTES[kind])
+
+    def record(self, name: str, fields: Callable[[], list[tuple[str, _Skip]]]) -> _Skip:
+        found: list[_Skip] = []
+        skip = self.named[name] = _of_record(found)
+        found += [field for _, field in fields()]
         return skip
-    if kind == "enum":
-        named[schema["name"]] = _skip_long
-        return _skip_long
-    if kind == "fixed":
-        size = schema["size"]
-        skip = named[schema["name"]] = lambda _, at: at + size
+
+    def array(self, item: _Skip) -> _Skip:
+        return _of_blocks([item])
+
+    def map(self, value: _Skip) -> _Skip:
+        return _of_blocks([_skip_text, value])
+
+    def union(self, branches: list[Any], parts: list[_Skip]) -> _Skip:
+        return _of_union(parts)
+
+    def unknown(self, name: str) -> _Skip:
+        def skip(_data: bytes, _at: int) -> int:
+            raise KeyError(name)
+
         return skip
-    if kind == "array":
-        return _of_blocks([_skipping(schema["items"], named)])
-    if kind == "map":
-        return _of_blocks([_skip_text, _skipping(schema["values"], named)])
-    return _skipping(kind, named)
 
 
-def _of_name(name: str, named: dict[str, _Skip]) -> _Skip:
-    if name in ("int", "long"):
-        return _skip_long
-    if name in ("bytes", "string"):
-        return _skip_text
-    if name in _FIXED_BYTES:
-        size = _FIXED_BYTES[name]
-        return lambda _, at: at + size
-
-    def skip_named(data: bytes, at: int) -> int:
-        return named[name](data, at)  # looked up late: it may contain itself
-
-    return skip_named
+def _of_size(size: int) -> _Skip:
+    return lambda _, at: at + size
 
 
 def _of_record(fields: list[_Skip]) -> _Skip:

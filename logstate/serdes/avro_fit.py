@@ -28,7 +28,7 @@ from numbers import Integral, Rational, Real
 from typing import Any, NamedTuple
 
 from logstate.contracts.errors import SerdeError
-from logstate.serdes.avro_schema import Schema, schema_name
+from logstate.serdes.avro_schema import AvroWalk, Schema, schema_name
 
 #: raises _Misfit for a value that would be changed
 _Check = Callable[[Any], None]
@@ -69,7 +69,7 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
 
     ``schema`` is as the writer parsed it; the value is one that the writer took.
     """
-    _, check, is_optional = _part(schema, {})
+    _, check, is_optional = _Fit().of(schema)
     name = schema_name(schema)
 
     def check_value(value: Any) -> None:
@@ -91,33 +91,34 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
     return check_value
 
 
-def _part(schema: Schema, named: dict[str, _Part]) -> _Part:
-    if isinstance(schema, list):
-        return _of_union(schema, named)
-    if isinstance(schema, str):
+class _Fit(AvroWalk[_Part]):
+    def leaf(self, schema: Mapping[str, Any]) -> _Part:
         # Named types are defined before they are used; those of other files are the writer's.
-        return _SCALARS.get(schema) or named.get(schema) or _UNKNOWN
-    kind = schema["type"]
-    logical = _LOGICAL.get(f"{kind}-{schema.get('logicalType')}")
-    if logical is not None:
-        return logical
-    if kind in ("record", "error"):
-        fields: list[tuple[str, Any, _Check, bool]] = []
-        part = named[schema["name"]] = _Part(_ANOTHER, _of_record(fields))
-        fields += [(field["name"], *_part(field["type"], named)) for field in schema["fields"]]
+        return _SCALARS.get(schema["type"], _UNKNOWN)
+
+    def record(self, name: str, fields: Callable[[], list[tuple[str, _Part]]]) -> _Part:
+        found: list[tuple[str, Any, _Check, bool]] = []
+        part = self.named[name] = _Part(_ANOTHER, _of_record(found))
+        found += [(field, *one) for field, one in fields()]
         return part
-    if kind in ("enum", "fixed"):
-        part = named[schema["name"]] = _SCALARS["string" if kind == "enum" else "bytes"]
-        if "logicalType" in schema:  # a decimal, or one that others registered: the writer's
-            part = named[schema["name"]] = _UNKNOWN
-        return part
-    if kind == "array":
-        return _Part(_ANOTHER, _of_items(*_part(schema["items"], named)))
-    if kind == "map":
-        return _Part(_ANOTHER, _of_entries(*_part(schema["values"], named)))
-    if "logicalType" in schema and isinstance(kind, str) and kind in ("bytes", "string"):
-        return _UNKNOWN
-    return _part(kind, named)
+
+    def array(self, item: _Part) -> _Part:
+        return _Part(_ANOTHER, _of_items(*item))
+
+    def map(self, value: _Part) -> _Part:
+        return _Part(_ANOTHER, _of_entries(*value))
+
+    def union(self, branches: list[Schema], parts: list[_Part]) -> _Part:
+        some = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
+        return _of_union(branches, some)
+
+    def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], _Part]) -> _Part:
+        kind = schema["type"]
+        known = _LOGICAL.get(f"{kind}-{schema['logicalType']}")
+        if known is not None:
+            return known
+        # A decimal, or one that others registered: the writer's.
+        return _UNKNOWN if kind in ("enum", "fixed", "bytes", "string") else as_kind()
 
 
 def _of_record(fields: list[tuple[str, Any, _Check, bool]]) -> _Check:
@@ -165,8 +166,7 @@ def _of_entries(sure: Any, check_item: _Check, is_optional: bool) -> _Check:
     return check
 
 
-def _of_union(branches: list[Schema], named: dict[str, _Part]) -> _Part:
-    parts = [_part(branch, named) for branch in branches if branch != "null"]
+def _of_union(branches: list[Schema], parts: list[_Part]) -> _Part:
     is_optional = len(parts) < len(branches)
     if len(parts) == 1:
         return parts[0]._replace(is_optional=is_optional)
@@ -250,6 +250,7 @@ _SCALARS = {
     "bytes": _Part(bytes, _of_class((bytes, bytearray, memoryview), "bytes")),
     "string": _Part(str, _of_class(str, "string")),
 }
+_SCALARS |= {"enum": _SCALARS["string"], "fixed": _SCALARS["bytes"]}
 
 # ---------------------------------------------------------------- logical types
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from logstate.contracts.errors import SerdeError
 
 Schema = Any  # A name, a dict or a list (a union), as in the specification.
 Check = Callable[[Any, str], None]
+T = TypeVar("T")
 
 _INT32 = range(-(2**31), 2**31)
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -32,6 +34,87 @@ def schema_and_text(schema: Schema) -> tuple[Schema, str]:
             f"The Avro schema is not JSON: {error}. Give the text of the schema (for a file: "
             "path.read_text()), the name of a primitive type, or the schema as a dict."
         ) from error
+
+
+class AvroWalk(ABC, Generic[T]):
+    """Makes something of a schema, of its parts first; a subclass says what, of each kind.
+
+    Names are resolved as the specification says. A record may contain itself: whoever makes one
+    gets a function that goes on to its fields, and first says what its name stands for meanwhile.
+    """
+
+    def __init__(self) -> None:
+        #: what names stand for
+        self.named: dict[str, T] = {}
+
+    @abstractmethod
+    def leaf(self, schema: Mapping[str, Any]) -> T:
+        """Of a primitive, an enum, a fixed."""
+
+    @abstractmethod
+    def record(self, name: str, fields: Callable[[], list[tuple[str, T]]]) -> T: ...
+    @abstractmethod
+    def array(self, item: T) -> T: ...
+    @abstractmethod
+    def map(self, value: T) -> T: ...
+    @abstractmethod
+    def union(self, branches: list[Schema], parts: list[T]) -> T: ...
+
+    def unknown(self, name: str) -> T:
+        """Of a name that was not defined before; another file may."""
+        return self.leaf({"type": name})
+
+    def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], T]) -> T:
+        """Of a schema with a logical type; by itself what its kind makes."""
+        del schema
+        return as_kind()
+
+    def reference(self, name: str) -> T:
+        """Of the full name of a type."""
+        return self.named[name] if name in self.named else self.unknown(name)
+
+    def of(self, schema: Schema, namespace: str = "") -> T:
+        """What is made of a schema; ``namespace`` is that of the type around it."""
+        if isinstance(schema, list):
+            return self.union(schema, [self.of(branch, namespace) for branch in schema])
+        if isinstance(schema, str):
+            if schema in _PRIMITIVES:
+                return self.leaf({"type": schema})
+            inside = f"{namespace}.{schema}"
+            return self.reference(inside if inside in self.named else schema)
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.of(kind, namespace)
+        name = _full_name(schema, namespace)
+
+        def as_kind() -> T:
+            return self._of_kind(kind, name, schema, namespace)
+
+        made = self.logical(schema, as_kind) if "logicalType" in schema else as_kind()
+        if name:
+            self.named[name] = made
+        return made
+
+    def _of_kind(self, kind: str, name: str, schema: Mapping[str, Any], namespace: str) -> T:
+        match kind:
+            case "array":
+                return self.array(self.of(schema["items"], namespace))
+            case "map":
+                return self.map(self.of(schema["values"], namespace))
+            case "enum" | "fixed":
+                return self.leaf(schema)
+            case "record" | "error":
+                inside, fields = name.rpartition(".")[0], schema["fields"]
+                return self.record(
+                    name, lambda: [(one["name"], self.of(one["type"], inside)) for one in fields]
+                )
+        return self.of(kind, namespace)
+
+
+def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
+    name = str(schema.get("name", ""))
+    space = schema.get("namespace", namespace)
+    return f"{space}.{name}" if name and space and "." not in name else name
 
 
 def is_lossless(schema: Schema) -> bool:
@@ -77,22 +160,32 @@ def int32_check(schema: Schema) -> Check | None:
     the value and a name for it. Unions other than "this or null" are left to the writer, which
     validates their branches itself.
     """
-    if schema == "int":
-        return _check_int32
-    if isinstance(schema, list):
-        others = [branch for branch in schema if branch != "null"]
-        return _unless_none(int32_check(others[0])) if len(others) == 1 else None
-    if not isinstance(schema, Mapping):
-        return None
-    kind = schema.get("type")
-    if kind in ("record", "error"):
-        checks = [(f["name"], int32_check(f["type"])) for f in schema["fields"]]
-        return _record_check([(name, check) for name, check in checks if check is not None])
-    if kind == "array":
-        return _item_check(int32_check(schema["items"]), lambda value: value)
-    if kind == "map":
-        return _item_check(int32_check(schema["values"]), lambda value: value.values())
-    return None if "logicalType" in schema else int32_check(kind)
+    return _Int32().of(schema)
+
+
+class _Int32(AvroWalk["Check | None"]):
+    def leaf(self, schema: Mapping[str, Any]) -> Check | None:
+        return _check_int32 if schema["type"] == "int" else None
+
+    def record(
+        self, name: str, fields: Callable[[], list[tuple[str, Check | None]]]
+    ) -> Check | None:
+        return _record_check([(field, check) for field, check in fields() if check is not None])
+
+    def array(self, item: Check | None) -> Check | None:
+        return _item_check(item, lambda value: value)
+
+    def map(self, value: Check | None) -> Check | None:
+        return _item_check(value, lambda entries: entries.values())
+
+    def union(self, branches: list[Schema], parts: list[Check | None]) -> Check | None:
+        others = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
+        return _unless_none(others[0]) if len(others) == 1 else None
+
+    def logical(
+        self, schema: Mapping[str, Any], as_kind: Callable[[], Check | None]
+    ) -> Check | None:
+        return None if schema["type"] in _PRIMITIVES else as_kind()
 
 
 def _check_int32(value: Any, name: str) -> None:

@@ -66,7 +66,7 @@ def entry_of(kind: str, rows: Sequence[Sequence[Any]], history_ms: int | None) -
     is_text = any(isinstance(row[value_at], str) for row in rows)
     formats = {True: "string", False: "int64"}
     return {
-        "kind": kind,
+        "kind": kind.removesuffix("_headers"),  # which is no kind of store here
         "key": key,
         "value": {"format": formats[is_text] if rows else "bytes"},
         "window_size_ms": rows[0][2] - rows[0][1] if rows and "window" in kind else None,
