@@ -25,26 +25,23 @@ def check_is_drained(
     settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> None:
     """Raises UpgradeError where a repartition topic holds a record that was not read."""
-    for tp, record in _first_unread(settings, partitions, committed):
-        raise UpgradeError(
-            f"{tp} holds records that were not processed, from offset {record.offset()} on: they"
-            " lie where the old tasks read. Start the application with the topology and the inputs"
-            " that it had, stop it when `logstate lag` shows nothing behind, and try again. (Let"
-            " it read what is there before its inputs are extended: it does not start on others.)"
-            " Nothing was changed"
-        )
+    so = (
+        "they lie where the old tasks read. Start the application with the topology and the inputs"
+        " that it had, stop it when `logstate lag` shows nothing behind, and try again. (Let it"
+        " read what is there before its inputs are extended: it does not start on others.)"
+    )
+    _check_first_unread(settings, partitions, committed, f": {so}")
 
 
 def check_was_read(
     settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> None:
     """Raises UpgradeError where an input that is not read any more was not read to its end."""
-    for tp, record in _first_unread(settings, partitions, committed):
-        raise UpgradeError(
-            f"{tp} holds records that were not processed, from offset {record.offset()} on, and"
-            " the topology does not read this topic any more: they would be lost. Stop who writes"
-            " to it, let the application read it to its end, and try again. Nothing was changed"
-        )
+    so = (
+        "the topology does not read this topic any more: they would be lost. Stop who writes to"
+        " it, let the application read it to its end, and try again."
+    )
+    _check_first_unread(settings, partitions, committed, f", and {so}")
 
 
 def check_inputs(
@@ -76,13 +73,15 @@ def _misplaced(
             yield record
 
 
-def _first_unread(
-    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets
-) -> Iterator[tuple[TopicPartition, FetchedRecord]]:
+def _check_first_unread(
+    settings: Settings, partitions: Sequence[TopicPartition], committed: Offsets, so: str
+) -> None:
     for tp in partitions:
         for record in _unread(settings, tp, _position(committed, tp)):
-            yield tp, record
-            break
+            raise UpgradeError(
+                f"{tp} holds records that were not processed, from offset {record.offset()} on{so}"
+                " Nothing was changed"
+            )
 
 
 def _position(committed: Offsets, partition: TopicPartition) -> int | None:

@@ -96,8 +96,6 @@ class _Columns(AvroWalk[Part]):
         self._inside.append(name)
         found = dict(fields())
         self._inside.remove(name)
-        if not found or len({field.lower() for field in found}) < len(found):
-            return TEXT
         return struct_part(found, {})
 
     def reference(self, name: str) -> Part:

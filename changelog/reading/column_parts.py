@@ -69,7 +69,12 @@ TEXT = Part(STRING, _encode_text)
 
 
 def struct_part(fields: Mapping[str, Part], defaults: Mapping[str, Any]) -> Part:
-    """A record with these fields; an absent one has its default."""
+    """A record with these fields; an absent one has its default.
+
+    Text, where there is none, or where Spark could not tell two apart: to it a is A.
+    """
+    if not fields or len({name.lower() for name in fields}) < len(fields):
+        return TEXT
     shapes = [(name, part.shape) for name, part in fields.items() if part.shape is not None]
 
     def shape(value: Any) -> Any:

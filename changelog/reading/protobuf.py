@@ -13,20 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from logstate.changelog.reading.column_parts import (
-    BINARY,
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    LONG,
-    STRING,
-    TEXT,
-    TIMESTAMP,
-    Part,
-    list_part,
-    map_part,
-    struct_part,
-)
+from logstate.changelog.reading import column_parts
+from logstate.changelog.reading.column_parts import Part
 from logstate.contracts.errors import ConfigError
 
 Schema = Mapping[str, Any]
@@ -35,15 +23,15 @@ Schema = Mapping[str, Any]
 _UINT64 = Part(pa.decimal128(20, 0), lambda value: value and Decimal(value))
 _FLOAT = Part(pa.float32())
 _SCALARS = {
-    **dict.fromkeys(("int32", "sint32", "sfixed32"), Part(INTEGER)),
-    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32"), Part(LONG)),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), Part(column_parts.INTEGER)),
+    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32"), Part(column_parts.LONG)),
     **dict.fromkeys(("uint64", "fixed64"), _UINT64),
-    "bool": Part(BOOLEAN),
-    "string": Part(STRING),
-    "bytes": Part(BINARY),
-    "double": Part(DOUBLE),
+    "bool": Part(column_parts.BOOLEAN),
+    "string": Part(column_parts.STRING),
+    "bytes": Part(column_parts.BINARY),
+    "double": Part(column_parts.DOUBLE),
     "float": _FLOAT,
-    "enum": Part(STRING),
+    "enum": Part(column_parts.STRING),
 }
 
 
@@ -71,24 +59,22 @@ def protobuf_decoder(description: Schema) -> Callable[[bytes], Any]:
 
 def _message_part(schema: Schema, name: str, inside: tuple[str, ...]) -> Part:
     if name == "google.protobuf.Timestamp":
-        return Part(TIMESTAMP)
+        return Part(column_parts.TIMESTAMP)
     if name in inside:  # a message that contains itself has no columns
-        return TEXT
+        return column_parts.TEXT
     fields = {
         field["name"]: _field_part(schema, field, (*inside, name))
         for field in schema["messages"][name]["fields"].values()
     }
-    if not fields or len({field.lower() for field in fields}) < len(fields):
-        return TEXT
-    return struct_part(fields, {})
+    return column_parts.struct_part(fields, {})
 
 
 def _field_part(schema: Schema, field: Schema, inside: tuple[str, ...]) -> Part:
     if field["type"] == "map":
         part = _field_part(schema, field["value"], inside)
-        return map_part(part)
+        return column_parts.map_part(part)
     if field["type"] in ("message", "group"):
         part = _message_part(schema, field["of"], inside)
     else:
         part = _SCALARS[field["type"]]
-    return list_part(part) if field.get("repeated") else part
+    return column_parts.list_part(part) if field.get("repeated") else part

@@ -207,8 +207,6 @@ def _object_type(
             return map_part(_type_of(extra, definitions, inside))
         return TEXT
     fields = {name: _type_of(part, definitions, inside) for name, part in properties.items()}
-    if len({name.lower() for name in fields}) < len(fields):  # Spark does not tell a from A
-        return TEXT
     # An absent field decodes to its default in the application, so it does here.
     defaults = {
         name: part["default"]
