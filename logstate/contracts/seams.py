@@ -226,7 +226,11 @@ class Admin(Protocol):
     def describe_topics(
         self, topics: Sequence[str], beginning: str | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of the topics that exist, and all whose names have this ``beginning``."""
+        """Those of the topics that exist, and all whose names have this ``beginning``.
+
+        With a ``beginning`` a topic that this client may not see does not exist; without one that
+        is an error.
+        """
 
     def topic_names(self) -> list[str]:
         """Every topic, but those that Kafka keeps for itself."""
