@@ -76,8 +76,8 @@ class Drops:
 
     def go_back_to(self, counts: Mapping[tuple[str, DropReason], int]) -> None:
         """What was counted since then is not; it will be again."""
-        for (node, reason), count in counts.items():
-            self.dropper(node, reason).count = count
+        for at in (*self._droppers, *counts):
+            self.dropper(*at).count = counts.get(at, 0)
 
     def begin_journal(self) -> None:
         """Remember what is dropped from here on, so that it can be undone."""
