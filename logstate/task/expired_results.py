@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Protocol
 
-from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec
+from logstate.task.drops import Place
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,18 +29,6 @@ _LINE = (
 )
 
 
-class _Place(Protocol):
-    """As much of a task as a line in the log needs."""
-
-    task_id: TaskId
-    topic: str | None
-    partition: int
-    offset: int
-    timestamp: int
-
-    def monotonic_ms(self) -> float: ...
-
-
 class ExpiredResults:
     """The figures of one task, by store."""
 
@@ -51,7 +38,7 @@ class ExpiredResults:
         self._told: Counter[str] = Counter()
         self._tell_at_ms: dict[str, float] = {}
 
-    def add(self, place: _Place, store: StoreSpec, count: int) -> None:
+    def add(self, place: Place, store: StoreSpec, count: int) -> None:
         """``count`` results of ``store`` are gone; one line for the first of many."""
         name = store.name
         self.counts[name] += count

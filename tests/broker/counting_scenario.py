@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic
@@ -33,7 +34,7 @@ class Scenario:
         self.producer = self.cluster.plain_producer()
         self.sent: list[tuple[str, str]] = []
         self.instances: dict[int, subprocess.Popen[bytes]] = {}
-        #: where the log of its present life begins, for those that `start` started
+        #: where the log of its present life begins
         self._born: dict[int, int] = {}
         #: of instances that start from now on
         self.standbys = 0
@@ -44,14 +45,17 @@ class Scenario:
 
     def start(self, number: int) -> None:
         """Start instance ``number``, again after a kill."""
+        with self.log(number).open("ab") as log:
+            self._born[number] = log.tell()
+            self.instances[number] = self._process(number, log)
+
+    def _process(self, number: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.broker.counting_app"]
         arguments = [self.bootstrap, self.prefix, str(self.state_dir(number))]
         arguments.append(str(self.standbys))
         if (timeout_s := self.transaction_timeout_s) is not None:
             arguments += ["--transaction-timeout-s", str(timeout_s)]
-        with self.log(number).open("ab") as log:
-            self._born[number] = log.tell()
-            self.instances[number] = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
+        return subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=log)
 
     def log(self, number: int) -> Path:
         """What instance ``number`` says, over all its lives."""
@@ -134,8 +138,7 @@ class Scenario:
         One that has just begun does not know the signal yet, and is ended by it.
         """
         for number, process in self.instances.items():
-            if number in self._born:
-                self._expect_to_run(number)
+            self._expect_to_run(number)
             process.terminate()
         for number, process in self.instances.items():
             status = process.wait(PATIENCE_S)
@@ -147,7 +150,7 @@ class Scenario:
 
     def _life(self, number: int) -> str:
         """What an instance has said since it was started last."""
-        return self.log(number).read_bytes()[self._born.get(number, 0) :].decode()[-4_000:]
+        return self.log(number).read_bytes()[self._born[number] :].decode()[-4_000:]
 
     def stores(self) -> dict[str, dict[str, int]]:
         """All rows, read through one instance that owns everything."""

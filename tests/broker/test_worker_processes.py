@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -32,19 +33,17 @@ WORKERS = 2
 class ScriptScenario(Scenario):
     """The scenario of plain instances, with one script that has worker processes."""
 
-    def start(self, number: int) -> None:
-        """Start the script."""
+    def _process(self, number: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(ROOT / "tests" / "broker" / "workers_app.py")]
         arguments = [self.bootstrap, self.prefix, str(self.state_dir(number)), str(WORKERS)]
-        with self.log(number).open("ab") as log:
-            self.instances[number] = subprocess.Popen(
-                [*command, *arguments],
-                cwd=self.path,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
+        return subprocess.Popen(
+            [*command, *arguments],
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
 
     def workers(self) -> dict[int, int]:
         """Worker -> the process that it is, by what was logged last."""

@@ -57,4 +57,6 @@ def answer() -> None:
 
 
 threading.Thread(target=answer, daemon=True).start()
+logger = logging.getLogger("workers_app")
+app.on_state_change(lambda _, state: logger.info("it is %s", state.value))
 app.run()
