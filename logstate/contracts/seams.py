@@ -70,8 +70,8 @@ class Polled:
     records: dict[TopicPartition, list[FetchedRecord]] = field(default_factory=dict)
     #: partitions whose end was reached, with the position there
     ends: list[tuple[TopicPartition, int]] = field(default_factory=list)
-    #: partitions whose position is outside the log (auto.offset.reset is always "error")
-    out_of_range: list[TopicPartition] = field(default_factory=list)
+    #: positions that are outside their logs (auto.offset.reset is always "error")
+    out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
     #: changes the machine still has to answer (fakes); on Kafka callbacks answered them already
     rebalances: list[Rebalance] = field(default_factory=list)
 

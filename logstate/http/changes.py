@@ -69,7 +69,7 @@ class ChangeReader:
         """The events that are there within a second; a comment where there are none."""
         polled = self._consumer.poll(_BATCH, _WAIT_S)
         if polled.out_of_range:
-            gone = ", ".join(str(tp) for tp in polled.out_of_range)
+            gone = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
             raise ChangesGoneError(f"{gone}: the changes from there on were deleted")
         events = [
             self._event(partition, record)

@@ -107,7 +107,7 @@ def _sort_error(
         polled.ends.append((TopicPartition(*where), offset))
         return
     if code in _OUT_OF_RANGE:
-        polled.out_of_range.append(TopicPartition(*where))
+        polled.out_of_range[TopicPartition(*where)] = offset
         return
     if code == KafkaError._MAX_POLL_EXCEEDED:
         # The client joins again by itself at the next poll.

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Any, cast
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, Polled, Rebalance
-from logstate.kafka.faults import translated
+from logstate.kafka.faults import native_error, translated
 from logstate.kafka.fetching import as_polled, fetch, native, native_at, place_of
 from logstate.kafka.offset_metadata import read_committed
 from logstate.kafka.poll_beside import PollBeside
@@ -32,7 +32,9 @@ class KafkaGroupConsumer:
     engine's decision, made outside the callback. The client may fetch once before it is told to
     pause, and where offset 0 has been deleted that is an error: it is kept from the engine. But
     then the client fetches the partition never again and refuses to seek in it (_STATE), so a
-    partition that was out of range is taken out of the assignment and put back at its start.
+    partition that was out of range is taken out of the assignment and put back at its start. So is
+    one where a seek is refused: the error may still wait to be polled. It is about a position
+    before the start then, and known by that when it comes.
 
     Never a logical offset like "end" instead: the client looks it up in the background, and a late
     answer overrules a seek that was made meanwhile. Records would be left out without a word.
@@ -76,12 +78,18 @@ class KafkaGroupConsumer:
         for tp, records in polled.records.items():
             if tp in self._positions:
                 self._positions[tp] = cast(int, records[-1].offset()) + 1
-        self._out_of_range.update(polled.out_of_range)
-        polled.out_of_range = [tp for tp in polled.out_of_range if tp in self._positions]
+        polled.out_of_range = self._news(polled.out_of_range)
         if self._has_rebalanced and not self._beside.kept:
             self._has_rebalanced = False
             self._beside.call(self._wake_fetchers)
         return polled
+
+    def _news(self, out_of_range: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Of what was started, and at no position that a later start has overtaken."""
+        starts = self._positions
+        mended = {tp for tp, at in out_of_range.items() if 0 <= at < starts.get(tp, 0)}
+        self._out_of_range |= out_of_range.keys() - mended
+        return {tp: at for tp, at in out_of_range.items() if tp in starts and tp not in mended}
 
     def _wake_fetchers(self) -> None:
         """Let what stayed here be fetched again at once.
@@ -132,25 +140,37 @@ class KafkaGroupConsumer:
     def _seek(
         self, positions: Mapping[TopicPartition, int], broken: AbstractSet[TopicPartition]
     ) -> None:
-        if broken:
-            self._assign_again({tp: positions[tp] for tp in broken})
-        for place in native_at({tp: positions[tp] for tp in positions.keys() - broken}):
-            self._consumer.seek(place)
+        whole = {tp: at for tp, at in positions.items() if tp not in broken}
+        refused = {tp for tp, at in whole.items() if not self._sought(tp, at)}
+        if refused or broken:
+            self._assign_again(refused | broken, positions)
         self._consumer.resume(native(positions))
 
-    def _assign_again(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _sought(self, partition: TopicPartition, position: int) -> bool:
+        """Whether the client goes on there; not where it has given up to fetch the partition."""
+        try:
+            self._consumer.seek(*native_at({partition: position}))
+        except KafkaException as exc:
+            if native_error(exc).code() != KafkaError._STATE:
+                raise
+            return False
+        return True
+
+    def _assign_again(
+        self, broken: AbstractSet[TopicPartition], positions: Mapping[TopicPartition, int]
+    ) -> None:
         """Make the client forget what it knew of partitions; the group does not notice.
 
         The eager protocol has no calls for some partitions only: all others stay where they are.
         """
         consumer = self._consumer
         if self._is_incremental:
-            consumer.incremental_unassign(native(positions))
-            consumer.incremental_assign(native_at(positions))
+            consumer.incremental_unassign(native(broken))
+            consumer.incremental_assign(native_at({tp: positions[tp] for tp in broken}))
             return
         assigned = [TopicPartition(tp.topic, tp.partition) for tp in consumer.assignment()]
-        going_on = {tp: self._positions.get(tp, 0) for tp in assigned}
-        consumer.assign(native_at({**going_on, **positions}))
+        going_on = {**dict.fromkeys(assigned, 0), **self._positions, **positions}
+        consumer.assign(native_at({tp: going_on[tp] for tp in assigned}))
         consumer.pause(native(self._paused))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:

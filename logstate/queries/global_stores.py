@@ -138,7 +138,7 @@ class GlobalStores:
         polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
         self._take(polled)
         if polled.out_of_range:
-            yield from self._skip_deleted(polled.out_of_range)
+            yield from self._skip_deleted([*polled.out_of_range])
         return [partition for partition, _ in polled.ends]
 
     def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:

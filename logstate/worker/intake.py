@@ -65,9 +65,8 @@ class Intake:
                     owned.mark.at_end(owned.task, partition, position)
                 owned.ends[partition] = position
         if polled.out_of_range:
-            raise AbortableError(
-                f"the positions of {[str(tp) for tp in polled.out_of_range]} are outside their logs"
-            )
+            found = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
+            raise AbortableError(f"positions are outside their logs: {found}")
         running = self._tasks.running()
         if polled.records or self.is_paused or any(owned.paused for owned in running):
             yield from self.pause_or_resume(consumer)

@@ -131,6 +131,19 @@ def a_start_outside_the_log_is_told_and_can_be_mended(rig: Rig) -> None:
     assert found == [(0, 7), (0, 8), (0, 9), (1, 0), (1, 1), (1, 2)]
 
 
+def a_start_that_mends_one_nobody_has_heard_of_is_kept(rig: Rig) -> None:
+    """The client may know that a position is outside the log before anyone has polled it."""
+    member, one, other = _beside_a_cut_log(rig)
+    for _ in range(10):
+        member.consumer.start({one: 1})
+        rig.write(other, b"z")  # takes the broker as long as an answer to the client
+    member.consumer.start({one: 7})
+    told: dict[TopicPartition, int] = {}
+    rig.eventually(lambda: told.update(member.poll().out_of_range) or len(member.records) == 15)
+    assert [r.offset() for r in member.records if r.partition() == 0] == [7, 8, 9]
+    assert not told
+
+
 def mending_a_partition_moves_no_other(rig: Rig) -> None:
     """However often it is done, and also where the other one was sent back and not read since."""
     member, one, other = _beside_a_cut_log(rig)
@@ -266,6 +279,7 @@ CASES = [
     nothing_is_read_before_the_start,
     a_start_goes_back_too,
     a_start_outside_the_log_is_told_and_can_be_mended,
+    a_start_that_mends_one_nobody_has_heard_of_is_kept,
     mending_a_partition_moves_no_other,
     a_paused_partition_brings_nothing_until_it_is_resumed,
     members_see_committed_records_only,

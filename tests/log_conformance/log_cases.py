@@ -121,7 +121,7 @@ def a_position_before_the_start_is_out_of_range(rig: Rig) -> None:
     rig.admin.delete_records({tp: 2})
     reader = rig.reader({tp: 0})
     rig.eventually(lambda: reader.poll() and reader.out_of_range)
-    assert reader.out_of_range[0] == tp
+    assert reader.out_of_range == {tp: 0}
     assert reader.values == []
 
 
@@ -130,6 +130,7 @@ def a_position_beyond_the_end_is_out_of_range(rig: Rig) -> None:
     rig.write(tp, b"a")
     reader = rig.reader({tp: 5})
     rig.eventually(lambda: reader.poll() and reader.out_of_range)
+    assert reader.out_of_range == {tp: 5}
     assert reader.values == []
 
 

@@ -101,7 +101,7 @@ class Reader:
         self.consumer = consumer
         self.records: list[FetchedRecord] = []
         self.ends: list[tuple[TopicPartition, int]] = []
-        self.out_of_range: list[TopicPartition] = []
+        self.out_of_range: dict[TopicPartition, int] = {}
 
     @property
     def values(self) -> list[Any]:
@@ -112,7 +112,7 @@ class Reader:
         for found in polled.records.values():
             self.records += found
         self.ends += polled.ends
-        self.out_of_range += polled.out_of_range
+        self.out_of_range |= polled.out_of_range
         return polled
 
     def read_to(self, partition: TopicPartition, position: int) -> None:

@@ -79,7 +79,7 @@ class Fetcher:
                 continue  # it stands there, and said so
             if not log.start <= position <= log.end:
                 self._positions[partition] = None
-                polled.out_of_range.append(partition)
+                polled.out_of_range[partition] = position
                 continue
             records, position = log.read(position, left)
             if records:
