@@ -49,6 +49,7 @@ HOUSE_TESTS = (
     "tests/test_readme.py",
     "tests/test_rooms.py",
     "tests/test_tidy.py",
+    "tests/logstate/kafka/test_forbidden_calls.py",
     "tests/topology/dsl/test_documentation.py",
     "tests/docker",
 )
@@ -87,7 +88,9 @@ def test(arguments: list[str]) -> NoReturn:
     rest = [argument for argument in arguments if argument != "--fast"]
     ensure_environment(full=not fast)
     if not rest:
-        rest = ["--numprocesses=auto"]
+        # Quick tests hardly wait, and each process reads all of them before it begins.
+        processes = max(3, os.cpu_count() or 1) if fast else "auto"
+        rest = [f"--numprocesses={processes}", "--in-memory"]
         # A part covers a part, which says nothing, and measuring it takes 60 % more time.
         rest += [] if fast else ["--cov", "--cov-report="]
     if fast:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,9 @@ from logstate.local_broker.probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
+#: where Linux has files that are no more than memory, and what a whole run may take of it
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 6 << 30
 
 # How long an example takes is the machine's affair, and no failure.
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
@@ -66,10 +70,38 @@ def _tier(item: pytest.Item) -> str | None:
     return next((tier for tier in TIERS if item.get_closest_marker(tier)), None)
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--in-memory",
+        action="store_true",
+        help="keep temporary files in memory, where there is the room",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     # A JVM that lives for seconds gains nothing from the optimising compiler, and starts in half
     # the time without it.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    is_first = not hasattr(config, "workerinput")
+    if is_first and config.getoption("--in-memory") and (folder := folder_in_memory()):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)  # of all that it starts, too
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def folder_in_memory(memory: Path = MEMORY) -> Path | None:
+    """A folder of this process; None where the machine has no such place, or too little of it.
+
+    Thousands of small databases are made and deleted. A disk is asked each time to have written
+    them, and a busy one answers late. No test loses the machine, so none needs that.
+    """
+    if not memory.is_dir() or shutil.disk_usage(memory).free < MEMORY_BYTES_MIN:
+        return None
+    for left in memory.glob("logstate-tests-*"):  # of a run that was killed
+        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = memory / f"logstate-tests-{os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests import conftest
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,3 +65,27 @@ def test_the_whole_suite_fails_when_coverage_falls_below_the_ratchet(tmp_path: P
     assert answer.returncode == 1
     assert "Required test coverage of 70.0% not reached" in answer.stdout
     assert " passed in " in answer.stdout.splitlines()[-1]
+
+
+def test_what_a_killed_run_left_in_memory_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest, "MEMORY_BYTES_MIN", 0)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for process in (ended.pid, os.getppid()):
+        (tmp_path / f"logstate-tests-{process}").mkdir()
+
+    folder = conftest.folder_in_memory(tmp_path)
+
+    assert folder == tmp_path / f"logstate-tests-{os.getpid()}"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        folder.name,
+        f"logstate-tests-{os.getppid()}",
+    }
+
+
+def test_a_machine_with_little_memory_keeps_temporary_files_on_its_disk(tmp_path: Path) -> None:
+    assert conftest.folder_in_memory(tmp_path / "none") is None
+    room = shutil.disk_usage(tmp_path).free
+    assert (conftest.folder_in_memory(tmp_path) is None) == (room < conftest.MEMORY_BYTES_MIN)

@@ -14,14 +14,15 @@ from logstate.contracts.records import TopicPartition
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.log_conformance import group_cases, transaction_cases
-from tests.log_conformance.rig import Rig, records
+from tests.log_conformance.rig import BROKER_POLL_S, Rig, records
 from tests.log_conformance.test_fake_cluster import CASES
 
 
 def patient_rig(bootstrap: str, **options: Any) -> Rig:
     """Members and transactions outlive a pause of this process."""
     cluster = KafkaCluster(bootstrap, transaction_timeout_ms=300_000, **options)
-    return Rig(cluster, partial(expect_heartbeats_within, bootstrap))
+    prepare_group = partial(expect_heartbeats_within, bootstrap)
+    return Rig(cluster, poll_s=BROKER_POLL_S, prepare_group=prepare_group)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)

@@ -19,18 +19,23 @@ from logstate.contracts.seams import (
 )
 from tests.patience import until
 
-#: short enough for a fake that waits, long enough for a broker to answer
-_POLL_S = 0.2
+#: what a broker needs to answer a poll; a fake has its answer at once
+BROKER_POLL_S = 0.2
 
 
 class Rig:
     """A cluster under test. Everything it makes is closed by ``close``."""
 
     def __init__(
-        self, cluster: Cluster, prepare_group: Callable[[str], None] = lambda _: None
+        self,
+        cluster: Cluster,
+        *,
+        poll_s: float,
+        prepare_group: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``prepare_group`` is told of a group before somebody joins it."""
         self.cluster = cluster
+        self.poll_s = poll_s
         self._prepare_group = prepare_group
         self._closing = ExitStack()
         self.admin = cluster.admin()
@@ -67,7 +72,7 @@ class Rig:
         self._prepare_group(group)
         consumer = self.cluster.group_consumer(group_id=group, instance_id=instance_id)
         self._closing.callback(consumer.close)
-        return GroupMember(consumer, topics)
+        return GroupMember(consumer, topics, self.poll_s)
 
     # ------------------------------------------------------------------ doing things
 
@@ -108,7 +113,7 @@ class Reader:
         return [record.value() for record in self.records]
 
     def poll(self, max_records: int = 100) -> Polled:
-        polled = self.consumer.poll(max_records, _POLL_S)
+        polled = self.consumer.poll(max_records, self._rig.poll_s)
         for found in polled.records.values():
             self.records += found
         self.ends += polled.ends
@@ -139,15 +144,16 @@ class Reader:
 class GroupMember:
     """A member that answers every change of its assignment by agreeing."""
 
-    def __init__(self, consumer: GroupConsumer, topics: Sequence[str]) -> None:
+    def __init__(self, consumer: GroupConsumer, topics: Sequence[str], poll_s: float) -> None:
         self.consumer = consumer
+        self._poll_s = poll_s
         self.owned: set[TopicPartition] = set()
         self.history: list[Rebalance] = []
         self.records: list[FetchedRecord] = []
         consumer.subscribe(topics, self._answer)
 
     def poll(self) -> Polled:
-        polled = self.consumer.poll(100, _POLL_S)
+        polled = self.consumer.poll(100, self._poll_s)
         for rebalance in polled.rebalances:  # of a fake; a client has called _answer already
             self._answer(rebalance)
         for found in polled.records.values():

@@ -16,7 +16,8 @@ CASES = [*log_cases.CASES, *transaction_cases.CASES, *group_cases.CASES]
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_the_fake_cluster_behaves_as_kafka(case: Callable[[Rig], None], protocol: str) -> None:
-    rig = Rig(FakeCluster(group_protocol="classic" if protocol == "classic" else "consumer"))
+    cluster = FakeCluster(group_protocol="classic" if protocol == "classic" else "consumer")
+    rig = Rig(cluster, poll_s=0)
     try:
         case(rig)
     finally:
@@ -27,7 +28,8 @@ def test_the_fake_cluster_behaves_as_kafka(case: Callable[[Rig], None], protocol
 def test_so_does_one_that_sends_late_and_gives_out_partitions_one_by_one(
     case: Callable[[Rig], None],
 ) -> None:
-    rig = Rig(FakeCluster(buffers_sends=True, splits_assignments=True, fetch_records_max=1))
+    cluster = FakeCluster(buffers_sends=True, splits_assignments=True, fetch_records_max=1)
+    rig = Rig(cluster, poll_s=0)
     try:
         case(rig)
     finally:

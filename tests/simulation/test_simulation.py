@@ -87,6 +87,7 @@ def test_a_range_run_again_has_the_same_trace() -> None:
     assert traces[0] == traces[1] != []
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None:
     output = simulation("--systematic", "--pairs", "60")
     rows = [line.split() for line in output.splitlines()[1:]]
