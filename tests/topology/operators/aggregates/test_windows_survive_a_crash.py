@@ -14,6 +14,7 @@ from logstate.topology.graph.nodes import ProcessorNode
 from tests.topology.operators.aggregates.test_session_aggregate import sessions
 from tests.topology.operators.aggregates.test_sliding_aggregate import sliding
 from tests.topology.operators.aggregates.test_window_aggregate import ms, sums
+from tests.topology.operators.crash import STEP_MS, results, results_through_a_crash
 from tests.topology.operators.one_operator import OneOperator
 from tests.topology.operators.tables.test_suppress import suppress
 
@@ -40,7 +41,7 @@ RECORDS = st.lists(
 
 def process(run: OneOperator, record: tuple[str, int, int]) -> list[tuple[Any, ...]]:
     key, value, time = record
-    run.clock.advance(10)
+    run.clock.advance(STEP_MS)
     if "sup-store" in run.state.stores:
         return run.update(key, value, None, time)
     return run.pipe(key, value, time)
@@ -52,23 +53,10 @@ def process(run: OneOperator, record: tuple[str, int, int]) -> list[tuple[Any, .
 def test_a_crash_changes_nothing(
     name: str, records: list[tuple[str, int, int]], commit_every: int, crash_at: int
 ):
-    undisturbed = OneOperator(NODES[name](), wall_clock_ms=1_000)
-    expected = [process(undisturbed, record) for record in records]
-
-    run = OneOperator(NODES[name](), wall_clock_ms=1_000)
-    run.commit()
-    found: list[list[tuple[Any, ...]]] = []
-    has_crashed = False
-    while len(found) < len(records):
-        if len(found) == crash_at and not has_crashed:
-            has_crashed = True
-            run = run.successor(NODES[name]())
-            del found[run.offset + 1 :]
-            run.clock.jump_wall_clock(1_000 + 10 * len(found))
-            continue
-        found.append(process(run, records[len(found)]))
-        if len(found) % commit_every == 0:
-            run.commit()
+    undisturbed, expected = results(NODES[name], process, records)
+    run, found = results_through_a_crash(
+        NODES[name], process, records, commit_every=commit_every, crash_at=crash_at
+    )
 
     assert found == expected
     for store, rows in undisturbed.state.stores.items():

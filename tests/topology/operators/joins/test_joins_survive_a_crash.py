@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate.topology.graph.nodes import ProcessorNode
+from tests.topology.operators.crash import STEP_MS, results, results_through_a_crash
 from tests.topology.operators.joins.stream_join_run import StreamJoin, spans
 from tests.topology.operators.one_operator import OneOperator
 
@@ -34,7 +35,7 @@ Record = tuple[str, bool, "str | None", int]
 
 def process(run: OneOperator, record: Record) -> list[tuple[Any, ...]]:
     key, side, value, time = record
-    run.clock.advance(10)
+    run.clock.advance(STEP_MS)
     return run.pipe(key, (side, value), time)
 
 
@@ -44,23 +45,10 @@ def process(run: OneOperator, record: Record) -> list[tuple[Any, ...]]:
 def test_a_crash_changes_nothing(
     name: str, records: list[Record], commit_every: int, crash_at: int
 ):
-    undisturbed = OneOperator(NODES[name](), wall_clock_ms=1_000)
-    expected = [process(undisturbed, record) for record in records]
-
-    run = OneOperator(NODES[name](), wall_clock_ms=1_000)
-    run.commit()
-    found: list[list[tuple[Any, ...]]] = []
-    has_crashed = False
-    while len(found) < len(records):
-        if len(found) == crash_at and not has_crashed:
-            has_crashed = True
-            run = run.successor(NODES[name]())
-            del found[run.offset + 1 :]
-            run.clock.jump_wall_clock(1_000 + 10 * len(found))
-            continue
-        found.append(process(run, records[len(found)]))
-        if len(found) % commit_every == 0:
-            run.commit()
+    undisturbed, expected = results(NODES[name], process, records)
+    run, found = results_through_a_crash(
+        NODES[name], process, records, commit_every=commit_every, crash_at=crash_at
+    )
 
     assert found == expected
     for store, rows in undisturbed.state.stores.items():
