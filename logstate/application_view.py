@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from logstate.app_settings import AppSettings
 from logstate.changelog.cuts.named_cut import NamedCut
@@ -22,6 +22,7 @@ from logstate.metrics.instruments import Metrics
 from logstate.presence import Presence, not_asked_for, presence_of
 from logstate.queries.queries import QueryableStore
 from logstate.served import ServedApplication
+from logstate.topics.placement import BY_HASH
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
 
@@ -106,7 +107,12 @@ class ApplicationView:
         return listener
 
     def store(
-        self, name: str, *, max_age: timedelta | None = None, standbys: bool = False
+        self,
+        name: str,
+        *,
+        max_age: timedelta | None = None,
+        standbys: bool = False,
+        placed_by: Literal["murmur2"] | None = None,
     ) -> QueryableStore:
         """A store for reading committed local state from any thread; global ones too.
 
@@ -116,8 +122,21 @@ class ApplicationView:
         (``standby_replicas``): committed rows, mostly of the last seconds; ``age`` says how old,
         and ``lag`` how many changelog offsets they lack. The Kafka Streams setting is
         ``enableStaleStores``.
+
+        A read by key that finds nothing raises StoreUnavailableError too, where others write the
+        input and some partitions are elsewhere: they may have placed the key there. Whoever knows
+        that all of them place keys as Kafka's own clients do says so with ``placed_by="murmur2"``,
+        and gets None. Raises ConfigError for any other name.
         """
-        return self._workers.store(name, max_age, standbys=standbys)
+        store = self._workers.store(name, max_age, standbys=standbys)
+        if placed_by is not None:
+            if placed_by != BY_HASH:
+                raise ConfigError(
+                    f"placed_by={placed_by!r} is not known: 'murmur2' is how Kafka's own clients"
+                    " place keys. Of other ways name the partition of each read with partition="
+                )
+            store.is_placed = True
+        return store
 
     def is_ready(self, *, max_age: timedelta | None = None) -> Health:
         """Whether local reads of all its tasks are answered, with ``reason``; for readiness probes.

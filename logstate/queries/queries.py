@@ -6,8 +6,9 @@ it raises StoreUnavailableError that says which and where things stand, instead 
 
 The partition of a key is a guess where others write the topology's input, for they may place keys
 otherwise (librdkafka's default does), and where processors put keys of their own. What is not found
-there is looked for in all partitions that are here, and where some are not, rows that are here tell
-whether the guess can be trusted. None is never the answer for a row that is here.
+there is looked for in all partitions that are here. Where some are not, nobody here can say that a
+row is nowhere: StoreUnavailableError says so, unless the caller knows how keys were placed. None is
+never the answer for a row that is somewhere.
 
 How it works: a task publishes an immutable view at each commit, and the first query of a store
 makes a reader over it, for all queries of the view. A reader has the store's reads and no writes.
@@ -19,13 +20,12 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 from logstate.changelog.stores.readers import MakeReader, reader_maker
 from logstate.changelog.view import CommittedRows, StateView
-from logstate.contracts.errors import StoreError, StoreUnavailableError
-from logstate.contracts.records import TaskId, TopicPartition, Windowed
+from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec, no_such_read
 from logstate.contracts.topic_names import changelog_topic
 from logstate.queries.found_rows import found_rows
@@ -38,8 +38,6 @@ T = TypeVar("T")
 
 #: the worker makes the first view of global stores at its next turn
 _FIRST_VIEW_S = 10.0
-#: of each partition, that are looked at to find out whether keys are where they are guessed to be
-_SAMPLE_ROWS = 64
 
 
 def unless_ended(
@@ -94,10 +92,8 @@ class QueryableStore(StoreReads):
     ) -> None:
         """``is_placed``: the application itself put each key where ``partition_for`` says."""
         self.name = spec.name
-        self._is_placed = is_placed
-        self._misses = 0
-        #: a row that is not where the guess is, and where
-        self._stray: str | None = None
+        #: each key is in the partition that its hash says, so no other one is looked at
+        self.is_placed = is_placed
         self._freshness = freshness or Freshness()
         self._spec = spec
         self._application_id = application_id
@@ -170,7 +166,7 @@ class QueryableStore(StoreReads):
         if partition is not None:
             return self.of_partition(partition, read)(key, *arguments, **options)
         guess = self._guess(key)
-        if self._is_placed:
+        if self.is_placed:
             return self.of_partition(guess, read)(key, *arguments, **options)
         elsewhere: StoreUnavailableError | None = None
         is_there, found = False, None
@@ -204,30 +200,15 @@ class QueryableStore(StoreReads):
     def _check_guess(self, key: Any, seen: Container[int]) -> None:
         """A row was not found here; raises StoreUnavailableError where it may be elsewhere."""
         unseen = [p for p in range(self._partition_count() or 0) if p not in seen]
-        if not unseen:
-            return
-        self._misses += 1
-        if self._misses & (self._misses - 1) == 0:  # more rarely, the more misses there were
-            self._stray = self._stray or self._strayed()
-        if self._stray is not None:
+        if unseen:
             raise StoreUnavailableError(
                 f"store {self.name!r}: key {key!r:.100} is not in the partitions that were read"
-                f" here, and may be in {unseen}, which were not: whoever wrote the input did not"
-                f" place keys by murmur2 ({self._stray}). Ask all instances by app.remote_store(),"
-                " name the partition with partition=, or write the input with"
-                " partitioner=murmur2_random, as Kafka's own clients do"
+                f" here, and may be in {unseen}, which were not: others write the input, and who"
+                " does not place keys by murmur2 (librdkafka's default is CRC32) puts them"
+                " anywhere. Ask all instances by app.remote_store(), name the partition with"
+                " partition=, or, where all who write the input place keys as Kafka's own clients"
+                " do, say so: app.store(..., placed_by='murmur2')"
             )
-
-    def _strayed(self) -> str | None:
-        """A row of those here that is not in the partition that is guessed for it."""
-        for partition in self.partitions:
-            with suppress(StoreError):  # no such read, or gone meanwhile
-                rows = self.of_partition(partition, "all")()
-                for key, _ in islice(rows, _SAMPLE_ROWS):
-                    inner = key.key if isinstance(key, Windowed) else key
-                    if (guess := self._guess(inner)) != partition:
-                        return f"{inner!r:.100} is in partition {partition}, not in {guess}"
-        return None
 
     def of_partition(self, partition: int, read: str) -> Callable[..., Any]:
         """A read of one partition, by its name.

@@ -17,7 +17,7 @@ class StoreReads(ABC):
     A key's partition is that of murmur2, as Kafka's own clients and this library place keys. Where
     others write the topology's input they may place them otherwise: what is not found is looked for
     in the other partitions. ``partition=`` spares that. Raises StoreUnavailableError where a
-    partition cannot be read.
+    partition cannot be read that may have the row.
     """
 
     @abstractmethod

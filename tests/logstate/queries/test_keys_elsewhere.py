@@ -18,7 +18,7 @@ from logstate import (
     StreamsBuilder,
     TumblingWindows,
 )
-from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.errors import ConfigError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.testing import FakeCluster
@@ -206,12 +206,47 @@ def test_none_is_never_said_of_a_row_that_another_instance_has(tmp_path: Path) -
                 rows.get(guessed)
 
 
-def test_where_keys_are_placed_as_usual_nothing_is_there_where_nothing_is(tmp_path: Path) -> None:
+def test_one_row_among_many_that_another_producer_placed_is_not_denied(tmp_path: Path) -> None:
+    """No row that an instance sees tells it that one elsewhere is not where its hash says."""
+    strayed = KEYS[-1]
+    right = partition_of(strayed.encode(), PARTITIONS)
+    cluster = filled(partition_of, KEYS[:-1])
+    for topic in ("in", "events", "history"):
+        other = (right + 1) % PARTITIONS
+        cluster.produce(topic, strayed.encode(), b"v", partition=other, timestamp=5)
+    with shared(cluster, tmp_path) as apps:
+        for app in apps:
+            has_it = (right + 1) % PARTITIONS in _partitions(app)
+            for name, (read, *arguments) in READS.items():
+                try:
+                    found = getattr(app.store(name), read)(strayed, *arguments)
+                except StoreUnavailableError:
+                    assert not has_it
+                else:
+                    assert found is not None
+
+
+def test_an_empty_instance_denies_nothing(tmp_path: Path) -> None:
+    with shared(filled(by_crc32, KEYS[:1]), tmp_path) as apps:
+        for app in apps:
+            if by_crc32(KEYS[0].encode(), PARTITIONS) not in _partitions(app):
+                with pytest.raises(StoreUnavailableError):
+                    app.store("counts").get(KEYS[0])
+                with pytest.raises(StoreUnavailableError):
+                    app.store("windows").fetch_range(KEYS[0], 0, 10)
+
+
+def test_whoever_knows_how_keys_are_placed_is_told_that_a_row_is_nowhere(tmp_path: Path) -> None:
     with shared(filled(partition_of), tmp_path) as apps:
         for app in apps:
             rows = app.store("counts")
-            here = (k for k in (f"no{n}" for n in range(99)) if _guess(k) in rows.partitions)
-            assert rows.get(next(here)) is None
+            here = next(k for k in (f"no{n}" for n in range(99)) if _guess(k) in rows.partitions)
+            with pytest.raises(StoreUnavailableError, match=r"placed_by='murmur2'"):
+                rows.get(here)
+            assert app.store("counts", placed_by="murmur2").get(here) is None
+            assert app.remote_store("counts").get(here) is None
+            with pytest.raises(ConfigError, match="'crc32' is not known"):
+                app.store("counts", placed_by="crc32")  # type: ignore[arg-type]
 
 
 def _guess(key: str) -> int:
