@@ -20,7 +20,7 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Deserializer, Serde, Serializer
-from logstate.serdes.json_serde import json, json_of
+from logstate.serdes.json_serde import json, json_array, json_object, json_of
 from logstate.serdes.protobuf_schema import is_protobuf_message
 from logstate.serdes.pydantic_serde import PydanticSerde, is_pydantic_model
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
@@ -105,8 +105,8 @@ _BY_TYPE: dict[Any, Serde[Any]] = {
     float: float64,
     bytes: bytes_,
     bool: boolean,
-    dict: json,
-    list: json,
+    dict: json_object,
+    list: json_array,
     object: json,
     Any: json,
 }
@@ -219,7 +219,8 @@ def serde_of(spec: Any, *, what: str) -> Serde[Any]:
     """The serde that a declaration means. ``what`` names the declared thing in errors.
 
     A serde stands for itself; ``str``, ``int``, ``float``, ``bytes`` and ``bool`` for the scalars;
-    ``dict``, ``list`` and ``Any`` for plain JSON; a generated class for Protobuf; every other type
+    ``Any`` for plain JSON, ``dict`` and ``list`` for plain JSON whose objects, or arrays, are
+    checked when they are written; a generated class for Protobuf; every other type
     (a msgspec.Struct, a dataclass, a class of attrs, a pydantic model, a TypedDict) for JSON read
     into that type; ``"int64"`` and the other names for themselves. Raises SerdeError.
 

@@ -108,6 +108,34 @@ class JsonSerde(Serde[T]):
         return "<serde json>" if self.type is Any else f"<serde json_of({_name(self.type)})>"
 
 
+class JsonContainerSerde(JsonSerde[T]):
+    """Plain JSON that writes objects only, or arrays only: what ``dict`` and ``list`` alone mean.
+
+    It reads any JSON, as plain JSON does, for others write the topic too.
+    """
+
+    def __init__(self, container: type[T]) -> None:
+        super().__init__(Any)
+        self._container = container
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
+        encode = super().serializer(topic, is_key)
+        declared, opening = self._container.__name__, b"{" if self._container is dict else b"["
+        first = opening[0]
+
+        def serialize(value: T) -> bytes:
+            data = encode(value)
+            if data[0] != first and not data.lstrip().startswith(opening):
+                raise SerdeError(
+                    f"Found {type(value).__name__} where the declared type is {declared}: it would"
+                    f" be read back as something else. Return a {declared} from the function that"
+                    " made the value, or declare serdes.json for any JSON."
+                )
+            return data
+
+        return serialize
+
+
 def json_of(type_: type[T] | Any) -> JsonSerde[T]:
     """JSON that decodes into ``type_``.
 
@@ -249,3 +277,5 @@ def _name(type_: Any) -> str:
 
 
 json: Serde[Any] = JsonSerde(Any)
+json_object: Serde[Any] = JsonContainerSerde(dict)
+json_array: Serde[Any] = JsonContainerSerde(list)

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate import ProcessingError, StreamsBuilder, serdes
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.generated_code import FILE_PREFIX
 from logstate.contracts.serde import Serde
 from logstate.serdes import json, json_of
+from logstate.testing import TopologyTestDriver
 
 
 class Click(msgspec.Struct, frozen=True):
@@ -284,3 +286,34 @@ def test_an_integer_in_the_place_of_a_float_is_written_and_read_as_a_float() -> 
     serde = json_of(Point)
 
     assert decode(serde, encode(serde, Point(1, -2))) == Point(1.0, -2.0)
+
+
+@pytest.mark.parametrize(
+    ("declared", "fits", "others"),
+    [
+        (dict, [{}, {"a": 1}, Click("home"), msgspec.Raw(b' {"a": 1}')], [[1], "a", 1, True, b"a"]),
+        (list, [[], [1], (1, 2), {3}, msgspec.Raw(b" [1]")], [{"a": 1}, "[", 1.5, Click("home")]),
+    ],
+)
+def test_a_bare_container_is_checked_when_it_is_written(
+    declared: type, fits: list[object], others: list[object]
+) -> None:
+    serde = serdes.serde_of(declared, what="a test")
+    for is_key in (True, False):
+        serialize = serde.serializer("t", is_key)
+        assert all(type(json.deserializer("t", False)(serialize(one))) is declared for one in fits)
+        for other in others:
+            with pytest.raises(SerdeError, match=f"the declared type is {declared.__name__}"):
+                serialize(other)
+    assert serde.describe() == json.describe()
+    assert serde.deserializer("t", False)(b"null") is None
+
+
+def test_a_row_of_another_container_than_the_declared_one_is_refused() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=str, value=str).group_by_key()
+    grouped.aggregate(dict, lambda row, value: [value], value=dict, store="rows")  # type: ignore[arg-type,return-value]
+    with TopologyTestDriver(builder.build()) as driver:
+        with pytest.raises(ProcessingError, match=r"test_json_serde.py:\d+.*Found list"):
+            driver.pipe("in", "k", "v")
+        assert driver.store("rows").get("k") is None
