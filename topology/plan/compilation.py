@@ -6,14 +6,18 @@ child, or a loop over children in the order in which they were written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import LogstateError, ProcessingError
 from logstate.contracts.processing import StreamProcess, TaskContext
-from logstate.topology.graph.blame import labelled
+from logstate.topology.graph.blame import blame, labelled
 from logstate.topology.graph.nodes import (
+    Node,
     Process,
     ProcessorNode,
     SinkNode,
@@ -46,13 +50,8 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
     for node in reversed(sub_topology.nodes):
         names = sub_topology.children[node.name]
         children = {name: compiled[name] for name in names}
-        if isinstance(node, ProcessorNode):
-            forward = _compose(list(children.values()), has_table_edge=node.has_table_edge)
-            process = node.compile(task, forward, children)
-        elif isinstance(node, SinkNode):
-            process = compile_sink(node, task)
-        else:
-            process = _compose(list(children.values()), has_table_edge=False)
+        with _named(node, task):
+            process = _compile_node(node, task, children)
         if process is not _nothing_below:
             process = labelled(process, node.name)
         compiled[node.name] = process
@@ -63,20 +62,55 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
     }
 
 
+def _compile_node(node: Node, task: TaskContext, children: dict[str, Process]) -> Process:
+    if isinstance(node, ProcessorNode):
+        forward = _compose(list(children.values()), has_table_edge=node.has_table_edge)
+        return node.compile(task, forward, children)
+    if isinstance(node, SinkNode):
+        return compile_sink(node, task)
+    below: Process = _compose(list(children.values()), has_table_edge=False)
+    return below
+
+
+@contextmanager
+def _named(node: Node, task: TaskContext) -> Iterator[None]:
+    """Suppliers, ``init()`` and serdes are the user's: what they raise says where it came from.
+
+    No handler is asked, for there is no record.
+    """
+    try:
+        yield
+    except LogstateError:
+        raise
+    except Exception as exc:
+        function = blame(exc).function or f"declared at {node.declared_at}"
+        raise ProcessingError(
+            f"an operator could not be made: task {task.task_id}, node {node.name!r}, in"
+            f" {function}: {type(exc).__name__}: {text_of(exc)}. No record was processed, so no"
+            " handler is asked. Correct its supplier, init() or serde, and start again",
+            task=str(task.task_id),
+            node=node.name,
+            function=function,
+        ) from exc
+
+
 def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[CompiledSource]:
-    compiled = []
+    compiled: list[CompiledSource] = []
     extractor = node.timestamp_extractor
     if extractor is wall_clock_time:  # of the task, which is the test driver's in tests
         extractor = _of_clock(task)
     for ref in node.topics:
         assert not ref.is_pattern, f"the topics of {node.name} are not known yet"
         topic = task.topic_name(ref.name, is_internal=ref.is_internal)
+        with _named(node, task):
+            deserialize_key = node.key.deserializer(topic, True)
+            deserialize_value = node.deserialize_value(topic)
         compiled.append(
             CompiledSource(
                 node.name,
                 topic,
-                node.key.deserializer(topic, True),
-                node.deserialize_value(topic),
+                deserialize_key,
+                deserialize_value,
                 extractor,
                 process,
                 node.offset_reset,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import AbortableError
+from logstate import Application, ErrorHandlers, dead_letter, serdes
+from logstate.contracts.errors import AbortableError, ProcessingError
 from logstate.contracts.records import Record
 from logstate.testing import Fault, TopologyTestDriver
-from logstate.topology import Processor, StreamsBuilder, key_value_store
+from logstate.topology import Processor, StreamsBuilder, ValueTransformer, key_value_store
 from logstate.topology.processor.processor_context import ProcessorContext
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
@@ -104,3 +107,98 @@ def test_a_processor_that_cannot_close_does_not_keep_an_abort_from_going_on(
     rig.commit()
     assert [value for _, value in outputs(cluster)] == ["1"]
     assert "closing a processor failed" in caplog.text
+
+
+class BadInit(Numbered):
+    def init(self, context: ProcessorContext) -> None:
+        raise OSError("no model")
+
+
+class BadTransformer(ValueTransformer[str, str, str]):
+    def init(self, context: Any) -> None:
+        raise KeyError("model")
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        return value
+
+
+class BadSerde(serdes.Serde[str]):
+    def serializer(self, topic: str, is_key: bool) -> Callable[[str], bytes]:
+        raise LookupError("no table of codes")
+
+    def deserializer(self, topic: str, is_key: bool) -> Callable[[bytes], str]:
+        raise LookupError("no table of codes")
+
+    def describe(self) -> dict[str, Any]:
+        return {"format": "coded", "schema": None}
+
+
+def bad_supplier() -> Numbered:
+    raise ValueError("no licence")
+
+
+LAST = key_value_store("last", str, int)
+
+
+def _initialised(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key=str, value=str)
+    stream.process(BadInit, stores=LAST, name="p").to("out", key=str, value=str)
+
+
+def _supplied(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key=str, value=str)
+    stream.process(bad_supplier, stores=LAST, name="p").to("out", key=str, value=str)
+
+
+def _transformed(builder: StreamsBuilder) -> None:
+    table = builder.table("in", key=str, value=str, store="rows")
+    table.transform_values(BadTransformer, value=str, name="p").to_stream().to("out")
+
+
+def _written(builder: StreamsBuilder) -> None:
+    builder.stream("in", key=str, value=str).to("out", value=BadSerde(), name="p")
+
+
+def _read(builder: StreamsBuilder) -> None:
+    builder.stream("in", key=str, value=BadSerde(), name="p").to("out", value=str)
+
+
+WAYS: dict[str, tuple[Callable[[StreamsBuilder], None], str]] = {
+    "init": (_initialised, r"test_processor_lifecycle.py:\d+ in init: OSError: no model"),
+    "supplier": (_supplied, r"test_processor_lifecycle.py:\d+ in bad_supplier: ValueError: no li"),
+    "transformer": (_transformed, r"test_processor_lifecycle.py:\d+ in init: KeyError: 'model'"),
+    "serializer": (_written, r"test_processor_lifecycle.py:\d+ in serializer: LookupError: no t"),
+    "deserializer": (_read, r"test_processor_lifecycle.py:\d+ in deserializer: LookupError: no"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_cannot_be_made_is_named_and_no_handler_is_asked(way: str, tmp_path: Path) -> None:
+    declare, told = WAYS[way]
+    builder = StreamsBuilder()
+    declare(builder)
+    topology = builder.build()
+    handlers = ErrorHandlers(
+        deserialization=dead_letter,
+        processing=dead_letter,
+        production=dead_letter,
+        dead_letter_topic="dead",
+    )
+    said = rf"an operator could not be made: task 0_0, node 'p', in .*{told}"
+    with pytest.raises(ProcessingError, match=said) as raised:
+        TopologyTestDriver(topology, error_handlers=handlers)
+    assert (raised.value.task, raised.value.node) == ("0_0", "p")
+
+    cluster = cluster_of({"in": 1, "out": 1, "dead": 1})
+    send(cluster, "a")
+    app = Application(
+        topology,
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=tmp_path,
+        cluster=cluster,
+        error_handlers=handlers,
+    )
+    with pytest.raises(ProcessingError, match=said):
+        app.run(handle_signals=False)
+    assert cluster.records("dead") == []
