@@ -175,6 +175,8 @@ class AppSettings:
                 f" got {shown(handlers)}. Write ErrorHandlers(processing=...), with"
                 " deserialization= and production= where they are meant"
             )
+        elif isinstance(self.topology, Topology):
+            yield from handlers.problems_with(self.topology.stores.values())
         handler: object = self.uncaught
         if not callable(handler) and handler not in UNCAUGHT_RESPONSES:
             yield (

@@ -49,7 +49,7 @@ CHANGELOG = {
     "changelog/stores": {"changelog/backend", "changelog/rows", "logstate/serdes"},
     "changelog": {"changelog/backend", "changelog/rows", "changelog/stores", "logstate/serdes"},
     # From outside, without the runtime: cuts and readers read logs themselves.
-    "changelog/cuts": {"changelog", "logstate/kafka"},
+    "changelog/cuts": {"changelog", "logstate/kafka", "logstate/serdes"},
     "changelog/reading": {
         "changelog",
         "changelog/cuts",

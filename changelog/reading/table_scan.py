@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.changelog.reading.blocks import Block, joined, sliced
 from logstate.changelog.reading.changelog_source import ChangelogSource, check_topic_id, log_reader
 from logstate.changelog.reading.cut import Ends, newest_clock
@@ -67,6 +68,7 @@ class TableScan:
         self._options = options
         self._source = source
         self._ends = ends
+        self._as_stored = as_stored(source.entry, options.registry)
         self.keys: frozenset[bytes] | None = None
         """Nothing else is wanted, as bytes; None: every key is."""
 
@@ -231,7 +233,7 @@ class TableScan:
             with_aborted=with_aborted,
             stall_seconds=self._options.stall_seconds,
         )
-        return found
+        return map(self._as_stored, found)
 
 
 def versions(blocks: Iterable[Block]) -> Iterator[Block]:

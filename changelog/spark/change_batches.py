@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.changelog.reading.blocks import block_of
 from logstate.changelog.reading.changelog_source import ChangelogSource, log_reader
 from logstate.changelog.reading.options import SourceOptions
@@ -111,7 +112,7 @@ def _records(
         may_skip=may_skip,
         stall_seconds=options.stall_seconds,
     )
-    return found
+    return map(as_stored(source.entry, options.registry), found)
 
 
 def _logged(

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.cuts.logs import ChangelogSource, log_reader
+from logstate.changelog.cuts.source_topic_records import is_source_topic
 from logstate.changelog.reading.changelog_source import find_source
 from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import SourceOptions, parse_options
@@ -182,9 +183,16 @@ def newest_rows(
         .withColumnRenamed("max(offset)", "offset")
     )
     rows = records.select(*columns).join(newest, ["key", "partition", "offset"], "left_semi")
-    found = rows.where("value is not null").selectExpr(*expressions, "partition as _partition")
+    found = rows.where(is_there(entry)).selectExpr(*expressions, "partition as _partition")
     shown = found if hidden is None else found.where(f"not coalesce({hidden}, false)")
     return shown.drop("_partition")
+
+
+def is_there(entry: Mapping[str, Any]) -> str:
+    """The condition for records that have a row: others write JSON's null into a source topic."""
+    if is_source_topic(entry) and (entry.get("value") or {}).get("format") == "json":
+        return rf"value is not null and not {_text('value')} rlike '^\\s*null\\s*$'"
+    return "value is not null"
 
 
 def _versions(records: DataFrame, expressions: list[str]) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key
+from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.contracts.changelog_keys import inner_key, is_expired, layout_of, oldest_shown
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.formats import WINDOWED
@@ -169,7 +170,8 @@ def rows_of_key(
     """The newest record of each row of a key in one partition, of those that the store shows."""
     newest: dict[bytes, FetchedRecord] = {}
     is_versioned = traits_of(log.entry["kind"]).is_versioned
-    for batch in read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True):
+    batches = read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True)
+    for batch in map(as_stored(log.entry), batches):
         for record in batch:
             row = record.key()
             if row is None or not is_it(inner_key(log.layout, row)):

@@ -22,7 +22,7 @@ keeps the state it wrote.)
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -32,6 +32,7 @@ from logstate.contracts.error_text import text_of, trace_of
 from logstate.contracts.errors import ConfigError, TopologyError
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
 from logstate.contracts.setting_rules import choice, count, duration, shown, text
+from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.plain_functions import check_plain
 
 _PREFIX = "__streams.errors."
@@ -189,6 +190,17 @@ class ErrorHandlers:
     def guards_processing(self) -> bool:
         """True where a failed record may be passed over, so its effects must be undoable."""
         return self.processing is not fail or self.decides_on_results
+
+    def problems_with(self, stores: Iterable[StoreSpec]) -> Iterator[str]:
+        """What the stores do not allow."""
+        reused = sorted(spec.name for spec in stores if spec.source_topic is not None)
+        if reused and self.guards_processing and self.on_skip == "rollback":
+            yield (
+                f"a skipped record would be rolled back in {', '.join(map(repr, reused))}, and be"
+                " in it again after a restore: a source topic serves as changelog there, and still"
+                " has the record. Give ErrorHandlers(on_skip='keep'), as Kafka Streams does it, or"
+                " build without optimization='all' and 'reuse_source_topics'"
+            )
 
     @property
     def decides_on_results(self) -> bool:

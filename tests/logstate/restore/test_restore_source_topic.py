@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logstate.app import Application
 from logstate.changelog.rows.writes import LoggedWrite
-from logstate.contracts.errors import RegistryError
+from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.seams import run_steps
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
@@ -19,7 +21,7 @@ from logstate.serdes.built_in import ScalarSerde
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.topics.internal_topics import check_topics_of_others, prepare
-from logstate.topology import Materialized, StreamsBuilder
+from logstate.topology import Materialized, StreamsBuilder, Topology
 
 
 @pytest.mark.parametrize("commit_every", [1, 3, 100])
@@ -210,3 +212,41 @@ def test_the_start_warns_of_a_source_that_is_a_poor_changelog(
         assert caplog.text == ""
     else:
         assert says in caplog.text
+
+
+@pytest.mark.parametrize("handlers", [{"processing": skip}, {"production": skip}])
+def test_what_would_be_rolled_back_now_and_be_there_after_a_restore_is_refused(
+    handlers: dict[str, Any], tmp_path: Path
+) -> None:
+    topology = failing_below_a_table("all")
+    rolling_back = ErrorHandlers(**handlers)
+    with pytest.raises(ConfigError, match="'prices', and be in it again after a restore"):
+        TopologyTestDriver(topology, error_handlers=rolling_back)
+    with pytest.raises(ConfigError, match=r"on_skip='keep'.*reuse_source_topics"):
+        Application(
+            topology,
+            application_id="app",
+            bootstrap="fake:9092",
+            state_dir=tmp_path,
+            cluster=FakeCluster({"prices": 1, "out": 1}),
+            error_handlers=rolling_back,
+        )
+    TopologyTestDriver(failing_below_a_table("none"), error_handlers=rolling_back).close()
+
+
+def test_what_a_skipped_record_left_is_there_after_a_restore() -> None:
+    handlers = ErrorHandlers(processing=skip, on_skip="keep")
+    with TopologyTestDriver(failing_below_a_table("all"), error_handlers=handlers) as driver:
+        driver.pipe("prices", "a", 1, timestamp=1)
+        driver.pipe("prices", "a", 0, timestamp=2)
+        before = list(driver.store("prices").all())
+        driver.crash(loses_disk=True)
+        assert list(driver.store("prices").all()) == before
+        assert [row.value for _, row in before] == [0]
+
+
+def failing_below_a_table(optimization: Any) -> Topology:
+    builder = StreamsBuilder()
+    prices = builder.table("prices", key=str, value=int, store="prices").to_stream()
+    prices.map_values(lambda price: 10 // price, value=int).to("out")
+    return builder.build(optimization=optimization)

@@ -118,3 +118,29 @@ def test_a_new_group_begins_with_an_empty_table(cluster: FakeCluster) -> None:
     assert rows(rig) == {}
     rig.commit()
     assert rows(rig) == {"a": "a", "b": "b"}
+
+
+@pytest.mark.parametrize("keeps_disk", [True, False])
+def test_what_a_producer_rolled_back_does_not_come_back(
+    cluster: FakeCluster, keeps_disk: bool
+) -> None:
+    disk = Disk()
+    rig = rig_of(cluster, disk=disk)
+    rig.until_running()
+    profile(cluster, "a", "1")
+    producer = cluster.transactional_producer("another")
+    producer.init_transactions()
+    for end in (producer.abort, producer.commit):
+        producer.begin()
+        name = end.__name__.encode()
+        producer.produce([("profiles", 0, one, name, 5, None) for one in (name, b"a")])
+        producer.flush()
+        end()
+    rig.commit()
+    before = rows(rig)
+    assert before == {"a": "commit", "commit": "commit"}
+    rig.kill()
+    cluster.group("app").leave(next(iter(cluster.group("app").members)))
+    again = rig_of(cluster, name="two", disk=disk if keeps_disk else Disk())
+    again.until_running()
+    assert rows(again) == before
