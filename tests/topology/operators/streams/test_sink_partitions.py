@@ -11,10 +11,12 @@ import pytest
 
 from logstate import (
     Application,
+    ErrorHandlers,
     ProcessingError,
     StreamsBuilder,
     TopologyTestDriver,
     TumblingWindows,
+    skip,
 )
 from logstate.contracts.partitioner import partition_of
 from logstate.testing import FakeCluster
@@ -49,7 +51,7 @@ def windowed(to: Destination) -> Topology:
     return builder.build()
 
 
-def started(topology: Topology, cluster: FakeCluster, state: Path) -> Application:
+def started(topology: Topology, cluster: FakeCluster, state: Path, **options: Any) -> Application:
     return Application(
         topology,
         application_id="app",
@@ -57,6 +59,7 @@ def started(topology: Topology, cluster: FakeCluster, state: Path) -> Applicatio
         state_dir=state,
         commit_interval=timedelta(milliseconds=20),
         cluster=cluster,
+        **options,
     )
 
 
@@ -154,3 +157,24 @@ def test_the_driver_places_a_windowed_key_by_its_inner_key() -> None:
         for time, key in enumerate(KEYS):
             driver.pipe("in", key.decode(), "x", timestamp=time + 1)
         assert [one.partition for one in driver.outputs] == [partition_of(key, 4) for key in KEYS]
+
+
+@pytest.mark.parametrize("to", ["out", chosen])
+def test_a_partition_that_a_topic_does_not_have_is_the_fault_of_its_record(
+    to: Destination, tmp_path: Path
+) -> None:
+    """Found when the record is processed, not when it is delivered."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", value=str)
+    stream.to(to, partitioner=lambda topic, key, value, count: int(key[1:]))
+    cluster = FakeCluster({"in": 1, "out": 4})
+    fill(cluster)
+    handlers, topology = ErrorHandlers(processing=skip), builder.build()
+    with started(topology, cluster, tmp_path, error_handlers=handlers) as app:
+        cluster.wait_for_records("out", 4, patience.PATIENCE_S)
+        patience.until(lambda: cluster.committed_offset("app", "in") == len(KEYS))
+        assert app.is_alive
+    assert [record.key() for p in range(4) for record in cluster.records("out", p)] == KEYS[:4]
+    with TopologyTestDriver(topology, topics={"out": 4}, error_handlers=handlers) as driver:
+        driver.pipe_all("in", [(key.decode(), "x", 1) for key in KEYS])
+        assert [record.key for record in driver.outputs] == KEYS[:4]
