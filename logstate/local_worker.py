@@ -14,7 +14,6 @@ from pathlib import Path
 from logstate.app_settings import AppSettings
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import Clock, pause
-from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.contracts.seams import Cluster, run_steps
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
@@ -30,6 +29,7 @@ from logstate.readable_stores import ReadableStores
 from logstate.restore.restore import RestoreListener
 from logstate.restore.standby_places import NOBODY, Neighbours
 from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.record_errors import what_ended
 from logstate.worker.collector_pace import collector_pace
 from logstate.worker.lag import TaskLag, lag_of
 from logstate.worker.watch import Watch
@@ -211,7 +211,7 @@ class LocalWorker:
         return wait_ms
 
     def _redacted(self, failure: BaseException) -> str:
-        return redacted_text(text_of(failure), self._settings.clients.all())
+        return redacted_text(what_ended(failure), self._settings.clients.all())
 
     # ------------------------------------------------------------------ looking inside
 

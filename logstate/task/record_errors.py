@@ -8,12 +8,26 @@ from typing import Any
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DeserializationError,
+    LogstateError,
     ProcessingError,
     ProductionError,
     RefusedError,
 )
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
-from logstate.topology.graph.blame import Blame
+from logstate.topology.graph.blame import Blame, blame
+
+
+def what_ended(failure: BaseException) -> str:
+    """What is said of the end of a worker.
+
+    The library's errors say it themselves. What passes through every guard, such as SystemExit or a
+    panic below Python, has neither a place nor, often, a text.
+    """
+    if isinstance(failure, LogstateError):
+        return text_of(failure)
+    found = blame(failure)
+    place = f", raised in {_blamed(found).rstrip(':')}" if found.node or found.function else ""
+    return f"{type(failure).__name__}: {text_of(failure)}{place}"
 
 
 def undecodable(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from pathlib import Path
+
 import pytest
 
+from logstate import Application, ErrorHandlers, StreamsBuilder, skip
 from logstate.contracts.errors import (
     DeserializationError,
     LogstateError,
@@ -11,9 +16,11 @@ from logstate.contracts.errors import (
     SerdeError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.task.record_errors import failed, undecodable, without_timestamp
+from logstate.task.record_errors import failed, undecodable, what_ended, without_timestamp
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology.graph.blame import Blame, blame
+from tests.patience import until
+from tests.unhurried import unhurried
 
 RECORD = StoredRecord("orders", 3, 41, b"k", b"payload", -1)
 TASK = TaskId(1, 3)
@@ -64,3 +71,43 @@ def test_none_of_them_shows_the_value_of_the_record(message: str) -> None:
     }
     assert message in str(errors[message])
     assert "payload" not in str(errors[message])
+
+
+class Panic(BaseException):
+    """What code below Python raises when it gives up: no Exception, on purpose."""
+
+
+@pytest.mark.parametrize("raised", [SystemExit, asyncio.CancelledError, Panic, KeyboardInterrupt])
+def test_what_passes_every_guard_is_told_with_its_type_and_place(
+    raised: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no record's failure, so no handler is asked; it used to be logged as nothing at all."""
+
+    def gives_up(value: str) -> str:
+        raise raised
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).map_values(gives_up, value=str, name="up").to("out")
+    cluster = unhurried({"in": 1, "out": 1})
+    cluster.produce("in", b"k", b"v", timestamp=1)
+    app = Application(
+        builder.build(),
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=tmp_path,
+        cluster=cluster,
+        error_handlers=ErrorHandlers(processing=skip),
+    )
+    app.start(waits=False)
+    until(lambda: not app.is_alive)
+    with pytest.raises(raised):
+        app.close()
+    assert re.search(
+        rf"stopped: {raised.__name__}: .*, raised in node 'up', in .*_errors.py:\d+ in gives_up",
+        caplog.text,
+    )
+
+
+def test_what_ended_a_worker_is_the_librarys_own_text_where_it_has_one() -> None:
+    assert what_ended(LogstateError("said")) == "said"
+    assert what_ended(ValueError("v")) == "ValueError: v"
