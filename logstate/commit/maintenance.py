@@ -54,7 +54,9 @@ class Maintenance:
             due = due_ms.get(owned.task_id, first_due_ms)
             rows = state.unapplied_rows()
             is_time = now_ms >= due
-            is_stale = wall_clock_ms - state.meta.caught_up_at_ms >= config.idle_commit_interval_ms
+            # Below 0 after a clock was set back: what it said before would count as young for long.
+            age_ms = wall_clock_ms - state.meta.caught_up_at_ms
+            is_stale = not 0 <= age_ms < config.idle_commit_interval_ms
             applies = (
                 (is_time and bool(rows))
                 or rows >= config.checkpoint_rows_max

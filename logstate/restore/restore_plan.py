@@ -99,6 +99,12 @@ def first_offset(
             f" {log.start}: records it has not seen are gone"
         )
     age_ms = now_ms - meta.caught_up_at_ms
+    if position < log.end and age_ms < -tombstone_lifetime_ms // 10:
+        raise StoreCorruptedError(
+            f"store {store!r} was last at the end of {changelog} {-age_ms // 60_000} minutes from"
+            " now: the clock was wrong then, or is now. How old the rows are is not known, and"
+            " deletions that they missed may have been compacted away"
+        )
     if position < log.end and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
         raise StoreCorruptedError(
             f"store {store!r} was last at the end of {changelog} {age_ms // 60_000} minutes ago,"

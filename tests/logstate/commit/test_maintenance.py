@@ -95,6 +95,15 @@ def test_committed_rows_wait_for_the_checkpoint_interval(keeper: Keeper) -> None
     assert keeper.caught_up_at_ms == 1_010_000
 
 
+def test_an_age_that_a_wrong_clock_told_is_told_again_as_soon_as_the_clock_is_right(
+    keeper: Keeper,
+) -> None:
+    """An idle task writes it once in ten minutes; it was silent until the clock had caught up."""
+    keeper.state.apply(80 * 31_536_000_000)
+    keeper.after_commit()
+    assert keeper.caught_up_at_ms == 1_000_000
+
+
 def test_tasks_that_came_together_are_applied_in_turn() -> None:
     keepers = [Keeper(), Keeper(), Keeper()]
     first, *_ = keepers

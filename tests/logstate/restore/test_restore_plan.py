@@ -77,6 +77,16 @@ def test_rows_that_missed_tombstones_that_may_be_gone_are_given_up() -> None:
         first(150, caught_up_at_ms=NOW - HALF_A_DAY - 1)
 
 
+def test_rows_whose_age_a_wrong_clock_told_are_given_up() -> None:
+    """A clock that was in the year 2050 once made them young until then, whatever they missed."""
+    a_tenth = 2 * HALF_A_DAY // 10
+    assert first(150, caught_up_at_ms=NOW + a_tenth) == 150
+    with pytest.raises(StoreCorruptedError, match=r"144 minutes from now: the clock was wrong"):
+        first(150, caught_up_at_ms=NOW + a_tenth + 1)
+    assert first(200, caught_up_at_ms=NOW + 1000 * HALF_A_DAY) == 200
+    assert first(150, caught_up_at_ms=0) == 150
+
+
 def test_however_old_rows_at_the_end_of_the_log_missed_nothing() -> None:
     assert first(200, caught_up_at_ms=1) == 200
 
