@@ -6,7 +6,7 @@ have theirs in :mod:`logstate.kafka.client_settings`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -94,7 +94,7 @@ class AppSettings:
             *self._of_numbers(),
             *self._of_times(),
             *self._of_topics(),
-            *self._of_decisions(),
+            *self.decisions.problems(),
             *self.clients.problems(),
         ]
         if problems:
@@ -239,17 +239,3 @@ class AppSettings:
             repartitions=bool(topology.internal_topics),
             kept_ms=max(kept, default=None),
         )
-
-    def _of_decisions(self) -> Iterator[str]:
-        renamed: object = self.decisions.renamed
-        if not isinstance(renamed, Mapping) or not all(
-            isinstance(name, str) for name in (*renamed, *renamed.values())
-        ):
-            yield f"renamed must be {{'stored name': 'declared name'}}; got {shown(renamed)}"
-        forget: object = self.decisions.forget
-        if (
-            isinstance(forget, str)
-            or not isinstance(forget, Collection)
-            or not all(isinstance(name, str) for name in forget)
-        ):
-            yield f"forget must be a set of names, such as {{'counts'}}; got {shown(forget)}"

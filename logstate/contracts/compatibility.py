@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
+
+from logstate.contracts.setting_rules import shown
 
 
 class Verdict(IntEnum):
@@ -48,6 +50,21 @@ class Decisions:
     #: name that is stored -> name that is declared
     renamed: Mapping[str, str] = field(default_factory=dict)
     forget: Collection[str] = frozenset()
+
+    def problems(self) -> Iterator[str]:
+        """What cannot be meant; types are a wish."""
+        renamed: object = self.renamed
+        if not isinstance(renamed, Mapping) or not all(
+            isinstance(name, str) for name in (*renamed, *renamed.values())
+        ):
+            yield f"renamed must be {{'stored name': 'declared name'}}; got {shown(renamed)}"
+        forget: object = self.forget
+        if (
+            isinstance(forget, str)
+            or not isinstance(forget, Collection)
+            or not all(isinstance(name, str) for name in forget)
+        ):
+            yield f"forget must be a set of names, such as {{'counts'}}; got {shown(forget)}"
 
 
 NOTHING_DECIDED = Decisions()

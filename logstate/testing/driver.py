@@ -30,6 +30,7 @@ from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_settings import check_driver_settings
 from logstate.testing.driver_sources import source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
@@ -57,8 +58,9 @@ class TopologyTestDriver:
         topics: what exists, for streams that are read by a pattern; or how many partitions topics
             have, by name, which partitioners are told. They are told 1 of the others.
 
-    Raises what the topology raises; a failed driver should be closed. UpgradeError where a topology
-    does not fit what another driver left in ``state_dir``, as a start of the Application does.
+    Raises ConfigError for settings that are none, and what the topology raises; a failed driver
+    should be closed. UpgradeError where a topology does not fit what another driver left in
+    ``state_dir``, as a start of the Application does.
 
     >>> from logstate.topology import StreamsBuilder
     >>> builder = StreamsBuilder()
@@ -89,6 +91,19 @@ class TopologyTestDriver:
         renamed: Mapping[str, str] | None = None,
         forget: Collection[str] = (),
     ) -> None:
+        decisions = Decisions({} if renamed is None else renamed, forget)
+        check_driver_settings(
+            topology,
+            decisions,
+            application_id=application_id,
+            wall_clock_start_ms=wall_clock_start_ms,
+            changelog_writes=changelog_writes,
+            state_dir=state_dir,
+            commit_every=commit_every,
+            apply_every=apply_every,
+            error_handlers=error_handlers,
+            topics=topics,
+        )
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
         self._application_id = application_id
@@ -108,7 +123,7 @@ class TopologyTestDriver:
         self._log = DriverLog()
         left = DriverFile.read(self._state_dir)
         if left is not None:
-            left = left.upgraded(topology, application_id, Decisions(renamed or {}, forget))
+            left = left.upgraded(topology, application_id, decisions)
             left.fill(self._log)
         self._open_globals()
         self.task = self._new_task(initialises=False)

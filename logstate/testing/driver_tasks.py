@@ -9,10 +9,9 @@ from pathlib import Path
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
-from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
-from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
@@ -32,11 +31,6 @@ class DriverTasks:
     error_handlers: ErrorHandlers | None
     #: of topics that are written to
     partition_counts: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        handlers = self.error_handlers or FAIL_ALWAYS
-        if problems := [*handlers.problems_with(self.topology.stores.values())]:
-            raise ConfigError(problems)
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
         """The task of everything that is not global."""

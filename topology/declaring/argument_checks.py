@@ -87,15 +87,25 @@ def check_store(store: object) -> None:
         )
 
 
-def check_count(count: object, what: str, *, least: int = 1) -> None:
+def check_count(count: object, what: str, *, least: int = 1, may_be_left_out: bool = True) -> None:
     """Refuse a count below ``least``."""
-    if count is None:
+    if count is None and may_be_left_out:
         return
     if not isinstance(count, int) or isinstance(count, bool) or count < least:
         raise misdeclared(
-            f"{what} must be a whole number of at least {least}, found {count!r}. Leave it out for"
-            " the default."
+            f"{what} must be a whole number of at least {least}, found {count!r}. Give a number"
+            f"{', or leave it out for the default' if may_be_left_out else ''}."
         )
+
+
+def check_flags(whose: str, **given: object) -> None:
+    """Refuse what merely counts as true or false: ``"false"`` counts as true, None as false."""
+    for name, flag in given.items():
+        if not isinstance(flag, bool):
+            raise misdeclared(
+                f"{name}= of {whose} must be True or False, found {flag!r}. A text counts as true,"
+                " whatever it says: compare it first."
+            )
 
 
 def check_offset_reset(offset_reset: object) -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
+from logstate.topology.declaring.argument_checks import check_flags
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import duration_ms
@@ -43,6 +44,9 @@ class InternalStreamsBuilder:
         window_emit_interval: timedelta | None = None,
         outer_join_emit_interval: timedelta | None = None,
     ) -> None:
+        check_flags(
+            "StreamsBuilder", in_memory_stores=in_memory_stores, store_headers=store_headers
+        )
         self.graph = LogicalGraph()
         self.defaults = StoreDefaults(in_memory_stores, store_headers)
         #: None: what runs the topology decides

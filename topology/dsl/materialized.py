@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreKind, StoreSpec
+from logstate.topology.declaring.argument_checks import check_flags
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import (
@@ -84,6 +85,10 @@ class Materialized:
 
     def __post_init__(self) -> None:
         check_name(self.name, "a store")
+        whose = f"store {self.name!r}"
+        check_flags(whose, logged=self.logged, deletes=self.deletes)
+        if self.in_memory is not None:
+            check_flags(whose, in_memory=self.in_memory)
 
 
 @dataclass(frozen=True)

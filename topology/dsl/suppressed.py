@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.windows import duration_ms
 from logstate.topology.graph.logical import LogicalNode
@@ -74,6 +74,7 @@ def until_window_closes(
     """
     check_count(max_records, "max_records of suppress")
     check_count(max_bytes, "max_bytes of suppress")
+    check_flags("suppress", logged=logged)
     return Suppressed("window_closes", None, max_records, max_bytes, logged)
 
 
@@ -112,6 +113,7 @@ def until_time_limit(
     """
     check_count(max_records, "max_records of suppress", least=0)
     check_count(max_bytes, "max_bytes of suppress", least=0)
+    check_flags("suppress", logged=logged)
     return Suppressed(
         "time_limit", duration_ms(limit, "limit of suppress"), max_records, max_bytes, logged
     )

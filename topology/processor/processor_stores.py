@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from logstate.contracts.stores import StoreKind, StoreSpec
-from logstate.topology.declaring.argument_checks import check_count
+from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import required_serde
@@ -15,6 +15,9 @@ from logstate.topology.declaring.windows import duration_ms
 
 #: names of stores added to the builder, or declarations of stores to add with the operator
 Stores = str | StoreSpec | Iterable[str | StoreSpec]
+_FLAGS = frozenset({"in_memory", "is_logged", "with_headers", "retain_duplicates"})
+#: what those are called here that a declaration calls otherwise
+_SAID = {"is_logged": "logged", "with_headers": "headers"}
 
 
 def key_value_store(
@@ -102,7 +105,7 @@ def lru_store(
 
     Source: Kafka Streams' ``Stores.lruMap``.
     """
-    check_count(capacity, f"the capacity of store {name!r}")
+    check_count(capacity, f"the capacity of store {name!r}", may_be_left_out=False)
     return _processor_store(
         name, "key_value_lru", key, value,
         in_memory=True, is_logged=logged, changelog_config=changelog_config, capacity=capacity,
@@ -205,6 +208,7 @@ def window_store(
             f"Window store {name!r} has a retention of {retention_ms} ms and windows of {size_ms}"
             " ms: a window would be gone before it is over. Raise the retention."
         )
+    check_flags(f"store {name!r}", timestamped=timestamped)
     return _processor_store(
         name, "timestamped_window" if timestamped else "window", key, value,
         window_size_ms=size_ms,
@@ -324,6 +328,8 @@ def _processor_store(
     **options: Any,
 ) -> StoreSpec:
     check_name(name, "a store")
+    flags = {_SAID.get(one, one): given for one, given in options.items() if one in _FLAGS}
+    check_flags(f"store {name!r}", **flags)
     return StoreSpec(
         name=name,
         kind=kind,

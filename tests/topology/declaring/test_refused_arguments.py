@@ -274,3 +274,52 @@ def test_every_topology_error_is_made_of_whole_sentences() -> None:
         text = "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in parts)
         assert text.endswith((".", "…")), f"{place}: {text}"
         assert ": " in text or ". " in text, f"{place}: {text}"
+
+
+#: what takes flags, and the names of these
+FLAGGED: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
+    "Materialized": (lambda **f: Materialized("n", **f), ("in_memory", "logged", "deletes")),
+    "StreamsBuilder": (StreamsBuilder, ("in_memory_stores", "store_headers")),
+    "until_window_closes": (until_window_closes, ("logged",)),
+    "until_time_limit": (lambda **f: until_time_limit(SECOND, **f), ("logged",)),
+    "key_value_store": (
+        lambda **f: key_value_store("n", str, int, **f),
+        ("in_memory", "logged"),
+    ),
+    "timestamped_key_value_store": (
+        lambda **f: dsl.timestamped_key_value_store("n", str, int, **f),
+        ("in_memory", "logged", "headers"),
+    ),
+    "lru_store": (lambda **f: dsl.lru_store("n", str, int, capacity=2, **f), ("logged",)),
+    "window_store": (
+        lambda **f: window_store("n", str, int, size=SECOND, retention=SECOND, **f),
+        ("retain_duplicates", "in_memory", "logged", "timestamped"),
+    ),
+    "session_store": (
+        lambda **f: session_store("n", str, int, retention=SECOND, **f),
+        ("in_memory", "logged"),
+    ),
+    "versioned_store": (
+        lambda **f: versioned_store("n", str, int, history=SECOND, **f),
+        ("logged",),
+    ),
+    "timer_store": (lambda **f: dsl.timer_store("n", str, **f), ("in_memory",)),
+}
+
+
+@pytest.mark.parametrize("name", FLAGGED)
+def test_what_merely_counts_as_true_or_false_is_refused(name: str) -> None:
+    """A text such as "false" counts as true, and None as false: changelogs came and went."""
+    declare, flags = FLAGGED[name]
+    for flag in flags:
+        for given in (True, False):
+            declare(**{flag: given})
+        for wrong in ("false", "", 0, 1, [], SECOND):
+            with pytest.raises(TopologyError, match=rf"{flag}= of .* must be True or False, fou"):
+                declare(**{flag: wrong})
+
+
+def test_a_cache_has_a_capacity() -> None:
+    for wrong in (None, 0, True, "5", 2.5):
+        with pytest.raises(TopologyError, match="capacity of store 'n' must be a whole number"):
+            dsl.lru_store("n", str, int, capacity=wrong)  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""What a test driver may be given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+from logstate.contracts.compatibility import Decisions
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.setting_rules import application_id, choice, count, shown
+from logstate.contracts.worker_config import ChangelogWrites
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.topology.plan.plan import Topology
+
+_TIME_MAX = 2**63 - 1
+
+
+def check_driver_settings(topology: object, decisions: Decisions, **given: object) -> None:
+    """Raises ConfigError with every problem at once, as an Application does."""
+    problems = [
+        *_of_topology(topology, given["error_handlers"]),
+        *application_id("application_id", given["application_id"]),
+        *count("wall_clock_start_ms", given["wall_clock_start_ms"], least=-1, most=_TIME_MAX),
+        *choice("changelog_writes", given["changelog_writes"], get_args(ChangelogWrites)),
+        *count("commit_every", given["commit_every"], least=1),
+        *count("apply_every", given["apply_every"], least=1),
+        *_of_topics(given["topics"]),
+        *decisions.problems(),
+    ]
+    state_dir = given["state_dir"]
+    if state_dir is not None and not isinstance(state_dir, str | Path):
+        problems.append(f"state_dir must be a path, or None for memory; got {shown(state_dir)}")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _of_topology(topology: object, handlers: object) -> Iterator[str]:
+    if not isinstance(topology, Topology):
+        yield f"topology must be what StreamsBuilder.build() returns; got {shown(topology)}"
+        return
+    if handlers is not None and not isinstance(handlers, ErrorHandlers):
+        yield (
+            "error_handlers must be ErrorHandlers(...), which says what each handler is for; got"
+            f" {shown(handlers)}. Write ErrorHandlers(processing=...)"
+        )
+        return
+    yield from (handlers or FAIL_ALWAYS).problems_with(topology.stores.values())
+
+
+def _of_topics(topics: object) -> Iterator[str]:
+    if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
+        yield f"topics must be names, or a dict of names and partitions; got {shown(topics)}"
+        return
+    if isinstance(topics, Mapping):
+        for name, partitions in topics.items():
+            yield from count(f"topics[{name!r}]", partitions, least=1)
