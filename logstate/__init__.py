@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import TopologyError as TopologyError
     from logstate.contracts.errors import UpgradeError as UpgradeError
     from logstate.contracts.records import Record as Record
+    from logstate.contracts.records import RecordContext as RecordContext
     from logstate.contracts.records import RecordMetadata as RecordMetadata
     from logstate.contracts.records import Windowed as Windowed
     from logstate.contracts.serde import Serde as Serde
@@ -106,7 +107,7 @@ _PUBLIC = {
         " StateDirectoryError StoreCorruptedError StoreError StoreUnavailableError TopicError"
         " TopologyError UpgradeError"
     ),
-    "logstate.contracts.records": "Record RecordMetadata Windowed",
+    "logstate.contracts.records": "Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",
     "logstate.contracts.serving": "Serving",
     "logstate.contracts.standby_settings": "StandbySettings",

@@ -75,6 +75,30 @@ class RecordMetadata(NamedTuple):
     offset: int
 
 
+class RecordContext(NamedTuple):
+    """What is known of a record beside its key and value; given to choosers of topics.
+
+    ``topic``, ``partition`` and ``offset`` say where the record being processed came from: None, -1
+    and -1 inside scheduled callbacks. ``timestamp`` and ``headers`` are those that are written.
+
+    >>> from logstate import StreamsBuilder, TopologyTestDriver
+    >>> def by_tenant(key, value, context):
+    ...     return f"out-{dict(context.headers)['tenant'].decode()}"
+    >>> builder = StreamsBuilder()
+    >>> builder.stream("in", value=str).to(by_tenant)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.pipe("in", "ada", "tea", headers=[("tenant", b"shop")])
+    ...     driver.read("out-shop", value=str)
+    [('ada', 'tea')]
+    """
+
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+    headers: Headers = None
+
+
 class FetchedRecord(Protocol):
     """A record as a consumer hands it over.
 

@@ -10,6 +10,7 @@ aggregator          ``(aggregate, value)`` or ``(key, value, aggregate)``
 joiner              ``(left, right)`` or ``(key, left, right)``
 session merger      ``(a, b)`` or ``(key, a, b)``
 initializer         ``()``
+topic chooser       ``(key, value)`` or ``(key, value, context)``
 ==================  =======================================================
 
 A callable without a readable signature (``int``, ``str``, some C functions) counts as taking one
@@ -149,6 +150,30 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
         raise _error(what, function, str(error), (shape,)) from error
     except ValueError:
         return  # it has no readable signature, but only one shape is possible
+
+
+def topic_chooser(function: Callable[..., Any]) -> bool:
+    """Whether a chooser of topics is given the record's context: wherever it can take it."""
+    shapes = ("(key, value)", "(key, value, context)")
+    _check_callable("topic chooser", function, shapes)
+    _check_result(function, "topic chooser")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return True
+    if _binds(signature, 3):
+        return True
+    if _binds(signature, 2):
+        return False
+    raise _error("topic chooser", function, f"it takes {signature}", shapes)
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def partitioner(function: Callable[..., Any] | None) -> None:

@@ -1036,7 +1036,7 @@ class KStream(StreamFlow[K, V]):
         >>> from logstate import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder()
         >>> orders = builder.stream("orders", value=int)
-        >>> orders.to(lambda key, cents, metadata: "large" if cents > 99 else "small")
+        >>> orders.to(lambda key, cents: "large" if cents > 99 else "small")
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     driver.pipe_all("orders", [("ada", 50, 0), ("bob", 250, 1)])
         ...     driver.read("large", value=int), driver.read("small", value=int)
@@ -1055,8 +1055,9 @@ class KStream(StreamFlow[K, V]):
                 sending.
 
         Args:
-            topic: a topic's name, or ``topic(key, value, metadata)``; metadata is where the record
-                came from, None inside scheduled callbacks.
+            topic: a topic's name, or ``topic(key, value)`` or ``topic(key, value, context)``; the
+                :class:`RecordContext` has the record's timestamp and headers, and where it came
+                from.
             key: serde of the keys; that of the stream if not given.
             value: likewise of the values.
             partitioner: ``partitioner(topic, key, value, partition_count)`` returns a partition, a

@@ -170,8 +170,7 @@ class StreamFlow(Flow[K, V]):
         name: str | None,
     ) -> None:
         """Send the stream to a topic; it ends here."""
-        if not isinstance(topic, str):
-            callbacks.of_shape(topic, "topic chooser", "(key, value, metadata)", 3)
+        takes_context = not isinstance(topic, str) and callbacks.topic_chooser(topic)
         callbacks.partitioner(partitioner)
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
         use = f"topic {topic!r}" if isinstance(topic, str) else f"the topics of sink {node_name!r}"
@@ -180,6 +179,7 @@ class StreamFlow(Flow[K, V]):
             TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
             self._key_serde(key, use),
             self._value_serde(value, use),
+            takes_context=takes_context,
             partitioner=partitioner,
         )
         self.builder.graph.add(self.logical, SinkLogicalNode(sink))

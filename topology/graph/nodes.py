@@ -28,7 +28,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
-from logstate.contracts.records import RecordMetadata, TopicPartition
+from logstate.contracts.records import RecordContext, TopicPartition
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
@@ -43,8 +43,8 @@ Children: TypeAlias = "Mapping[str, Process]"
 TimestampExtractor: TypeAlias = "Callable[[Any, Any, int, int], int]"
 #: partitioner(topic, key, value, partition count) -> partition, several, [] (drop), None (default)
 Partitioner: TypeAlias = "Callable[[str, Any, Any, int], int | list[int] | None]"
-#: topic chooser(key, value, record metadata) -> topic
-TopicChooser: TypeAlias = "Callable[[Any, Any, RecordMetadata | None], str]"
+#: topic chooser(key, value) or (key, value, record context) -> topic
+TopicChooser: TypeAlias = "Callable[[Any, Any], str] | Callable[[Any, Any, RecordContext], str]"
 
 __all__ = [
     "Children",
@@ -210,6 +210,8 @@ class SinkNode(Node):
     topic: TopicRef | TopicChooser = field(kw_only=False)
     key: Serde[Any] = field(kw_only=False)
     value: Serde[Any] = field(kw_only=False)
+    #: whether a chooser is given the record's context
+    takes_context: bool = True
     partitioner: Partitioner | None = None
     value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None
     takes_table_edge: bool = False

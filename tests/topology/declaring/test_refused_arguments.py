@@ -140,7 +140,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "topic is a number": (lambda: stream().to(7), "topic chooser 7 is not callable"),
     "chooser's shape": (
         lambda: stream().to(lambda key: "t"),
-        r"topic chooser .* Accepted: \(key, value, metadata\)",
+        r"topic chooser .* Accepted: \(key, value\) or \(key, value, context\)",
     ),
     "partitioner's shape": (
         lambda: stream().to("t", partitioner=lambda key: 1),

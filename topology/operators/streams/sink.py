@@ -15,7 +15,7 @@ from logstate.contracts.errors import RegistryError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.record_parts import no_such_partition, partitions_of, topic_of
-from logstate.contracts.records import Headers, RecordMetadata
+from logstate.contracts.records import Headers, RecordContext
 from logstate.contracts.serde import Serde
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
@@ -96,16 +96,12 @@ def _placed_writer(
 
 
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
-    choose = sink.topic
-    assert not isinstance(choose, TopicRef)
+    choose = _chooser(sink, task)
     placement = _placement(sink.partitioner, sink.key, task, sink.name)
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        place = (
-            None if task.topic is None else RecordMetadata(task.topic, task.partition, task.offset)
-        )
-        topic: object = choose(key, value, place)
+        topic = choose(key, value, timestamp, headers)
         writer = writers.get(topic) if isinstance(topic, str) else None
         if writer is None:
             name = topic_of(topic, f"the topic chooser of sink {sink.name!r} returned")
@@ -119,6 +115,20 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
         writer(key, value, timestamp, headers)
 
     return write
+
+
+def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], object]:
+    choose: Callable[..., object] = sink.topic  # type: ignore[assignment]  # it is no TopicRef
+    if not sink.takes_context:
+        return lambda key, value, timestamp, headers: choose(key, value)
+
+    def in_context(key: Any, value: Any, timestamp: int, headers: Headers) -> object:
+        topic = task.topic
+        partition = -1 if topic is None else task.partition
+        context = RecordContext(topic, partition, task.offset, timestamp, headers)
+        return choose(key, value, context)
+
+    return in_context
 
 
 def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exception) -> None:
