@@ -11,6 +11,14 @@ Invariants:
   back different is refused when it is written, not when it is read after a restore.
 - A callable may be used from several threads at once.
 - Callables raise what their codec raises; the caller adds topic, partition and offset.
+
+A serde may also look at the headers of records on topics, by ``header_serializer`` and
+``header_deserializer``. Rows of stores, and so changelogs, have the plain form: they are read where
+there is no record. So:
+
+- what ``serializer`` writes is read by the function of ``header_deserializer`` too, with headers
+  that do not say otherwise;
+- a key has the same bytes in both forms: partitions and rows are found by them.
 """
 
 from __future__ import annotations
@@ -23,6 +31,10 @@ T = TypeVar("T")
 
 Serializer: TypeAlias = Callable[[T], bytes]
 Deserializer: TypeAlias = Callable[[bytes], T]
+#: names and values in order; a list of the callee's own
+HeaderList: TypeAlias = "list[tuple[str, bytes | None]]"
+HeaderSerializer: TypeAlias = Callable[[T, HeaderList], bytes]
+HeaderDeserializer: TypeAlias = Callable[[bytes, HeaderList], T]
 
 
 class Serde(ABC, Generic[T]):
@@ -43,6 +55,20 @@ class Serde(ABC, Generic[T]):
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         """The function that decodes keys (or values) of ``topic``; bound once."""
 
+    def header_serializer(self, topic: str, is_key: bool) -> HeaderSerializer[T] | None:  # noqa: ARG002
+        """The function that encodes for records of ``topic`` and sees their headers; None: none.
+
+        ``write(value, headers)`` may add to the list and take away; it becomes the record's.
+        """
+        return None
+
+    def header_deserializer(self, topic: str, is_key: bool) -> HeaderDeserializer[T] | None:  # noqa: ARG002
+        """The function that decodes records of ``topic`` by their headers; None: it needs none.
+
+        ``read(data, headers)``: the list is a copy, empty where the record has no headers.
+        """
+        return None
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """The format as JSON-able data, for readers that do not have the Python type.
@@ -53,3 +79,57 @@ class Serde(ABC, Generic[T]):
 
     def __repr__(self) -> str:
         return f"<serde {self.describe()['format']}>"
+
+
+#: of the keys and of the values of one topic
+Encoders: TypeAlias = tuple[HeaderSerializer[Any], HeaderSerializer[Any]]
+Decoders: TypeAlias = tuple[HeaderDeserializer[Any], HeaderDeserializer[Any]]
+
+
+def header_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders | None:
+    """What encodes for a topic; None where neither serde looks at headers."""
+    if not (key.header_serializer(topic, True) or value.header_serializer(topic, False)):
+        return None
+    return record_encoders(key, value, topic)
+
+
+def header_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders | None:
+    """What decodes a topic; None where neither serde looks at headers."""
+    if not (key.header_deserializer(topic, True) or value.header_deserializer(topic, False)):
+        return None
+    return record_decoders(key, value, topic)
+
+
+def record_encoders(key: Serde[Any], value: Serde[Any], topic: str) -> Encoders:
+    """What encodes for a topic, whether or not a serde looks at headers."""
+    of_key, of_value = key.header_serializer(topic, True), value.header_serializer(topic, False)
+    return (
+        of_key or _blind(key.serializer(topic, True)),
+        of_value or _blind(value.serializer(topic, False)),
+    )
+
+
+def record_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
+    """What decodes a topic, whether or not a serde looks at headers."""
+    of_key, of_value = key.header_deserializer(topic, True), value.header_deserializer(topic, False)
+    return (
+        of_key or _blind(key.deserializer(topic, True)),
+        of_value or _blind(value.deserializer(topic, False)),
+    )
+
+
+def row_decoders(key: Serde[Any], value: Serde[Any], topic: str) -> Decoders:
+    """What decodes the changelog of a store, whose headers say nothing about its bytes."""
+    return _blind(key.deserializer(topic, True)), _blind(value.deserializer(topic, False))
+
+
+def inside(
+    inner: Callable[[Any, HeaderList], Any],
+    around: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
+) -> Callable[[Any, HeaderList], Any]:
+    """The function of a serde that puts something ``around`` that of another one."""
+    return lambda one, headers: around(lambda part: inner(part, headers))(one)
+
+
+def _blind(plain: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda one, _headers: plain(one)

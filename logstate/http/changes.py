@@ -18,6 +18,7 @@ from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Cluster
+from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.http.keys import plain
@@ -59,8 +60,10 @@ class ChangeReader:
             raise NoChangesError(f"store {spec.name!r} has no changelog, and so no changes to read")
         self._size_ms = spec.window_size_ms
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
-        self._key = spec.key.deserializer(topic, True)
-        self._value = spec.value.deserializer(topic, False)
+        if spec.source_serdes is None:
+            self._key, self._value = row_decoders(spec.key, spec.value, topic)
+        else:
+            self._key, self._value = record_decoders(*spec.source_serdes, topic)
         self._positions = _begin(cluster, topic, after, from_beginning=from_beginning)
         self._consumer = cluster.log_consumer()
         self._consumer.assign(self._positions)
@@ -91,19 +94,22 @@ class ChangeReader:
             "timestamp": record.timestamp()[1],
         }
         try:
-            about.update(self._row(record.key(), record.value()))
+            about.update(self._row(record))
         except Exception as exc:  # noqa: BLE001  whatever a serde says of bytes of others
             about["error"] = f"it cannot be decoded: {type(exc).__name__}: {exc}"
         place = ",".join(f"{tp.partition}:{at}" for tp, at in self._positions.items())
         return f"id: {place}\ndata: ".encode() + msgspec.json.encode(about) + b"\n\n"
 
-    def _row(self, key: bytes | None, value: bytes | None) -> Mapping[str, Any]:
+    def _row(self, record: FetchedRecord) -> Mapping[str, Any]:
+        key, value, headers = record.key(), record.value(), list(record.headers() or ())
         found: dict[str, Any] = {}
         window = None if key is None else window_of(self._layout, key, self._size_ms)
         if window is not None:
             found["start_ms"], found["end_ms"] = window
-        found["key"] = None if key is None else plain(self._key(inner_key(self._layout, key)))
-        found["value"] = None if value is None else plain(self._value(value))
+        found["key"] = (
+            None if key is None else plain(self._key(inner_key(self._layout, key), headers))
+        )
+        found["value"] = None if value is None else plain(self._value(value, headers))
         return found
 
 

@@ -15,6 +15,7 @@ from logstate.changelog.rows.writes import LoggedFields, LoggedWrite
 from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Cluster, LogConsumer, Step, Steps
+from logstate.contracts.serde import record_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore_pace import RestorePace
@@ -240,8 +241,7 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
     topic = spec.source_topic
     assert topic is not None, spec.name
     key_serde, value_serde = spec.source_serdes or (spec.key, spec.value)
-    decode_key = key_serde.deserializer(topic, True)
-    decode_value = value_serde.deserializer(topic, False)
+    decode_key, decode_value = record_decoders(key_serde, value_serde, topic)
     encode_key, encode_value = spec.key.serializer(topic, True), spec.value.serializer(topic, False)
     extractor = spec.source_extractor
 
@@ -249,10 +249,11 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
         raw_key: bytes | None = write[0]  # a source topic may hold records without one
         _, raw_value, record_ms, headers = write
         try:
-            key = None if raw_key is None else decode_key(raw_key)
+            told = list(headers or ())
+            key = None if raw_key is None else decode_key(raw_key, told)
             if key is None:
                 return None
-            value = None if raw_value is None else decode_value(raw_value)
+            value = None if raw_value is None else decode_value(raw_value, told)
             row_key, row = encode_key(key), None if value is None else encode_value(value)
         except (RegistryError, ConfigError):
             raise

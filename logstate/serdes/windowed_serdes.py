@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
-from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.contracts.serde import (
+    Deserializer,
+    HeaderDeserializer,
+    HeaderSerializer,
+    Serde,
+    Serializer,
+    inside,
+)
 from logstate.contracts.windowed_keys import (
     MAX_TIME_MS,
     SESSION_TAIL_BYTES,
@@ -48,7 +55,13 @@ class WindowedSerde(Serde[Windowed[K]]):
         self.immutable = inner.immutable
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[Windowed[K]]:
-        inner = self.inner.serializer(topic, is_key)
+        return self._writing(self.inner.serializer(topic, is_key))
+
+    def header_serializer(self, topic: str, is_key: bool) -> HeaderSerializer[Windowed[K]] | None:
+        inner = self.inner.header_serializer(topic, is_key)
+        return None if inner is None else inside(inner, self._writing)
+
+    def _writing(self, inner: Serializer[K]) -> Serializer[Windowed[K]]:
         pack = pack_start
 
         def serialize(windowed: Windowed[K]) -> bytes:
@@ -57,7 +70,15 @@ class WindowedSerde(Serde[Windowed[K]]):
         return serialize
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
-        inner = self.inner.deserializer(topic, is_key)
+        return self._reading(self.inner.deserializer(topic, is_key))
+
+    def header_deserializer(
+        self, topic: str, is_key: bool
+    ) -> HeaderDeserializer[Windowed[K]] | None:
+        inner = self.inner.header_deserializer(topic, is_key)
+        return None if inner is None else inside(inner, self._reading)
+
+    def _reading(self, inner: Deserializer[K]) -> Deserializer[Windowed[K]]:
         unpack = unpack_start_from
         # Half the cost of calling Windowed: no Python-level constructor in between.
         make: Callable[..., Windowed[K]] = tuple.__new__
@@ -100,7 +121,13 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
         self.immutable = inner.immutable
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[Windowed[K]]:
-        inner = self.inner.serializer(topic, is_key)
+        return self._writing(self.inner.serializer(topic, is_key))
+
+    def header_serializer(self, topic: str, is_key: bool) -> HeaderSerializer[Windowed[K]] | None:
+        inner = self.inner.header_serializer(topic, is_key)
+        return None if inner is None else inside(inner, self._writing)
+
+    def _writing(self, inner: Serializer[K]) -> Serializer[Windowed[K]]:
         pack = pack_session_tail
 
         def serialize(windowed: Windowed[K]) -> bytes:
@@ -109,7 +136,15 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
         return serialize
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
-        inner = self.inner.deserializer(topic, is_key)
+        return self._reading(self.inner.deserializer(topic, is_key))
+
+    def header_deserializer(
+        self, topic: str, is_key: bool
+    ) -> HeaderDeserializer[Windowed[K]] | None:
+        inner = self.inner.header_deserializer(topic, is_key)
+        return None if inner is None else inside(inner, self._reading)
+
+    def _reading(self, inner: Deserializer[K]) -> Deserializer[Windowed[K]]:
         unpack = unpack_session_tail_from
         make: Callable[..., Windowed[K]] = tuple.__new__
 

@@ -7,7 +7,8 @@ told afterwards by the stage the loop had reached.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import (
@@ -19,6 +20,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.record_parts import TIMESTAMP_MAX, timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.serde import Deserializer, HeaderList
 from logstate.task.queues import PartitionQueue
 from logstate.task.record_errors import failed, undecodable, without_timestamp
 from logstate.task.task_progress import RetryLater, TaskProgress
@@ -42,8 +44,8 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
 
     Raises DeserializationError or ProcessingError; what came before the failed record is consumed.
     """
-    partition, records, take = queue.partition, queue.records, queue.records.popleft
-    decode_key, decode_value = source.deserialize_key, source.deserialize_value
+    partition, records = queue.partition, queue.records
+    take, decode_key, decode_value = _readers(source, records.popleft)
     has_extractor, process = source.timestamp_extractor is not None, source.process
     punctuations = task.punctuations
     partition_time = task.partition_times.get(partition, -1)
@@ -119,6 +121,28 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         if partition_time >= 0:
             task.partition_times[partition] = partition_time
     return count
+
+
+def _readers(
+    source: CompiledSource, take: Callable[[], FetchedRecord]
+) -> tuple[Callable[[], FetchedRecord], Deserializer[Any], Deserializer[Any]]:
+    """How the next record is taken, and what decodes its key and its value."""
+    if source.header_decoders is None:
+        return take, source.deserialize_key, source.deserialize_value
+    read_key, read_value = source.header_decoders
+    headers: HeaderList = []  # a copy of those of the record that was taken last
+
+    def take_and_remember() -> FetchedRecord:
+        nonlocal headers
+        record = take()
+        headers = list(record.headers() or ())
+        return record
+
+    return (
+        take_and_remember,
+        lambda data: read_key(data, headers),
+        lambda data: read_value(data, headers),
+    )
 
 
 def _punctuated(task: TaskProgress, partition: TopicPartition, limit: int) -> int:

@@ -24,6 +24,7 @@ from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
+from logstate.contracts.serde import record_encoders
 from logstate.contracts.topic_names import changelog_topic
 from logstate.serdes.built_in import serde_of
 from logstate.task.error_handlers import ErrorHandlers
@@ -31,7 +32,7 @@ from logstate.task.task import Task
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings
-from logstate.testing.driver_sources import source_serdes
+from logstate.testing.driver_sources import encoded_record, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.fake.fetched import StoredRecord
@@ -136,14 +137,10 @@ class TopologyTestDriver:
         self, topic: str, key: Any, value: Any, *, timestamp: int = 0, headers: Headers = None
     ) -> None:
         """Pipe one record; key and value are encoded with the source's own serdes."""
-        key_serde, value_serde = source_serdes(self.topology, self._application_id, topic)
-        self.pipe_raw(
-            topic,
-            None if key is None else key_serde.serializer(topic, True)(key),
-            None if value is None else value_serde.serializer(topic, False)(value),
-            timestamp,
-            headers,
-        )
+        serdes = source_serdes(self.topology, self._application_id, topic)
+        encoders = record_encoders(*serdes, topic)
+        raw_key, raw_value, written = encoded_record(encoders, key, value, headers)
+        self.pipe_raw(topic, raw_key, raw_value, timestamp, written)
 
     def pipe_all(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
         """Pipe ``(key, value, timestamp)`` triples in order."""

@@ -6,12 +6,13 @@ with one leave that time alone, as in Kafka Streams' ``TestInputTopic``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from logstate.contracts.records import Headers
-from logstate.contracts.serde import Serde
+from logstate.contracts.serde import Serde, record_encoders
+from logstate.testing.driver_sources import encoded_record
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,8 +64,7 @@ class InputTopic(Generic[K, V]):
         self.time_ms = start_ms
         self._advance_ms = advance // _MILLISECOND
         self._pipe_raw = pipe_raw
-        self._encode_key = _or_none(key.serializer(topic, True))
-        self._encode_value = _or_none(value.serializer(topic, False))
+        self._encoders = record_encoders(key, value, topic)
 
     def pipe(
         self,
@@ -85,9 +85,8 @@ class InputTopic(Generic[K, V]):
         if timestamp is None:
             timestamp = self.time_ms
             self.time_ms += self._advance_ms
-        self._pipe_raw(
-            self.topic, self._encode_key(key), self._encode_value(value), timestamp, headers
-        )
+        raw_key, raw_value, written = encoded_record(self._encoders, key, value, headers)
+        self._pipe_raw(self.topic, raw_key, raw_value, timestamp, written)
 
     def pipe_values(self, values: Iterable[V | None]) -> None:
         """Write records without keys, one after the other."""
@@ -104,10 +103,3 @@ class InputTopic(Generic[K, V]):
         if by < timedelta(0):
             raise ValueError(f"the time of input topic {self.topic!r} cannot go back by {-by}")
         self.time_ms += by // _MILLISECOND
-
-
-T = TypeVar("T")
-
-
-def _or_none(encode: Callable[[T], bytes]) -> Callable[[T | None], bytes | None]:
-    return lambda one: None if one is None else encode(one)

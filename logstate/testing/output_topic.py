@@ -5,16 +5,14 @@ Reading takes records away, here and from ``TopologyTestDriver.read``: there is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from logstate.contracts.records import ProducedRecord, Record
-from logstate.contracts.serde import Serde
+from logstate.contracts.serde import Serde, record_decoders
 from logstate.testing.driver_log import DriverLog
 
 K = TypeVar("K")
 V = TypeVar("V")
-T = TypeVar("T")
 
 
 class OutputTopic(Generic[K, V]):
@@ -39,8 +37,7 @@ class OutputTopic(Generic[K, V]):
     def __init__(self, topic: str, key: Serde[K], value: Serde[V], log: DriverLog) -> None:
         self.topic = topic
         self._log = log
-        self._decode_key = _or_none(key.deserializer(topic, True))
-        self._decode_value = _or_none(value.deserializer(topic, False))
+        self._decode_key, self._decode_value = record_decoders(key, value, topic)
 
     def __len__(self) -> int:
         """How many records wait to be read."""
@@ -97,13 +94,7 @@ class OutputTopic(Generic[K, V]):
         return found
 
     def _decoded(self, record: ProducedRecord) -> Record[K | None, V | None]:
-        return Record(
-            self._decode_key(record.key),
-            self._decode_value(record.value),
-            record.timestamp,
-            record.headers,
-        )
-
-
-def _or_none(decode: Callable[[bytes], T]) -> Callable[[bytes | None], T | None]:
-    return lambda raw: None if raw is None else decode(raw)
+        raw_key, raw_value, headers = record.key, record.value, list(record.headers or ())
+        key = None if raw_key is None else self._decode_key(raw_key, headers)
+        value = None if raw_value is None else self._decode_value(raw_value, headers)
+        return Record(key, value, record.timestamp, record.headers)

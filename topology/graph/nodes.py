@@ -29,7 +29,16 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import RecordContext, TopicPartition
-from logstate.contracts.serde import Serde
+from logstate.contracts.serde import (
+    Decoders,
+    Deserializer,
+    Encoders,
+    Serde,
+    Serializer,
+    header_decoders,
+    header_encoders,
+    inside,
+)
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.declaration_site import declaration_site
 
@@ -113,13 +122,20 @@ class SourceNode(Node):
     value: Serde[Any] = field(kw_only=False)
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | timedelta | None = None
-    value_deserializer: Callable[[str], Callable[[bytes], Any]] | None = None
+    #: what an internal format puts around the decoder of its values
+    around_value: Callable[[Deserializer[Any]], Deserializer[Any]] | None = None
 
-    def deserialize_value(self, topic: str) -> Callable[[bytes], Any]:
-        """The value's decoder for a resolved topic; internal formats bring their own."""
-        if self.value_deserializer is not None:
-            return self.value_deserializer(topic)
-        return self.value.deserializer(topic, False)
+    def deserialize_value(self, topic: str) -> Deserializer[Any]:
+        """The value's decoder for a resolved topic."""
+        read = self.value.deserializer(topic, False)
+        return read if self.around_value is None else self.around_value(read)
+
+    def header_decoders(self, topic: str) -> Decoders | None:
+        """The decoders of serdes that look at headers; None where neither does."""
+        found = header_decoders(self.key, self.value, topic)
+        if found is None or self.around_value is None:
+            return found
+        return found[0], inside(found[1], self.around_value)
 
 
 class ProcessorNode(Node, ABC):
@@ -213,11 +229,18 @@ class SinkNode(Node):
     #: whether a chooser is given the record's context
     takes_context: bool = True
     partitioner: Partitioner | None = None
-    value_serializer: Callable[[str], Callable[[Any], bytes]] | None = None
+    #: what an internal format puts around the encoder of its values
+    around_value: Callable[[Serializer[Any]], Serializer[Any]] | None = None
     takes_table_edge: bool = False
 
-    def serialize_value(self, topic: str) -> Callable[[Any], bytes]:
-        """The value's encoder for a resolved topic; internal formats bring their own."""
-        if self.value_serializer is not None:
-            return self.value_serializer(topic)
-        return self.value.serializer(topic, False)
+    def serialize_value(self, topic: str) -> Serializer[Any]:
+        """The value's encoder for a resolved topic."""
+        write = self.value.serializer(topic, False)
+        return write if self.around_value is None else self.around_value(write)
+
+    def header_encoders(self, topic: str) -> Encoders | None:
+        """The encoders of serdes that look at headers; None where neither does."""
+        found = header_encoders(self.key, self.value, topic)
+        if found is None or self.around_value is None:
+            return found
+        return found[0], inside(found[1], self.around_value)

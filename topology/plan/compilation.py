@@ -15,6 +15,7 @@ from typing import Any
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, ProcessingError
 from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.serde import Decoders
 from logstate.topology.graph.blame import blame, labelled
 from logstate.topology.graph.nodes import (
     Node,
@@ -37,6 +38,8 @@ class CompiledSource:
     topic: str
     deserialize_key: Callable[[bytes], Any]
     deserialize_value: Callable[[bytes], Any]
+    #: instead of these two, of keys and of values, where a serde looks at headers
+    header_decoders: Decoders | None
     timestamp_extractor: TimestampExtractor | None
     process: StreamProcess
     offset_reset: str | timedelta | None
@@ -105,12 +108,14 @@ def _compile_source(node: SourceNode, task: TaskContext, process: Any) -> list[C
         with _named(node, task):
             deserialize_key = node.key.deserializer(topic, True)
             deserialize_value = node.deserialize_value(topic)
+            decoders = node.header_decoders(topic)
         compiled.append(
             CompiledSource(
                 node.name,
                 topic,
                 deserialize_key,
                 deserialize_value,
+                decoders,
                 extractor,
                 process,
                 node.offset_reset,

@@ -66,7 +66,7 @@ class GroupedTableRepartitionLogicalNode(LogicalNode):
             topic,
             self.key,
             self.value,
-            value_serializer=lambda name: change_serializer(self.value.serializer(name, False)),
+            around_value=change_serializer,
             takes_table_edge=True,
             declared_at=self.declared_at,
         )
@@ -75,9 +75,7 @@ class GroupedTableRepartitionLogicalNode(LogicalNode):
             (topic,),
             self.key,
             self.value,
-            value_deserializer=lambda name: change_deserializer(
-                self.value.deserializer(name, False)
-            ),
+            around_value=change_deserializer,
             declared_at=self.declared_at,
         )
         plan.add_sink(sink, self.parent_names())

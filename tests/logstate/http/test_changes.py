@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ import pytest
 from logstate.app import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.serde import HeaderList, Serde
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
+from logstate.http.changes import ChangeReader
 from logstate.testing import FakeCluster
+from logstate.topology import StreamsBuilder
 from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
 from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module
@@ -154,3 +157,40 @@ def test_changes_that_are_deleted_below_a_reader_end_its_stream(
     admin.delete_records({partition: admin.end_offsets([partition])[partition]})
     refused = http.get("/stores/per-10s/changes?after=0:0,1:0,2:0,3:0")
     assert (refused.status_code, "has " in refused.json()["error"]) == (410, True)
+
+
+class Named(Serde[str]):
+    """Text whose codec a header names, on topics; in stores it is UTF-8."""
+
+    def serializer(self, topic: str, is_key: bool) -> Callable[[str], bytes]:
+        return str.encode
+
+    def deserializer(self, topic: str, is_key: bool) -> Callable[[bytes], str]:
+        return bytes.decode
+
+    def header_deserializer(self, topic: str, is_key: bool) -> Callable[[bytes, HeaderList], str]:
+        return lambda data, headers: data.decode(str((dict(headers)["codec"] or b"").decode()))
+
+    def describe(self) -> dict[str, Any]:
+        return {"format": "named", "schema": None}
+
+
+@pytest.mark.parametrize(
+    ("optimization", "topic", "data"),
+    [
+        ("reuse_source_topics", "in", "ä".encode("utf-16")),
+        ("none", "app-rows-changelog", "ä".encode()),
+    ],
+)
+def test_headers_say_how_a_source_topic_is_read_and_nothing_about_a_changelog(
+    optimization: str, topic: str, data: bytes
+) -> None:
+    builder = StreamsBuilder()
+    builder.table("in", value=Named(), store="rows")
+    spec = builder.build(optimization).stores["rows"]
+    cluster = FakeCluster({topic: 1})
+    cluster.produce(topic, b"k", data, timestamp=1, headers=[("codec", b"utf-16")])
+    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True)
+    told = reader.read().decode()
+    reader.close()
+    assert '"key":"k","value":"\u00e4"' in told

@@ -14,9 +14,14 @@ from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RegistryError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.record_parts import no_such_partition, partitions_of, topic_of
+from logstate.contracts.record_parts import (
+    headers_of,
+    no_such_partition,
+    partitions_of,
+    topic_of,
+)
 from logstate.contracts.records import Headers, RecordContext
-from logstate.contracts.serde import Serde
+from logstate.contracts.serde import Encoders, Serde
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
@@ -45,6 +50,9 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
         return _dynamic_writer(sink, task)
     topic = task.topic_name(sink.topic.name, is_internal=sink.topic.is_internal)
     placement = _placement(sink.partitioner, sink.key, task, sink.name)
+    encoders = sink.header_encoders(topic)
+    if encoders is not None:
+        return _header_writer(sink, task, topic, encoders, placement)
     if placement is not None:
         return _placed_writer(sink, task, topic, placement)
     serialize_key = sink.key.serializer(topic, True)
@@ -95,9 +103,37 @@ def _placed_writer(
     return write
 
 
+def _header_writer(
+    sink: SinkNode, task: TaskContext, topic: str, encoders: Encoders, placement: Placement | None
+) -> Callable[[Any, Any, int, Headers], None]:
+    """Of serdes that look at headers: they get a list of their own, which is then the record's."""
+    encode_key, encode_value = encoders
+    send, name = task.send, sink.name
+    drop = task.dropper(name, DropReason.NO_PARTITION)
+    given_by = f"a serde of sink {name!r} left"
+
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        part = "key"
+        written = [] if headers is None else list(headers)
+        try:
+            key_bytes = None if key is None else encode_key(key, written)
+            part = "value"
+            value_bytes = None if value is None else encode_value(value, written)
+            headers_of(written, given_by)
+        except Exception as exc:  # noqa: BLE001  serdes raise anything
+            _not_encoded(task, part, name, topic, exc)
+            return
+        partitions = _OPEN if placement is None else placement(topic, key, value, key_bytes)
+        if not partitions:
+            drop()
+        for partition in partitions:
+            send((topic, partition, key_bytes, value_bytes, timestamp, written or None))
+
+    return write
+
+
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
     choose = _chooser(sink, task)
-    placement = _placement(sink.partitioner, sink.key, task, sink.name)
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -105,13 +141,10 @@ def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, in
         writer = writers.get(topic) if isinstance(topic, str) else None
         if writer is None:
             name = topic_of(topic, f"the topic chooser of sink {sink.name!r} returned")
-            fixed = SinkNode(sink.name, TopicRef(name), sink.key, sink.value)
-            writer = (
-                _writer(fixed, task)
-                if placement is None
-                else _placed_writer(fixed, task, name, placement)
+            fixed = SinkNode(
+                sink.name, TopicRef(name), sink.key, sink.value, partitioner=sink.partitioner
             )
-            writers[name] = writer
+            writer = writers[name] = _writer(fixed, task)
         writer(key, value, timestamp, headers)
 
     return write
