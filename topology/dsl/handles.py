@@ -45,7 +45,7 @@ from logstate.topology.dsl.grouped_flow import (
     cogrouped,
 )
 from logstate.topology.dsl.materialized import AnyWindows, Materialized
-from logstate.topology.dsl.stream_flow import StreamFlow
+from logstate.topology.dsl.stream_flow import Also, StreamFlow
 from logstate.topology.dsl.stream_joins import join_stream
 from logstate.topology.dsl.stream_stream_join import StreamJoinOptions
 from logstate.topology.dsl.stream_table_join import GlobalTableJoinOptions, StreamTableJoinOptions
@@ -551,6 +551,7 @@ class KStream(StreamFlow[K, V]):
         key: Any = None,
         value: Any = None,
         name: str | None = None,
+        also: Also = (),
     ) -> KStream[K2, V2]:
         """Run a processor of your own; what it forwards is the result.
 
@@ -582,15 +583,20 @@ class KStream(StreamFlow[K, V]):
             supplier: makes one processor per task: the class, or a function without parameters.
             stores: names of stores added to the builder, or declarations of stores to add along
                 with it.
+            also: further streams of the same builder that go to the same processor, which is one
+                per task for all of them, without an operator that merges them first. Their
+                topics are then of one sub-topology, as for :meth:`merge`.
 
         Raises:
-            TopologyError: the supplier cannot be called without arguments; at ``build()``: a store
-                does not exist.
+            TopologyError: the supplier cannot be called without arguments; a stream in ``also``
+                is given twice or comes from another builder; at ``build()``: a store does not
+                exist.
 
-        Source: Kafka Streams' ``KStream.process`` (KIP-820).
+        Source: Kafka Streams' ``KStream.process`` (KIP-820); ``also``: ``Topology.addProcessor``
+        with several parents.
         """
         below: KStream[Any, Any] = self._processed(
-            supplier, stores, name, key=key, value=value, keeps_key=False
+            supplier, stores, name, also, key=key, value=value, keeps_key=False
         )
         return below
 
@@ -601,6 +607,7 @@ class KStream(StreamFlow[K, V]):
         stores: Stores = (),
         value: Any = None,
         name: str | None = None,
+        also: Also = (),
     ) -> KStream[K, V2]:
         """Run a processor of your own that keeps keys.
 
@@ -623,6 +630,7 @@ class KStream(StreamFlow[K, V]):
         Args:
             supplier: as for :meth:`process`.
             stores: as for :meth:`process`.
+            also: as for :meth:`process`.
 
         Raises:
             TopologyError: as for :meth:`process`.
@@ -630,7 +638,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.processValues`` (KIP-820).
         """
         below: KStream[K, Any] = self._processed(
-            supplier, stores, name, key=None, value=value, keeps_key=True
+            supplier, stores, name, also, key=None, value=value, keeps_key=True
         )
         return below
 
@@ -1030,6 +1038,7 @@ class KStream(StreamFlow[K, V]):
         value: Any = None,
         partitioner: Partitioner | None = None,
         name: str | None = None,
+        also: Also = (),
     ) -> None:
         """Write the stream to a topic, or to the topic that a function names for each record.
 
@@ -1063,14 +1072,17 @@ class KStream(StreamFlow[K, V]):
             partitioner: ``partitioner(topic, key, value, partition_count)`` returns a partition, a
                 list of partitions (one copy each; [] drops the record, which is counted), or None
                 for the default.
+            also: further streams of the same builder that the same sink writes. The serdes have to
+                be given unless all have the same.
 
         Raises:
-            TopologyError: a serde is not known, or the topic's name is not valid.
+            TopologyError: a serde is not known, the topic's name is not valid, or a stream in
+                ``also`` is given twice or comes from another builder.
 
         Source: Kafka Streams' ``KStream.to``; chosen topics: KIP-303; several partitions or none:
-        KIP-873.
+        KIP-873; ``also``: ``Topology.addSink`` with several parents.
         """
-        self._write(topic, key, value, partitioner, name)
+        self._write(topic, key, value, partitioner, name, also)
 
     def to_table(
         self,

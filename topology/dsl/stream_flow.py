@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_count, check_kind
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name
-from logstate.topology.declaring.serde_arguments import optional_serde
+from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.table_flow import TableFlow
-from logstate.topology.graph.logical import ProcessorLogicalNode, SinkLogicalNode
+from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode, SinkLogicalNode
 from logstate.topology.graph.nodes import (
     Partitioner,
     ProcessorNode,
@@ -30,6 +30,9 @@ from logstate.topology.operators.tables.table_source import TableSourceNode
 from logstate.topology.plan.repartition import RepartitionLogicalNode, repartition_topic
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_stores import Stores
+
+#: further streams above one node
+Also: TypeAlias = "StreamFlow[Any, Any] | Sequence[StreamFlow[Any, Any]]"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,17 +90,34 @@ class StreamFlow(Flow[K, V]):
             needs_repartition=self.needs_repartition or other.needs_repartition,
         )
 
+    def _and(self, also: Also, what: str) -> list[StreamFlow[Any, Any]]:
+        """This stream and the others above one node, each once."""
+        others: list[Any] = list(also) if isinstance(also, Sequence) else [also]
+        parents: dict[LogicalNode, StreamFlow[Any, Any]] = {self.logical: self}
+        for other in others:
+            check_kind(other, StreamFlow, what, "KStreams", "Make a table one by to_stream().")
+            self._check_same_builder(other, what)
+            if other.logical in parents:
+                raise misdeclared(
+                    f"{what}: the stream {other.name!r} is given twice, and would come once. Leave"
+                    " it out of also=, which takes the further ones."
+                )
+            parents[other.logical] = other
+        return list(parents.values())
+
     def _processed(
         self,
         supplier: Callable[[], Processor[Any, Any, Any, Any]],
         stores: Stores,
         name: str | None,
+        also: Also,
         *,
         key: Any,
         value: Any,
         keeps_key: bool,
     ) -> Self:
         """What a processor of the user's forwards."""
+        parents = self._and(also, "process")
         prefix = "KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-"
         # The one kind of operator that burns no number when it is named.
         graph = self.builder.graph
@@ -109,12 +129,17 @@ class StreamFlow(Flow[K, V]):
             keeps_key=keeps_key,
             schedule_name=name or graph.names.of_supplier(supplier),
         )
+        # Behind several parents no repartition may be moved up to one of them.
+        logical = ProcessorLogicalNode(node, value_changing=len(parents) > 1)
+        graph.add([parent.logical for parent in parents], logical)
+        inherited_key = _common(parent.key for parent in parents) if keeps_key else None
         return self._derive(
             node_name,
-            self._add(node),
-            key=optional_serde(key, self.key if keeps_key else None, f"the key of {node_name!r}"),
+            logical,
+            key=optional_serde(key, inherited_key, f"the key of {node_name!r}"),
             value=optional_serde(value, None, f"the value of {node_name!r}"),
-            needs_repartition=self.needs_repartition or not keeps_key,
+            source_names=frozenset().union(*(parent.source_names for parent in parents)),
+            needs_repartition=not keeps_key or any(one.needs_repartition for one in parents),
         )
 
     def _through_topic(self, prefix: str, key: Serde[Any], value: Serde[Any]) -> Self:
@@ -168,8 +193,10 @@ class StreamFlow(Flow[K, V]):
         value: Any,
         partitioner: Partitioner | None,
         name: str | None,
+        also: Also,
     ) -> None:
-        """Send the stream to a topic; it ends here."""
+        """Send the stream, and others, to a topic; it ends here."""
+        parents = self._and(also, "to")
         takes_context = not isinstance(topic, str) and callbacks.topic_chooser(topic)
         callbacks.partitioner(partitioner)
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
@@ -177,12 +204,14 @@ class StreamFlow(Flow[K, V]):
         sink = SinkNode(
             node_name,
             TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
-            self._key_serde(key, use),
-            self._value_serde(value, use),
+            required_serde(key, _common(one.key for one in parents), f"the key of {use}", "key="),
+            required_serde(
+                value, _common(one.value for one in parents), f"the value of {use}", "value="
+            ),
             takes_context=takes_context,
             partitioner=partitioner,
         )
-        self.builder.graph.add(self.logical, SinkLogicalNode(sink))
+        self.builder.graph.add([parent.logical for parent in parents], SinkLogicalNode(sink))
 
     def _as_table(
         self, store: str | Materialized | None, key: Any, value: Any, name: str | None
@@ -221,3 +250,9 @@ class StreamFlow(Flow[K, V]):
         return TableFlow(
             self.builder, node_name, logical, parent.source_names, key_serde, value_serde, node
         )
+
+
+def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
+    """The one that all have; None where they differ."""
+    first, *others = serdes
+    return first if all(other is first for other in others) else None
