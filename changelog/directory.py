@@ -8,6 +8,7 @@ Layout below ``state_dir``, all of it readable by its owner only::
         instance-<slot>.id    a random id that stays with the slot over restarts
         <task id>/            the RocksDB database of a task
             logstate.json     marker: nothing without it is ever deleted
+            files/            what the user's processors keep there
         quarantine/           damaged task directories, the newest few, to be examined
 
 The lock goes with its owner: a process that is forked from it closes its copy of the file.
@@ -41,6 +42,7 @@ from logstate.contracts.setting_rules import is_application_id, shown
 MARKER: Final = "logstate.json"
 _FORMAT: Final = 1
 _QUARANTINE: Final = "quarantine"
+_FILES: Final = "files"
 _QUARANTINED_MAX: Final = 3
 _DOOMED_PREFIX: Final = ".deleted-"
 #: of pathlib too, which makes one slash of two
@@ -115,6 +117,12 @@ class StateDirectory:
         path = self.path / str(task_id)
         _make_directory(path)
         _write_marker(path, {"application_id": self.application_id, "task": str(task_id)})
+        return path
+
+    def files_path(self, task_id: TaskId) -> Path:
+        """Where a task's processors may keep files, made when missing; it goes with the rows."""
+        path = self.task_path(task_id) / _FILES
+        _make_directory(path)
         return path
 
     def tasks(self) -> list[TaskId]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, Self, get_args
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
 
 from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
@@ -146,6 +147,31 @@ class AppSettings:
             standby_bytes_per_s=self.standbys.bytes_per_s,
             acceptable_lag=self.standbys.acceptable_lag,
             warm_up_timeout_ms=self.standbys.warm_up_timeout // _MS,
+            application_config=self.for_processors(),
+        )
+
+    def for_processors(self) -> Mapping[str, Any]:
+        """By the names that an Application has for them; without those that may be secrets."""
+        return MappingProxyType(
+            {
+                "application_id": self.application_id,
+                "bootstrap": self.bootstrap,
+                "state_dir": state_root(self.state_dir),
+                "guarantee": self.guarantee,
+                "commit_interval": self.commit_interval,
+                "offset_reset": self.offset_reset,
+                "replication_factor": self.replication_factor,
+                "topic_config": MappingProxyType(dict(self.topic_config)),
+                "checkpoint_interval": self.writes.checkpoint_interval,
+                "checkpoint_bytes": self.writes.checkpoint_bytes,
+                "changelog_writes": self.writes.changelog,
+                "group_protocol": self.group_protocol,
+                "static_membership": self.static_membership,
+                "slot": self.slot,
+                "start_timeout": self.start_timeout,
+                "workers": self.workers,
+                "standby_replicas": self.standbys.replicas,
+            }
         )
 
     # ------------------------------------------------------------------ problems; types are a wish

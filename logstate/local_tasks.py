@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
+from logstate.contracts.processing import Surroundings
 from logstate.contracts.worker_config import WorkerConfig
+from logstate.metrics.instruments import Metrics
+from logstate.metrics.own_metrics import OwnMetrics
 from logstate.queries.global_stores import GlobalStores
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
@@ -24,6 +28,7 @@ class LocalTasks:
     config: WorkerConfig
     clock: Clock
     error_handlers: ErrorHandlers
+    metrics: Metrics
 
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
         """A task with its stores open; compiled when they are restored."""
@@ -50,6 +55,11 @@ class LocalTasks:
             moved_topics=plan.moved_topics,
             error_handlers=self.error_handlers,
             initialises=False,
+            surroundings=Surroundings(
+                self.config.application_config,
+                self.directory.files_path,
+                partial(OwnMetrics, self.metrics),
+            ),
         )
 
     def destroy_state(self, owned: OwnedTask) -> None:

@@ -338,7 +338,8 @@ class LocalWorker:
         return observer.is_assigned or (since is not None and now - since >= FIRST_ASSIGNMENT_MS)
 
     def _new_worker(self) -> Worker:
-        tasks = LocalTasks(self.directory, self.config, self.clock, self._settings.handlers)
+        handlers, metrics = self._settings.handlers, self.observer.metrics
+        tasks = LocalTasks(self.directory, self.config, self.clock, handlers, metrics)
         return Worker(
             self._settings.topology,
             self.config,

@@ -103,6 +103,7 @@ ROOMS: dict[str, set[str]] = {
     "logstate/testing": {
         "logstate/testing/fake",
         "logstate/testing/simulation",
+        "logstate/metrics",
         "logstate/restore",
         *BELOW_WORKER,
     },

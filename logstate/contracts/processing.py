@@ -16,7 +16,9 @@ while user code runs, which is what plain key-value stores log as timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from logstate.contracts.drops import Drop, DropReason
@@ -47,6 +49,92 @@ class Cancellable(Protocol):
     """The handle of a scheduled punctuation."""
 
     def cancel(self) -> None: ...
+
+
+class CounterOfUser(Protocol):
+    """A sum that only grows."""
+
+    def add(self, amount: float = 1) -> None:
+        """Add to it; the amount is not negative."""
+
+
+class GaugeOfUser(Protocol):
+    """A value that goes up and down."""
+
+    def set(self, value: float) -> None:
+        """Replace it."""
+
+
+class HistogramOfUser(Protocol):
+    """How often a figure fell into which range."""
+
+    def observe(self, figure: float) -> None:
+        """Count one."""
+
+
+class ProcessorMetrics(Protocol):
+    """Makes the metrics of one processor; the same object for the same name and labels.
+
+    ``meaning`` is what the exporters tell of it. Raise ValueError for a name or a label that cannot
+    be, or that means something else already.
+    """
+
+    def counter(
+        self, name: str, meaning: str, /, *, unit: str = "", **labels: object
+    ) -> CounterOfUser:
+        """A counter, whose name ends in ``_total``."""
+
+    def gauge(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> GaugeOfUser:
+        """A gauge; it is gone when the task is."""
+
+    def histogram(
+        self,
+        name: str,
+        meaning: str,
+        /,
+        *,
+        unit: str = "seconds",
+        buckets: Iterable[float] = ...,
+        **labels: object,
+    ) -> HistogramOfUser:
+        """A histogram; ``buckets`` are upper bounds, of durations in seconds if not given."""
+
+
+class _Uncounted:
+    """Metrics that nobody looks at."""
+
+    def __init__(self, task: str, node: str) -> None: ...
+
+    def counter(self, name: str, meaning: str, /, **_: object) -> CounterOfUser:  # noqa: ARG002
+        return self
+
+    def gauge(self, name: str, meaning: str, /, **_: object) -> GaugeOfUser:  # noqa: ARG002
+        return self
+
+    def histogram(self, name: str, meaning: str, /, **_: object) -> HistogramOfUser:  # noqa: ARG002
+        return self
+
+    def add(self, amount: float = 1) -> None: ...
+
+    def set(self, value: float) -> None: ...
+
+    def observe(self, figure: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a task may tell its processors of the application that it belongs to."""
+
+    #: the application's settings, without those of its clients, which may be secrets
+    application_config: Mapping[str, Any] = field(default_factory=dict)
+    #: of a task: where its processors may keep files; None: nowhere
+    files: Callable[[TaskId], Path] | None = None
+    #: of a task and a node
+    metrics: Callable[[str, str], ProcessorMetrics] = _Uncounted
+
+
+#: of tasks that no application runs
+ALONE = Surroundings()
 
 
 class HeldBack(Protocol):
@@ -83,6 +171,8 @@ class TaskContext(Protocol):
     stream_time: int
     #: least time between two looks for what is final, where the builder was not told
     emit_interval_ms: int
+    #: for processors that ask
+    surroundings: Surroundings
 
     def wall_clock_ms(self) -> int:
         """The wall clock, from the Clock seam."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 
@@ -83,3 +83,5 @@ class WorkerConfig:
     standby_bytes_per_s: int | None = None
     #: what was decided about stored state that the topology no longer names
     decisions: Decisions = NOTHING_DECIDED
+    #: what processors are told of the application's settings
+    application_config: Mapping[str, Any] = field(default_factory=dict)

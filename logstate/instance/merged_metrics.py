@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from logstate.metrics import catalogue
-from logstate.metrics.catalogue import BY_NAME, CATALOGUE, Metric
+from logstate.metrics.catalogue import BY_NAME, Metric
 from logstate.metrics.instruments import LabelValues, Metrics
 
-#: name, label values, what was measured: as it travels
-Figures: TypeAlias = "list[tuple[str, LabelValues, dict[str, Any]]]"
+#: name (or the metric itself, where it is not of the catalogue), label values, what was measured:
+#: as it travels
+Figures: TypeAlias = "list[tuple[str | Metric, LabelValues, dict[str, Any]]]"
 _Series: TypeAlias = "dict[tuple[str, LabelValues], dict[str, Any]]"
 
 
 def figures_of(metrics: Metrics) -> Figures:
     """Everything that was measured."""
-    return [(one.name, values, read) for one in CATALOGUE for values, read in metrics.series(one)]
+    return [
+        (one.name if one.name in BY_NAME else one, values, read)
+        for one in metrics.known
+        for values, read in metrics.series(one)
+    ]
 
 
 class MergedMetrics(Metrics):
@@ -44,15 +50,27 @@ class MergedMetrics(Metrics):
 
     def told(self, worker: int, figures: Figures) -> None:
         """What a worker has measured since its process began."""
-        series = {(name, _with_worker(name, values, worker)): r for name, values, r in figures}
+        series = {
+            (name, _with_worker(name, values, worker)): read
+            for one, values, read in figures
+            if (name := self._name_of(one)) is not None
+        }
         with self._merging:
             self._workers[worker] = series
+
+    def _name_of(self, one: str | Metric) -> str | None:
+        """None where another process has another metric of that name, which came first."""
+        if isinstance(one, str):
+            return one
+        with suppress(ValueError):
+            return self.define(one).name
+        return None
 
     def ended(self, worker: int) -> None:
         """The process of a worker is gone."""
         with self._merging:
             for key, read in self._workers.pop(worker, {}).items():
-                if BY_NAME[key[0]].kind != "gauge":
+                if self.named(key[0]).kind != "gauge":
                     self._past[key] = _sum(self._past.get(key), read)
             alive = (catalogue.WORKER_ALIVE.name, (str(worker),))
             self._workers[worker] = {alive: {"value": 0}}
@@ -70,6 +88,8 @@ class MergedMetrics(Metrics):
 
 
 def _with_worker(name: str, values: Sequence[str], worker: int) -> LabelValues:
+    if name not in BY_NAME:
+        return tuple(values)
     labels = BY_NAME[name].labels
     pairs = zip(labels, values, strict=True)
     return tuple(str(worker) if label == "worker" else value for label, value in pairs)

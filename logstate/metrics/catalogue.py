@@ -13,6 +13,9 @@ from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 
+#: upper bounds in seconds: from a commit on a local broker to one that is close to its timeout
+BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -23,6 +26,8 @@ class Metric:
     unit: str
     labels: tuple[str, ...]
     meaning: str
+    #: the upper bounds of a histogram's ranges
+    buckets: tuple[float, ...] = BUCKETS_SECONDS
 
 
 BY_NAME: dict[str, Metric] = {}

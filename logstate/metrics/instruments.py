@@ -7,7 +7,8 @@ Prometheus and OpenTelemetry read.
 
 Invariants:
 
-- only metrics of the catalogue exist, with exactly the labels that it lists;
+- only metrics of the catalogue exist, and those that were defined beside it, with exactly the
+  labels that are listed;
 - a counter never goes down while the process lives, not even when its task moves away;
 - gauges of what is gone disappear (``forget``).
 """
@@ -20,10 +21,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from logstate.metrics.catalogue import BY_NAME, CATALOGUE, Kind, Metric
-
-# Upper bounds in seconds: from a commit on a local broker to one that is close to its timeout.
-BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, CATALOGUE, Kind, Metric
 
 LabelValues = tuple[str, ...]
 
@@ -82,27 +80,28 @@ class Gauge:
 
 
 class Histogram:
-    """How often a duration fell into which range."""
+    """How often a figure, mostly a duration, fell into which range."""
 
-    __slots__ = ("_counts", "_lock", "_sum")
+    __slots__ = ("_bounds", "_counts", "_lock", "_sum")
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(BUCKETS_SECONDS) + 1)
+    def __init__(self, bounds: Sequence[float] = BUCKETS_SECONDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
         self._lock = threading.Lock()
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        at = bisect.bisect_left(BUCKETS_SECONDS, seconds)
+    def observe(self, figure: float) -> None:
+        """Count one."""
+        at = bisect.bisect_left(self._bounds, figure)
         with self._lock:
             self._counts[at] += 1
-            self._sum += seconds
+            self._sum += figure
 
     def read(self) -> dict[str, Any]:
         with self._lock:
             counts, total = list(self._counts), self._sum
         cumulative = list(itertools.accumulate(counts))
-        bounds = [*map(str, BUCKETS_SECONDS), "+Inf"]
+        bounds = [*map(str, self._bounds), "+Inf"]
         return {
             "count": cumulative[-1],
             "sum": total,
@@ -135,6 +134,48 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._series: dict[str, dict[LabelValues, Instrument]] = {m.name: {} for m in CATALOGUE}
+        #: beside the catalogue's, by name
+        self._defined: dict[str, Metric] = {}
+        self._listeners: list[Callable[[Metric], None]] = []
+
+    @property
+    def known(self) -> tuple[Metric, ...]:
+        """Those of the catalogue, and those that were defined so far."""
+        return (*CATALOGUE, *self._defined.values())
+
+    def define(self, metric: Metric) -> Metric:
+        """A metric beside the catalogue's; the same again where it is known.
+
+        Raises ValueError where the name is that of another one.
+        """
+        with self._lock:
+            known = self._defined.get(metric.name)
+            if known is None:
+                known = metric
+                self._series[metric.name] = {}
+                # Replaced, not changed: others may be going through it.
+                self._defined = {**self._defined, metric.name: metric}
+                for listener in self._listeners:
+                    listener(metric)
+        if known != metric:
+            raise ValueError(
+                f"metric {metric.name!r} is a {known.kind} with the labels"
+                f" {', '.join(known.labels)}, and was asked for as a {metric.kind} with"
+                f" {', '.join(metric.labels)}; or unit, meaning or buckets differ. A name has one"
+                " meaning: say the same everywhere, or use another name"
+            )
+        return known
+
+    def named(self, name: str) -> Metric:
+        """The metric of a name. Raises KeyError for one that is not known."""
+        return BY_NAME.get(name) or self._defined[name]
+
+    def listen(self, listener: Callable[[Metric], None]) -> None:
+        """Tell of every metric that is known, and of each that will be."""
+        with self._lock:
+            self._listeners.append(listener)
+            for metric in self.known:
+                listener(metric)
 
     def counter(self, metric: Metric, **labels: object) -> Counter:
         """The counter with these labels; the same object for the same labels."""
@@ -153,7 +194,7 @@ class Metrics:
 
         Counters and histograms stay: sums over the whole instance must not go down.
         """
-        for metric in CATALOGUE:
+        for metric in self.known:
             if metric.kind == "gauge" and labels.keys() <= set(metric.labels):
                 with self._lock:
                     series = self._series[metric.name]
@@ -163,7 +204,9 @@ class Metrics:
     def series(self, metric: Metric) -> list[tuple[LabelValues, dict[str, Any]]]:
         """The label values of one metric, in the catalogue's order, with what was measured."""
         with self._lock:
-            instruments = sorted(self._series[metric.name].items(), key=lambda item: item[0])
+            instruments = sorted(
+                self._series.get(metric.name, {}).items(), key=lambda item: item[0]
+            )
         # Outside the lock, because a gauge may ask its owner, who may be making an instrument.
         return [(values, instrument.read()) for values, instrument in instruments]
 
@@ -174,7 +217,7 @@ class Metrics:
         ``value``, or ``count``, ``sum`` and cumulative ``buckets`` for a histogram.
         """
         found = {}
-        for metric in CATALOGUE:
+        for metric in self.known:
             series = [
                 {"labels": dict(zip(metric.labels, values, strict=True)), **read}
                 for values, read in self.series(metric)
@@ -190,7 +233,7 @@ class Metrics:
 
     def total(self, name: str, **labels: object) -> float:
         """The sum over all series of a counter or gauge that carry these labels; 0 for none."""
-        metric = BY_NAME[name]
+        metric = self.named(name)
         matching: list[float] = [
             read["value"]
             for values, read in self.series(metric)
@@ -206,7 +249,11 @@ class Metrics:
             )
         values = tuple(str(labels[name]) for name in metric.labels)
         with self._lock:
-            return cast(_I, self._series[metric.name].setdefault(values, cls()))
+            return cast(_I, self._series[metric.name].setdefault(values, _made(metric)))
+
+
+def _made(metric: Metric) -> Instrument:
+    return Histogram(metric.buckets) if metric.kind == "histogram" else _CLASSES[metric.kind]()
 
 
 def _matches(names: Sequence[str], values: LabelValues, wanted: dict[str, object]) -> bool:

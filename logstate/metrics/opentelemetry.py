@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from logstate.metrics.catalogue import CATALOGUE, Metric
+from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 
 try:
@@ -37,7 +37,8 @@ def export_to_opentelemetry(
     """Make one observable instrument per metric; the global meter provider unless one is given."""
     provider = get_meter_provider() if meter_provider is None else meter_provider
     meter = provider.get_meter("logstate")
-    for metric in CATALOGUE:
+
+    def export(metric: Metric) -> None:
         name = f"logstate.{metric.name.removesuffix('_total')}"
         if metric.kind == "gauge":
             meter.create_observable_gauge(
@@ -54,6 +55,8 @@ def export_to_opentelemetry(
             total = _reading(metrics, metric, application_id, "sum")
             _counter(meter, f"{name}.count", count, "1", metric)
             _counter(meter, f"{name}.sum", total, _unit(metric), metric)
+
+    metrics.listen(export)
 
 
 def _counter(meter: Meter, name: str, callback: _Callback, unit: str, metric: Metric) -> None:

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 
-from logstate.metrics.catalogue import CATALOGUE, Metric
+from logstate.metrics.catalogue import Metric
 from logstate.metrics.instruments import Metrics
 
 try:
@@ -54,9 +54,12 @@ class MetricsCollector(Collector):
 
     def collect(self) -> Iterator[_Family]:
         applications = self._applications
-        for metric in CATALOGUE:
+        known = dict.fromkeys(one for metrics in applications.values() for one in metrics.known)
+        for metric in known:
             family = _family(metric)
             for application_id, metrics in applications.items():
+                if metric not in metrics.known:
+                    continue  # of this name it may have another one
                 for values, read in metrics.series(metric):
                     labels = [application_id, *values]
                     if isinstance(family, HistogramMetricFamily):

@@ -16,6 +16,7 @@ from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
+from logstate.contracts.processing import ALONE, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
 from logstate.task.task import Task
@@ -38,6 +39,7 @@ class GlobalStores:
         inputs: Iterable[tuple[SubTopology, Sequence[TopicPartition]]],
         cluster: Cluster,
         clock: Clock,
+        surroundings: Surroundings = ALONE,
     ) -> None:
         self._cluster = cluster
         self._consumer: LogConsumer | None = None
@@ -61,6 +63,7 @@ class GlobalStores:
                     specs, task, publishes_views=False
                 ),
                 waits_for_empty_partitions=False,
+                surroundings=surroundings,
             )
             self.stores.update(task.state.stores)
             self._tasks.update(dict.fromkeys(partitions, task))

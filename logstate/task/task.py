@@ -27,7 +27,14 @@ from typing import Any, cast
 from logstate.changelog.state import StateChanges, TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import ProcessingError, RecordError
-from logstate.contracts.processing import EMIT_INTERVAL_MS, Cancellable, HeldBack, TimeCell
+from logstate.contracts.processing import (
+    ALONE,
+    EMIT_INTERVAL_MS,
+    Cancellable,
+    HeldBack,
+    Surroundings,
+    TimeCell,
+)
 from logstate.contracts.records import (
     FetchedRecord,
     TaskId,
@@ -78,9 +85,11 @@ class Task(TaskProgress):
         error_handlers: ErrorHandlers | None = None,
         initialises: bool = True,
         emit_interval_ms: int = EMIT_INTERVAL_MS,
+        surroundings: Surroundings = ALONE,
     ) -> None:
         super().__init__(task_id, application_id, clock)
         self.emit_interval_ms = emit_interval_ms
+        self.surroundings = surroundings
         self.moved_topics = moved_topics or {}
         self.committed_offsets: Mapping[TopicPartition, int] = {}
         #: records processed so far, by topic

@@ -26,9 +26,9 @@ from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.serde import record_encoders
 from logstate.contracts.topic_names import changelog_topic
-from logstate.serdes.built_in import serde_of
 from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.task import Task
+from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings
@@ -39,6 +39,7 @@ from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
+from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
@@ -109,6 +110,7 @@ class TopologyTestDriver:
         self.clock = ManualClock(wall_clock_start_ms)
         self._application_id = application_id
         self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._surroundings = TestedSurroundings(application_id, self._state_dir)
         self._tasks = DriverTasks(
             topology,
             application_id,
@@ -117,6 +119,7 @@ class TopologyTestDriver:
             logs_every_write=changelog_writes == "update",
             error_handlers=error_handlers,
             partition_counts=topics if isinstance(topics, Mapping) else {},
+            surroundings=self._surroundings.told,
         )
         self._commit_every = commit_every
         self._apply_every = apply_every
@@ -161,8 +164,8 @@ class TopologyTestDriver:
         Keys and values are encoded with the source's own serdes unless others are given.
         """
         keys, values = source_serdes(self.topology, self._application_id, topic)
-        keys = keys if key is None else serde_of(key, what=f"the key of {topic!r}")
-        values = values if value is None else serde_of(value, what=f"the value of {topic!r}")
+        keys = required_serde(key, keys, f"the key of {topic!r}", "key=")
+        values = required_serde(value, values, f"the value of {topic!r}", "value=")
         return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
 
     def pipe_raw(
@@ -210,8 +213,8 @@ class TopologyTestDriver:
 
     def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
         """What was written to a topic, record by record; key and value: types or serdes."""
-        key_serde = serde_of(key, what=f"the key of {topic!r}")
-        value_serde = serde_of(value, what=f"the value of {topic!r}")
+        key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
+        value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
         return OutputTopic(topic, key_serde, value_serde, self._log)
 
     @property
@@ -226,6 +229,10 @@ class TopologyTestDriver:
         store cannot do raises StoreError.
         """
         return driver_store(self.topology, self.task, name)
+
+    def metrics(self) -> dict[str, Any]:
+        """What processors have measured by ``context.metrics``, as ``Application.metrics``."""
+        return self._surroundings.metrics.snapshot()
 
     def changelog(self, topic: str) -> list[ProducedRecord]:
         """Everything written to a changelog topic; ``timestamp`` -1 where it had none."""
@@ -262,6 +269,7 @@ class TopologyTestDriver:
         self._is_closed = True
         for task in (self.task, *self._globals):
             task.close()
+        self._surroundings.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
+from logstate.contracts.processing import ALONE, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import ErrorHandlers
@@ -31,6 +32,7 @@ class DriverTasks:
     error_handlers: ErrorHandlers | None
     #: of topics that are written to
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+    surroundings: Surroundings = ALONE
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
         """The task of everything that is not global."""
@@ -59,6 +61,7 @@ class DriverTasks:
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
             initialises=initialises,
+            surroundings=self.surroundings,
             emit_interval_ms=0,  # no test has to move the wall clock to see what is final
         )
 
@@ -84,6 +87,7 @@ class DriverTasks:
             clock=self.clock,
             open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
             waits_for_empty_partitions=False,
+            surroundings=replace(self.surroundings, files=None),
         )
 
 

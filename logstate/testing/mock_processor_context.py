@@ -7,17 +7,19 @@ and scheduled callbacks run when the test calls them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.drops import Drop
 from logstate.contracts.errors import StoreError
-from logstate.contracts.processing import TimeCell
+from logstate.contracts.processing import ProcessorMetrics, TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
+from logstate.testing.alone import TestedSurroundings
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -99,6 +101,8 @@ class MockProcessorContext:
         application_id: the application's id.
         task_id: the task's id.
         wall_clock_ms: what the wall clock shows.
+        application_config: the application's settings; its id and ``state_dir`` if not given.
+        state_dir: below it is that of the processor; a temporary one if not given.
 
     Source: Kafka Streams' ``MockProcessorContext`` (KIP-267, KIP-478).
     """
@@ -110,6 +114,8 @@ class MockProcessorContext:
         application_id: str = "app",
         task_id: TaskId = TaskId(0, 0),  # noqa: B008  immutable
         wall_clock_ms: int = 0,
+        application_config: Mapping[str, Any] | None = None,
+        state_dir: Path | None = None,
     ) -> None:
         self.application_id = application_id
         self.task_id = task_id
@@ -125,12 +131,33 @@ class MockProcessorContext:
         #: where the record at hand comes from; the test sets it
         self.metadata: RecordMetadata | None = None
         context: Any = _StoreContext(application_id, task_id)
+        self._surroundings = TestedSurroundings(application_id, state_dir, application_config)
         self._state = TaskState(list(stores), context, publishes_views=False)
 
     @property
     def partition(self) -> int:
         """The task's partition."""
         return self.task_id.partition
+
+    @property
+    def application_config(self) -> Mapping[str, Any]:
+        """What was given."""
+        return self._surroundings.told.application_config
+
+    @property
+    def state_dir(self) -> Path:
+        """A directory, which exists."""
+        return self._surroundings.files(self.task_id)
+
+    @property
+    def metrics(self) -> ProcessorMetrics:
+        """What makes metrics; ``measured`` has them."""
+        return self._surroundings.told.metrics(str(self.task_id), "processor")
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What the processor has measured, as ``Application.metrics``."""
+        return self._surroundings.metrics.snapshot()
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Write down a forwarded record; raises ValueError for a negative timestamp."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
 from logstate.contracts.errors import RetriableError, UpgradeError
+from logstate.contracts.processing import Surroundings
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import Admin, Background, Cluster, PlainProducer, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
+from logstate.metrics.own_metrics import OwnMetrics
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.open_transactions import OpenTransactions
 from logstate.restore.standbys import Standbys
@@ -153,8 +156,10 @@ class WorkerStart:
         plan = yield from self._upgraded(bound, admin, clients.manifests)
         if plan is None:
             return None
+        metrics = partial(OwnMetrics, self.observer.metrics)
+        surroundings = Surroundings(config.application_config, metrics=metrics)
         clients.globals = globals_ = GlobalStores(
-            plan.application_id, plan.global_inputs(), cluster, self.clock
+            plan.application_id, plan.global_inputs(), cluster, self.clock, surroundings
         )
         yield from globals_.bootstrap(admin, self.is_stopping)
         if self.is_stopping() or not (yield from self._announced(plan, clients.manifests)):

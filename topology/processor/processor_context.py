@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from logstate.contracts.processing import Cancellable
+from logstate.contracts.processing import Cancellable, ProcessorMetrics
 from logstate.contracts.records import Record, RecordMetadata, TaskId
 
 PunctuationKind = Literal["stream_time", "wall_clock"]
@@ -77,6 +78,89 @@ class ProcessorContext(Protocol):
             The partition's number.
 
         Source: Kafka Streams' ``TaskId.partition``.
+        """
+
+    @property
+    def application_config(self) -> Mapping[str, Any]:
+        """The settings of the application, read-only.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Show(Processor):
+        ...     def init(self, context):
+        ...         print(context.application_config["application_id"])
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("in", value=str).process(Show)
+        >>> TopologyTestDriver(builder.build(), application_id="shop").close()
+        shop
+
+        Semantics: by the names of ``Application``'s parameters, without those of the clients, which
+        may be secrets. In the test driver only ``application_id`` and ``state_dir``. Values of
+        your own need no settings: give them to the processor's constructor.
+
+        Returns:
+            Names and values.
+
+        Source: Kafka Streams' ``ProcessorContext.appConfigs``.
+        """
+
+    @property
+    def state_dir(self) -> Path:
+        """A directory for files of your own, one per task.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Index(Processor):
+        ...     def process(self, record):
+        ...         (self.context.state_dir / "seen.txt").write_text(record.value)
+        ...         print([path.name for path in self.context.state_dir.iterdir()])
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("in", value=str).process(Index)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("in", "ada", "x")
+        ['seen.txt']
+
+        Semantics: a cache beside the task's rows: not logged, not committed, not moved to another
+        instance, and deleted with the rows. Processors of one task share it. It may be there from
+        an earlier time, when the task was here before.
+
+        Returns:
+            The directory, which exists.
+
+        Raises:
+            StoreError: the task has none: that of a global store, or one that is replayed.
+
+        Source: Kafka Streams' ``ProcessorContext.stateDir``.
+        """
+
+    @property
+    def metrics(self) -> ProcessorMetrics:
+        """Metrics of your own, which come out beside the library's.
+
+        >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
+        >>> class Watch(Processor):
+        ...     def init(self, context):
+        ...         self.cents = context.metrics.counter("paid_cents_total", "Paid so far.")
+        ...     def process(self, record):
+        ...         self.cents.add(record.value)
+        >>> builder = StreamsBuilder()
+        >>> _ = builder.stream("in", value=int).process(Watch, name="watch")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("in", [("ada", 3, 0), ("bob", 4, 1)])
+        ...     driver.metrics()["paid_cents_total"]["series"]
+        [{'labels': {'task': '0_0', 'node': 'watch'}, 'value': 7}]
+
+        Semantics: ``counter(name, meaning)``, ``gauge`` and ``histogram``, with labels of your own
+        as keyword arguments; make them in ``init`` and keep them. Counters end in ``_total``. They
+        are in ``app.metrics()``, for Prometheus as ``logstate_<name>`` and for OpenTelemetry.
+        Figures are no state: what is processed again after a crash or an abort is counted again.
+        Labels should take few values, never those of keys.
+
+        Returns:
+            What makes them.
+
+        Raises:
+            ValueError: a name or label that cannot be, or a name that means something else already.
+
+        Source: Kafka Streams' ``ProcessorContext.metrics`` and ``StreamsMetrics.addSensor``.
         """
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from logstate.contracts.errors import StoreError
-from logstate.contracts.processing import Cancellable, TaskContext
+from logstate.contracts.processing import Cancellable, ProcessorMetrics, TaskContext
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, headers_of
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -133,6 +135,25 @@ class OperatorContext:
     @property
     def partition(self) -> int:
         return self._task.task_id.partition
+
+    @property
+    def application_config(self) -> Mapping[str, Any]:
+        return self._task.surroundings.application_config
+
+    @property
+    def state_dir(self) -> Path:
+        files, task = self._task.surroundings.files, self._task.task_id
+        if files is None:
+            raise StoreError(
+                f"Processor {self._name!r} asked for a state_dir, and task {task} has none: it"
+                " keeps a global store, is being replayed, or runs in a simulation. Keep what it"
+                " needs in its store."
+            )
+        return files(task)
+
+    @cached_property
+    def metrics(self) -> ProcessorMetrics:
+        return self._task.surroundings.metrics(str(self._task.task_id), self._name)
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")

@@ -1,0 +1,99 @@
+"""Metrics that users make in processors: they come out beside those of the catalogue.
+
+Each has the labels ``task`` and ``node`` of the processor in front of its own, so that what several
+tasks count can be told apart and summed up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, Kind, Metric
+from logstate.metrics.instruments import Counter, Gauge, Histogram, Metrics
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: the first two are given, the others are those of worker processes and exporters
+_TAKEN_LABELS = frozenset({"task", "node", "worker", "application", "le"})
+
+
+@dataclass(frozen=True)
+class OwnMetrics:
+    """The metrics of one processor in one task.
+
+    >>> from logstate.metrics.instruments import Metrics
+    >>> metrics = Metrics()
+    >>> own = OwnMetrics(metrics, "0_1", "tax")
+    >>> own.counter("taxed_total", "Orders with tax.", country="no").add(2)
+    >>> metrics.snapshot()["taxed_total"]["series"]
+    [{'labels': {'task': '0_1', 'node': 'tax', 'country': 'no'}, 'value': 2}]
+    """
+
+    metrics: Metrics
+    task: str
+    node: str
+
+    def counter(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> Counter:
+        """A sum that only grows; its name ends in ``_total``."""
+        if not name.endswith("_total"):
+            raise ValueError(
+                f"the counter {name!r} needs the ending of counters, as Prometheus has it: call it"
+                f" {name + '_total'!r}"
+            )
+        metric = self._defined("counter", name, meaning, unit, labels)
+        return self.metrics.counter(metric, **self._all(labels))
+
+    def gauge(self, name: str, meaning: str, /, *, unit: str = "", **labels: object) -> Gauge:
+        """A value that goes up and down; it is gone when the task is."""
+        metric = self._defined("gauge", name, meaning, unit, labels)
+        return self.metrics.gauge(metric, **self._all(labels))
+
+    def histogram(
+        self,
+        name: str,
+        meaning: str,
+        /,
+        *,
+        unit: str = "seconds",
+        buckets: Iterable[float] = BUCKETS_SECONDS,
+        **labels: object,
+    ) -> Histogram:
+        """How often a figure fell into which range; ``buckets`` are the ranges' upper bounds."""
+        bounds = tuple(buckets)
+        if not bounds or any(low >= high for low, high in pairwise(bounds)):
+            raise ValueError(
+                f"the buckets of histogram {name!r} are {bounds}: give upper bounds that grow, such"
+                " as (10, 100, 1_000)"
+            )
+        metric = self._defined("histogram", name, meaning, unit, labels, bounds)
+        return self.metrics.histogram(metric, **self._all(labels))
+
+    def _all(self, labels: Mapping[str, object]) -> dict[str, object]:
+        return {"task": self.task, "node": self.node, **labels}
+
+    def _defined(
+        self,
+        kind: Kind,
+        name: str,
+        meaning: str,
+        unit: str,
+        labels: Iterable[str],
+        buckets: tuple[float, ...] = BUCKETS_SECONDS,
+    ) -> Metric:
+        if not _NAME.fullmatch(name) or name in BY_NAME:
+            why = "it is one of the library's own" if name in BY_NAME else "it is no name of one"
+            raise ValueError(
+                f"a metric cannot be called {name!r}: {why}. Use lower-case letters, digits and _,"
+                " and a name of your application's"
+            )
+        for label in labels:
+            if label in _TAKEN_LABELS or not _NAME.fullmatch(label):
+                raise ValueError(
+                    f"metric {name!r} cannot have the label {label!r}:"
+                    f" {', '.join(sorted(_TAKEN_LABELS))} are given by the library, and labels have"
+                    " lower-case letters, digits and _. Rename it"
+                )
+        all_labels = ("task", "node", *sorted(labels))
+        return self.metrics.define(Metric(name, kind, unit, all_labels, meaning, buckets))

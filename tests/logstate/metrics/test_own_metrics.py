@@ -1,0 +1,92 @@
+"""Metrics that users define: in every export, and of several worker processes together."""
+
+from __future__ import annotations
+
+import pickle
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from logstate.instance.merged_metrics import MergedMetrics, figures_of
+from logstate.metrics.catalogue import COMMITS
+from logstate.metrics.instruments import Metrics
+from logstate.metrics.opentelemetry import export_to_opentelemetry
+from logstate.metrics.own_metrics import OwnMetrics
+from logstate.metrics.prometheus import export_to_prometheus
+
+
+def own(metrics: Metrics, task: str = "0_0") -> OwnMetrics:
+    return OwnMetrics(metrics, task, "tax")
+
+
+def test_prometheus_sees_them_of_the_applications_that_have_them() -> None:
+    registry, shop, bank = CollectorRegistry(), Metrics(), Metrics()
+    export_to_prometheus(shop, "shop", registry)
+    export_to_prometheus(bank, "bank", registry)
+    own(shop).counter("taxed_total", "Orders with tax.", country="no").add(2)
+    own(shop).histogram("items", "Items.", unit="items", buckets=(1, 5)).observe(3)
+    own(bank).counter("taxed_total", "Something else.").add(9)
+    own(bank).gauge("rate", "Rate.").set(0.25)
+
+    families = list(text_string_to_metric_families(generate_latest(registry).decode()))
+    samples = [sample for family in families for sample in family.samples]
+    values = {(s.name, s.labels["application"], s.labels.get("le")): s.value for s in samples}
+    assert values["logstate_taxed_total", "shop", None] == 2
+    assert values["logstate_rate", "bank", None] == 0.25
+    assert values["logstate_items_bucket", "shop", "5"] == 1
+
+
+def test_opentelemetry_sees_those_that_are_defined_after_the_export_began() -> None:
+    reader, metrics = InMemoryMetricReader(), Metrics()
+    provider = MeterProvider(metric_readers=[reader])
+    own(metrics).gauge("rate", "Rate.").set(0.25)
+    export_to_opentelemetry(metrics, "shop", provider)
+    own(metrics).counter("taxed_total", "Orders with tax.").add(2)
+
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        metric.name: [(point.attributes, point.value) for point in metric.data.data_points]
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+    }
+    provider.shutdown()
+    labels = {"application": "shop", "task": "0_0", "node": "tax"}
+    assert found == {"logstate.rate": [(labels, 0.25)], "logstate.taxed": [(labels, 2)]}
+
+
+def test_those_of_worker_processes_are_summed_up_and_stay_when_one_is_gone() -> None:
+    merged, one, two = MergedMetrics(), Metrics(), Metrics()
+    own(one).counter("taxed_total", "Orders with tax.").add(2)
+    own(one).histogram("items", "Items.", unit="items", buckets=(1, 5)).observe(3)
+    own(one).gauge("rate", "Rate.").set(0.25)
+    own(two).counter("taxed_total", "Orders with tax.").add(3)
+    own(two, "0_1").counter("taxed_total", "Orders with tax.").add(4)
+    one.counter(COMMITS, worker="0").add(1)
+    for number, metrics in ((0, one), (1, two)):
+        merged.told(number, pickle.loads(pickle.dumps(figures_of(metrics))))
+    merged.ended(0)
+
+    assert merged.total("taxed_total") == 9
+    assert merged.total("taxed_total", task="0_0") == 5
+    assert merged.snapshot()["items"]["series"][0]["buckets"] == [["1", 0], ["5", 1], ["+Inf", 1]]
+    assert "rate" not in merged.snapshot()
+    assert merged.total("commit_total", worker="0") == 1
+
+
+def test_a_process_that_means_something_else_by_a_name_is_left_out() -> None:
+    merged, one, two = MergedMetrics(), Metrics(), Metrics()
+    own(one).counter("taxed_total", "Orders with tax.").add(2)
+    own(two).counter("taxed_total", "Other orders.").add(3)
+    merged.told(0, figures_of(one))
+    merged.told(1, figures_of(two))
+    assert merged.total("taxed_total") == 2
+
+
+def test_gauges_of_a_task_that_went_away_are_gone_and_its_counters_are_not() -> None:
+    metrics = Metrics()
+    own(metrics).gauge("rate", "Rate.").set(1)
+    own(metrics).counter("taxed_total", "Orders with tax.").add(2)
+    metrics.forget(task="0_0")
+    assert set(metrics.snapshot()) == {"taxed_total"}
