@@ -28,11 +28,8 @@ class Suppressed:
     max_records: int | None
     max_bytes: int | None
     logged: bool
-
-    @property
-    def when_full(self) -> Literal["shut_down", "emit_early"]:
-        """Final results may never be sent early; others may."""
-        return "shut_down" if self.until == "window_closes" else "emit_early"
+    #: final results may never be sent early; others may
+    when_full: Literal["shut_down", "emit_early"] = "shut_down"
 
 
 def until_window_closes(
@@ -83,6 +80,7 @@ def until_time_limit(
     *,
     max_records: int | None = None,
     max_bytes: int | None = None,
+    shut_down_when_full: bool = False,
     logged: bool = True,
 ) -> Suppressed:
     """Send at most one update per key and ``limit`` of event time.
@@ -100,22 +98,36 @@ def until_time_limit(
 
     Semantics: the first update of a key starts its clock, later ones replace what waits without
     resetting it; tombstones count as updates. A full buffer sends its oldest rows early, possibly
-    the one that just came; with ``max_records=0`` nothing waits.
+    the one that just came; with ``max_records=0`` nothing waits. With ``shut_down_when_full`` it
+    stops the application instead: what is due is sent first, the rest is too much.
 
     Args: as for :func:`until_window_closes`, and
         limit: how long updates are collected, in event time.
+        shut_down_when_full: never send early. It needs a maximum.
 
     Raises:
         TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
-            below 0.
+            below 0; ``shut_down_when_full`` without a maximum, or with one of 0.
 
-    Source: Kafka Streams' ``Suppressed.untilTimeLimit`` (KIP-328).
+    Source: Kafka Streams' ``Suppressed.untilTimeLimit`` with an eager ``BufferConfig``, or a strict
+    one (KIP-328).
     """
-    check_count(max_records, "max_records of suppress", least=0)
-    check_count(max_bytes, "max_bytes of suppress", least=0)
-    check_flags("suppress", logged=logged)
+    check_flags("suppress", logged=logged, shut_down_when_full=shut_down_when_full)
+    if shut_down_when_full and max_records is None and max_bytes is None:
+        raise misdeclared(
+            "until_time_limit(shut_down_when_full=True) needs max_records= or max_bytes=: a buffer"
+            " without a maximum is never full."
+        )
+    least = 1 if shut_down_when_full else 0
+    check_count(max_records, "max_records of suppress", least=least)
+    check_count(max_bytes, "max_bytes of suppress", least=least)
     return Suppressed(
-        "time_limit", duration_ms(limit, "limit of suppress"), max_records, max_bytes, logged
+        "time_limit",
+        duration_ms(limit, "limit of suppress"),
+        max_records,
+        max_bytes,
+        logged,
+        when_full="shut_down" if shut_down_when_full else "emit_early",
     )
 
 

@@ -175,6 +175,14 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: until_window_closes(max_records=0),
         "max_records of suppress must be .* at least 1, found 0",
     ),
+    "a strict buffer without a maximum": (
+        lambda: until_time_limit(SECOND, shut_down_when_full=True),
+        "needs max_records= or max_bytes=",
+    ),
+    "a strict buffer for nothing": (
+        lambda: until_time_limit(SECOND, shut_down_when_full=True, max_bytes=0),
+        "max_bytes of suppress must be .* at least 1, found 0",
+    ),
     "negative limit": (lambda: until_time_limit(-SECOND), "limit of suppress must be at least 0"),
     "negative interval": (
         lambda: StreamsBuilder(window_emit_interval=-SECOND),

@@ -17,8 +17,8 @@ Semantics, exactly Kafka Streams' (`KTableSuppressProcessor`):
   came and went while waiting is subtracted downstream although it was never added. Joins, which
   read the table, see the value before the key came into the buffer.
 - full (more than ``max_records`` keys or ``max_bytes`` estimated bytes): ``emit_early`` forwards
-  the earliest rows, the one just put included; ``shut_down`` raises ProcessingError: final results
-  cannot be early.
+  the earliest rows, the one just put included; ``shut_down`` raises ProcessingError, once what is
+  due has left: final results cannot be early, others may be declared so.
 - sliding and session windows: a window whose end + wait EQUALS stream time is forwarded here while
   the aggregation still accepts records for it, so it can be forwarded twice.
 """
@@ -131,13 +131,23 @@ class SuppressNode(TableNode):
         return is_over_capacity
 
     def _full(self, task: TaskContext, buffer: Any) -> ProcessingError:
+        raised = "raise max_records or max_bytes"
+        if self.until == "window_closes":
+            remedy = (
+                "Final results cannot be forwarded before their windows close. More keys are active"
+                f" in the open windows than expected: {raised}, or shorten the grace"
+            )
+        else:
+            remedy = (
+                f"More keys change within {self.wait_ms} ms than expected: {raised}, shorten the"
+                " limit, or leave out shut_down_when_full, so that a full buffer sends its oldest"
+                " rows early"
+            )
         return ProcessingError(
-            f"the buffer of suppress {self.name!r} is full: it holds {buffer.num_records} records"
-            f" of {buffer.size_bytes} bytes; max_records is {self.max_records}, max_bytes"
-            f" {self.max_bytes}; topic {task.topic!r}, partition {task.partition}, offset"
-            f" {task.offset}, task {task.task_id}. Final results cannot be forwarded before their"
-            " windows close. More keys are active in the open windows than expected: raise the"
-            " limit, or shorten the grace",
+            f"the buffer of suppress {self.name!r}, store {self.store.name!r}, is full: it holds"
+            f" {buffer.num_records} records of {buffer.size_bytes} bytes; max_records is"
+            f" {self.max_records}, max_bytes {self.max_bytes}; topic {task.topic!r}, partition"
+            f" {task.partition}, offset {task.offset}, task {task.task_id}. {remedy}",
             topic=task.topic,
             partition=task.partition,
             offset=task.offset,

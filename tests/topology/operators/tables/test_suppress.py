@@ -137,7 +137,9 @@ def test_an_overflow_of_final_results_stops_the_task_and_names_the_operator():
     run = closing(5, max_records=1, when_full="shut_down")
     run.update(window("a", 0), 1, None, 3)
 
-    with pytest.raises(ProcessingError, match="'sup' is full: it holds 2 records") as failure:
+    with pytest.raises(
+        ProcessingError, match="'sup-store', is full: it holds 2 records"
+    ) as failure:
         run.update(window("b", 0), 1, None, 4)
     assert (failure.value.node, failure.value.offset) == ("sup", 1)
 
