@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import TopicError as TopicError
     from logstate.contracts.errors import TopologyError as TopologyError
     from logstate.contracts.errors import UpgradeError as UpgradeError
+    from logstate.contracts.records import Change as Change
     from logstate.contracts.records import Record as Record
     from logstate.contracts.records import RecordContext as RecordContext
     from logstate.contracts.records import RecordMetadata as RecordMetadata
@@ -107,7 +108,7 @@ _PUBLIC = {
         " StateDirectoryError StoreCorruptedError StoreError StoreUnavailableError TopicError"
         " TopologyError UpgradeError"
     ),
-    "logstate.contracts.records": "Record RecordContext RecordMetadata Windowed",
+    "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",
     "logstate.contracts.serving": "Serving",
     "logstate.contracts.standby_settings": "StandbySettings",

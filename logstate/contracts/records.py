@@ -58,6 +58,15 @@ class Windowed(NamedTuple, Generic[K]):
     end_ms: int
 
 
+class Change(NamedTuple, Generic[V]):
+    """What became of a row of a table. ``old`` is None where there was none, ``new`` where it was
+    deleted.
+    """
+
+    new: V | None
+    old: V | None
+
+
 class Record(NamedTuple, Generic[K, V]):
     """What a processor receives and forwards. Immutable: derive with ``_replace``."""
 

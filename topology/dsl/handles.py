@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TextIO, TypedDict, TypeVar, Unpack, overload
 
-from logstate.contracts.records import Windowed
+from logstate.contracts.records import Change, Windowed
 from logstate.serdes.built_in import int64
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options, check_windows
@@ -67,6 +67,7 @@ from logstate.topology.operators.streams.process import Connections
 from logstate.topology.operators.tables.derived_tables import TableMapValuesNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.operators.tables.table_transform_values import TableTransformValuesNode
+from logstate.topology.operators.tables.to_change_stream import ToChangeStreamNode
 from logstate.topology.operators.tables.to_stream import ToStreamNode
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_stores import Stores
@@ -2146,6 +2147,55 @@ class KTable(TableFlow[K, V]):
             needs_repartition=False,
         )  # fmt: skip
         return stream if mapper is None else stream.select_key(mapper, key=key)
+
+    def to_change_stream(self, *, name: str | None = None) -> KStream[K, Change[V]]:
+        """The table's changes as a stream, each with the row's new and its old value.
+
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.table("prices", value=int, store="prices")
+        >>> changes = prices.to_change_stream()
+        >>> changes.map_values(lambda change: f"{change.old} -> {change.new}").to("out", value=str)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("prices", [("tea", 3, 0), ("tea", 4, 5), ("tea", None, 7)])
+        ...     driver.read("out", value=str)
+        [('tea', 'None -> 3'), ('tea', '3 -> 4'), ('tea', '4 -> None')]
+
+        Semantics: as every operator, but
+            Null value: none comes: a deleted row is ``Change(new=None, old=...)``. A tombstone for
+                a row that was not there is ``Change(None, None)``.
+            Late records: every change of the current row is forwarded. What a versioned table puts
+                below a newer value changes no current row, and is left out.
+            Order: the old value of a change is the new value of the row's change before it, also
+                after a crash: what comes again then has the old value that it had. With
+                ``emit="commit"`` above, it is the value of the commit before.
+            Repartition: none here.
+            Store: none here. It needs old values, so the table must have a store, or one above it.
+            Timestamp: that of the change, and its headers, as in ``to_stream``.
+            Quirk: the old value of an aggregate's first change is what its initializer gave, as it
+                is for a subtractor (Kafka Streams' rule): 0 for a count; a ``reduce`` has none. A
+                session that a second record of its only millisecond updates sends none. Below a
+                ``suppress`` it is that of the last update, not of the last forwarded one.
+
+        Args:
+            name: names the operator; generated if not given.
+
+        Returns:
+            The stream of changes. Its values are :class:`Change`, which has no serde: map them
+            before they go to a topic or a store, or say there with ``value=`` how they are written.
+
+        Raises:
+            TopologyError: no table above has a store.
+
+        Source: Kafka Streams has changes with both values between its operators only.
+        """
+        node = self._node(ToChangeStreamNode, name, "KTABLE-TOCHANGESTREAM-")
+        logical = self._add(node)
+        self.node.enable_sending_old_values(force=True)
+        return KStream(
+            self.builder, node.name, logical, self.source_names, self.key, None,
+            needs_repartition=False,
+        )  # fmt: skip
 
     @overload
     def group_by(

@@ -28,8 +28,8 @@ class TableSourceNode(TableNode):
         if self.store is None:
             raise TopologyError(
                 f"Table {self.name!r} needs a store: an operator below it reads its rows or needs"
-                " their old values (a join, group_by or aggregation), but the table has none. Give"
-                ' it one: store="some-name".',
+                " their old values (a join, group_by, to_change_stream or aggregation), but the"
+                ' table has none. Give it one: store="some-name".',
                 declared_at=self.declared_at,
             )
 
