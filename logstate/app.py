@@ -95,6 +95,9 @@ class Application(ApplicationView):
             ``state_dir`` with the slots from ``slot`` on. See docs/workers.md.
         serve: ``"host:port"`` to answer queries at, over HTTP, or a :class:`Serving` with a token,
             TLS and limits. Instances that are given it know of each other. See docs/queries.md.
+        window_emit_interval: least wall-clock time between two looks for closed windows, for
+            ``emit="close"``; goes before what ``StreamsBuilder`` was given. Neither: a second.
+        outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
         standby_replicas: how many other instances keep a copy of each task's state, so that a task
             that moves there replays the last second only; or :class:`StandbySettings` with a limit
             of bandwidth and the lag at which an instance joins. See docs/standbys.md.
@@ -138,6 +141,8 @@ class Application(ApplicationView):
         workers: int = 1,
         serve: str | Serving | None = None,
         standby_replicas: int | StandbySettings = 0,
+        window_emit_interval: timedelta | None = None,
+        outer_join_emit_interval: timedelta | None = None,
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -165,15 +170,11 @@ class Application(ApplicationView):
             serving_of(serve),
             StandbySettings.of(standby_replicas),
             restore_listener,
+            window_emit_interval,
+            outer_join_emit_interval,
         ).checked()
         self._workers = new_workers(
-            settings,
-            target,
-            state_root(state_dir),
-            cluster,
-            clock,
-            self._lifecycle,
-            restore_listener,
+            settings, target, state_root(state_dir), cluster, clock, self._lifecycle
         )
 
     def __repr__(self) -> str:

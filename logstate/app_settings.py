@@ -17,6 +17,7 @@ from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.internal_topic_config import problems_of_all
+from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import (
@@ -25,6 +26,7 @@ from logstate.contracts.setting_rules import (
     choice,
     count,
     duration,
+    emit_intervals,
     flag,
     offset_reset,
     shown,
@@ -87,6 +89,8 @@ class AppSettings:
     serving: Serving | None = None
     standbys: StandbySettings = NO_STANDBYS
     listener: RestoreListener | None = None
+    window_emit_interval: timedelta | None = None
+    outer_join_emit_interval: timedelta | None = None
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
@@ -139,6 +143,9 @@ class AppSettings:
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
             dead_letter_topic=self.handlers.dead_letter_topic,
+            emit_intervals=EmitIntervals.of(
+                self.window_emit_interval, self.outer_join_emit_interval
+            ),
             decisions=self.decisions,
             max_poll_interval_ms=self.clients.max_poll_interval_ms(MAX_POLL_INTERVAL_MS),
             transaction_timeout_ms=self.transaction_timeout_ms,
@@ -254,6 +261,7 @@ class AppSettings:
         yield from duration("checkpoint_interval", self.writes.checkpoint_interval)
         if self.start_timeout is not None:
             yield from duration("start_timeout", self.start_timeout)
+        yield from emit_intervals(self.window_emit_interval, self.outer_join_emit_interval)
 
     def _of_topics(self) -> Iterator[str]:
         topology: object = self.topology

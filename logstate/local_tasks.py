@@ -60,6 +60,7 @@ class LocalTasks:
                 self.directory.files_path,
                 partial(OwnMetrics, self.metrics),
             ),
+            emit_intervals=self.config.emit_intervals,
         )
 
     def destroy_state(self, owned: OwnedTask) -> None:

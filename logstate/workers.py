@@ -14,7 +14,6 @@ from logstate.instance.told_workers import Instance
 from logstate.instance.worker_process import SpawnedProcess
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
-from logstate.restore.restore import RestoreListener
 from logstate.worker_main import MODULE, program
 
 
@@ -25,12 +24,11 @@ def new_workers(
     cluster: Cluster | None,
     clock: Clock | None,
     lifecycle: Lifecycle,
-    listener: RestoreListener | None,
 ) -> LocalWorker | WorkerProcesses:
     """The workers that the settings ask for. ``target`` is the topology as it was given."""
     if settings.workers == 1:
         cluster, clock = cluster or settings.cluster(), clock or SystemClock()
-        return LocalWorker(settings, state_dir, cluster, clock, lifecycle, listener)
+        return LocalWorker(settings, state_dir, cluster, clock, lifecycle, settings.listener)
     if cluster is not None or clock is not None:
         raise ConfigError(
             f"workers={settings.workers} are processes of their own, and cluster= or clock= is an"
@@ -46,7 +44,7 @@ def new_workers(
         settings.topology,
         settings.workers,
         settings.uncaught,
-        listener,
+        settings.listener,
         clean_up,
     )
     return WorkerProcesses(

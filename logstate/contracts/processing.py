@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -28,9 +29,56 @@ from logstate.contracts.stores import StoreSpec
 StreamProcess: TypeAlias = "Callable[[Any, Any, int, Headers], None]"
 TableProcess: TypeAlias = "Callable[[Any, Any, Any, int, Headers, bool], None]"
 
-#: least wall-clock time between two looks for closed windows, or for unmatched rows of outer joins,
-#: where neither the builder nor whoever runs the topology says otherwise
-EMIT_INTERVAL_MS = 1_000
+_MS = timedelta(milliseconds=1)
+_EMIT_INTERVAL_MS = 1_000
+
+
+@dataclass(frozen=True)
+class EmitIntervals:
+    """Least wall-clock time between two looks for what is final: for closed windows, and for
+    unmatched rows of outer joins.
+
+    Event time decides what a look finds. Whoever runs the topology decides first (None: unsaid),
+    then its builder, then a default.
+
+    >>> intervals = EmitIntervals.of(timedelta(seconds=5), None)
+    >>> intervals.of_windows(declared_ms=10), intervals.of_outer_joins(declared_ms=10)
+    (5000, 10)
+    """
+
+    windows_ms: int | None = None
+    outer_joins_ms: int | None = None
+    default_ms: int = _EMIT_INTERVAL_MS
+
+    @classmethod
+    def of(
+        cls,
+        windows: timedelta | None,
+        outer_joins: timedelta | None,
+        *,
+        default_ms: int = _EMIT_INTERVAL_MS,
+    ) -> EmitIntervals:
+        """Of the settings of an application or a test driver."""
+        return cls(
+            None if windows is None else windows // _MS,
+            None if outer_joins is None else outer_joins // _MS,
+            default_ms,
+        )
+
+    def of_windows(self, declared_ms: int | None) -> int:
+        """For ``emit="close"``; ``declared_ms`` is the builder's."""
+        return self._first(self.windows_ms, declared_ms)
+
+    def of_outer_joins(self, declared_ms: int | None) -> int:
+        """For the unmatched rows of left and outer stream joins, likewise."""
+        return self._first(self.outer_joins_ms, declared_ms)
+
+    def _first(self, *said: int | None) -> int:
+        return next((one for one in said if one is not None), self.default_ms)
+
+
+#: where nobody who runs the topology says anything
+UNSAID = EmitIntervals()
 
 
 class TimeCell:
@@ -169,8 +217,8 @@ class TaskContext(Protocol):
     fetched: FetchedRecord | None
     #: largest timestamp seen by the task; -1 before the first record
     stream_time: int
-    #: least time between two looks for what is final, where the builder was not told
-    emit_interval_ms: int
+    #: how rarely is looked for what is final
+    emit_intervals: EmitIntervals
     #: for processors that ask
     surroundings: Surroundings
 

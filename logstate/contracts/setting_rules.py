@@ -53,6 +53,14 @@ def duration(
         yield f"{name} must be at most {most}; got {given}{why}"
 
 
+def emit_intervals(windows: object, outer_joins: object) -> Iterator[str]:
+    """How rarely is looked for what is final; None is unsaid."""
+    named = {"window_emit_interval": windows, "outer_join_emit_interval": outer_joins}
+    for name, given in named.items():
+        if given is not None:
+            yield from duration(name, given, unit="milliseconds")
+
+
 def flag(name: str, given: object) -> Iterator[str]:
     """True or False, and nothing that merely counts as one."""
     if not isinstance(given, bool):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
+from logstate.contracts.processing import UNSAID, EmitIntervals
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
@@ -81,6 +82,8 @@ class WorkerConfig:
     peers_timeout_ms: int = 10_000
     #: how fast a worker reads for its standbys, in bytes of keys and values; None: as it can
     standby_bytes_per_s: int | None = None
+    #: how rarely is looked for what is final, where the application says so
+    emit_intervals: EmitIntervals = UNSAID
     #: what was decided about stored state that the topology no longer names
     decisions: Decisions = NOTHING_DECIDED
     #: what processors are told of the application's settings

@@ -29,8 +29,9 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.errors import ProcessingError, RecordError
 from logstate.contracts.processing import (
     ALONE,
-    EMIT_INTERVAL_MS,
+    UNSAID,
     Cancellable,
+    EmitIntervals,
     HeldBack,
     Surroundings,
     TimeCell,
@@ -84,11 +85,11 @@ class Task(TaskProgress):
         waits_for_empty_partitions: bool = True,
         error_handlers: ErrorHandlers | None = None,
         initialises: bool = True,
-        emit_interval_ms: int = EMIT_INTERVAL_MS,
+        emit_intervals: EmitIntervals = UNSAID,
         surroundings: Surroundings = ALONE,
     ) -> None:
         super().__init__(task_id, application_id, clock)
-        self.emit_interval_ms = emit_interval_ms
+        self.emit_intervals = emit_intervals
         self.surroundings = surroundings
         self.moved_topics = moved_topics or {}
         self.committed_offsets: Mapping[TopicPartition, int] = {}

@@ -4,7 +4,8 @@ The driver runs every sub-topology of a topology in one :class:`logstate.task.ta
 broker for it: what the task sends to a topic it also reads comes back as input, everything else is
 kept as output. A commit follows each record, so every update is visible at once, as in Kafka
 Streams' test driver with its caches off. Windows that a record closed, and rows of outer joins that
-found no partner, are sent at once too, unless the builder was given an emit interval.
+found no partner, are sent at once too, unless an emit interval was given to the driver or, where it
+was not, to the builder.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.drops import Dropped, DropReason
 from logstate.contracts.errors import RefusedError
+from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.serde import record_encoders
@@ -57,6 +59,8 @@ class TopologyTestDriver:
         renamed, forget: as of the Application, where the topology is another one.
         error_handlers: as of the Application; a retry waits for the manual clock.
         commit_every, apply_every: commit after so many records, apply after so many commits.
+        window_emit_interval, outer_join_emit_interval: as of the Application, by the manual clock;
+            nothing where neither the driver nor the builder is given one.
         topics: what exists, for streams that are read by a pattern; or how many partitions topics
             have, by name, which partitioners are told. They are told 1 of the others.
 
@@ -92,6 +96,8 @@ class TopologyTestDriver:
         topics: Iterable[str] | Mapping[str, int] = (),
         renamed: Mapping[str, str] | None = None,
         forget: Collection[str] = (),
+        window_emit_interval: timedelta | None = None,
+        outer_join_emit_interval: timedelta | None = None,
     ) -> None:
         decisions = Decisions({} if renamed is None else renamed, forget)
         check_driver_settings(
@@ -105,6 +111,7 @@ class TopologyTestDriver:
             apply_every=apply_every,
             error_handlers=error_handlers,
             topics=topics,
+            emit_intervals=(window_emit_interval, outer_join_emit_interval),
         )
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
@@ -118,6 +125,9 @@ class TopologyTestDriver:
             self._state_dir,
             logs_every_write=changelog_writes == "update",
             error_handlers=error_handlers,
+            emit_intervals=EmitIntervals.of(
+                window_emit_interval, outer_join_emit_interval, default_ms=0
+            ),
             partition_counts=topics if isinstance(topics, Mapping) else {},
             surroundings=self._surroundings.told,
         )

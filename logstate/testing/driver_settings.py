@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.setting_rules import application_id, choice, count, shown
+from logstate.contracts.setting_rules import application_id, choice, count, emit_intervals, shown
 from logstate.contracts.worker_config import ChangelogWrites
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.topology.plan.plan import Topology
@@ -16,7 +16,7 @@ from logstate.topology.plan.plan import Topology
 _TIME_MAX = 2**63 - 1
 
 
-def check_driver_settings(topology: object, decisions: Decisions, **given: object) -> None:
+def check_driver_settings(topology: object, decisions: Decisions, **given: Any) -> None:
     """Raises ConfigError with every problem at once, as an Application does."""
     problems = [
         *_of_topology(topology, given["error_handlers"]),
@@ -26,6 +26,7 @@ def check_driver_settings(topology: object, decisions: Decisions, **given: objec
         *count("commit_every", given["commit_every"], least=1),
         *count("apply_every", given["apply_every"], least=1),
         *_of_topics(given["topics"]),
+        *emit_intervals(*given["emit_intervals"]),
         *decisions.problems(),
     ]
     state_dir = given["state_dir"]

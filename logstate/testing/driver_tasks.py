@@ -9,7 +9,7 @@ from pathlib import Path
 from logstate.changelog.state import TaskState
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.clock import Clock
-from logstate.contracts.processing import ALONE, Surroundings
+from logstate.contracts.processing import ALONE, EmitIntervals, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
 from logstate.task.error_handlers import ErrorHandlers
@@ -18,6 +18,9 @@ from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
+
+#: no test has to move the wall clock to see what is final
+_AT_ONCE = EmitIntervals(default_ms=0)
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class DriverTasks:
     state_dir: Path | None
     logs_every_write: bool
     error_handlers: ErrorHandlers | None
+    emit_intervals: EmitIntervals = _AT_ONCE
     #: of topics that are written to
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     surroundings: Surroundings = ALONE
@@ -62,7 +66,7 @@ class DriverTasks:
             error_handlers=self.error_handlers,
             initialises=initialises,
             surroundings=self.surroundings,
-            emit_interval_ms=0,  # no test has to move the wall clock to see what is final
+            emit_intervals=self.emit_intervals,
         )
 
     def new_globals(self, log: DriverLog) -> list[Task]:

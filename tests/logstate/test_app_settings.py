@@ -84,6 +84,11 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
             {"commit_interval": timedelta(microseconds=999)},
             "commit_interval must be at least 0:00:00.001",
         ),
+        (
+            {"window_emit_interval": timedelta(seconds=-1)},
+            "window_emit_interval must be at least 0:00:00",
+        ),
+        ({"outer_join_emit_interval": 5}, "outer_join_emit_interval must be a timedelta; got 5"),
         ({"commit_interval": 5}, r"commit_interval must be a timedelta; got 5"),
         ({"writes": StateWrites(timedelta(seconds=-1))}, "checkpoint_interval must be at least 0"),
         ({"writes": StateWrites(checkpoint_bytes=0)}, "checkpoint_bytes must be at least 1; got 0"),

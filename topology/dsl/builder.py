@@ -86,7 +86,8 @@ class StreamsBuilder(InternalStreamsBuilder):
         store_headers: stores of the DSL keep record headers (KIP-1271).
         window_emit_interval: least wall-clock time between two looks for closed windows, for
             ``emit="close"``. Event time decides what a look finds, so this trades latency for work.
-            If not given, a second; in the test driver nothing, so that results come at once.
+            What ``Application`` or the test driver is given goes before it. If nobody says, a
+            second; in the test driver nothing, so that results come at once.
         outer_join_emit_interval: the same for the unmatched rows of left and outer stream joins.
 
     Source: Kafka Streams' ``StreamsBuilder``; required names: KIP-1111.

@@ -953,8 +953,8 @@ class KStream(StreamFlow[K, V]):
             Timestamp: of an unmatched record its own; otherwise as with :meth:`join`.
             Quirk: between streams an unmatched record's result comes when stream time has PASSED
                 its window and grace (KIP-633), and only when a record as new as stream time comes
-                and the builder's ``outer_join_emit_interval`` has passed: an idle topic flushes
-                nothing. Kafka Streams looks that rarely to save work.
+                and the ``outer_join_emit_interval`` of the application, or of the builder, has
+                passed: an idle topic flushes nothing. Kafka Streams looks that rarely to save work.
 
         Args:
             other: a KStream, KTable or GlobalKTable of the same builder.
@@ -1668,10 +1668,10 @@ class TimeWindowedKStream(StreamAggregations[K, Windowed[K], V]):
     ``emit="update"`` sends every change, ``"commit"`` the last one per window and commit.
     ``"close"`` sends one final result per window, once stream time has reached its end + grace; it
     looks for such windows only when a record arrives, and at most once per ``window_emit_interval``
-    of the builder. With the store's default retention a jump in event time can take closed windows
-    out of the store before they are emitted: they are lost, as in Kafka Streams, but counted
-    (``expired_results_total``) and told. Give the store more (``Materialized(retention=)``) where
-    event time jumps (docs/late-records.md).
+    of the application or the builder. With the store's default retention a jump in event time can
+    take closed windows out of the store before they are emitted: they are lost, as in Kafka
+    Streams, but counted (``expired_results_total``) and told. Give the store more
+    (``Materialized(retention=)``) where event time jumps (docs/late-records.md).
 
     Source: Kafka Streams' ``TimeWindowedKStream``; final results: KIP-825; no implicit grace:
     KIP-633.

@@ -10,7 +10,7 @@ from logstate.changelog.rows.writes import LoggedWrite
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.drops import Drop, DropReason
-from logstate.contracts.processing import HeldBack, TimeCell
+from logstate.contracts.processing import UNSAID, HeldBack, TimeCell
 from logstate.contracts.records import FetchedRecord, Headers, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import ProcessorNode
@@ -33,6 +33,7 @@ class OneOperator:
         self.offset = -1
         self.fetched: FetchedRecord | None = None
         self.stream_time = -1
+        self.emit_intervals = UNSAID
         self.clock = ManualClock(wall_clock_ms)
         self.dropped: Counter[str] = Counter()
         self.late_joins: Counter[str] = Counter()

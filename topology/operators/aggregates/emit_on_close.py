@@ -79,9 +79,7 @@ class CloseClock:
         # Keyed by the store, as Kafka Streams keys the time it commits with the offsets.
         self._emitted = task.time_cell(f"emitted:{store}")
         self._looked = task.time_cell(f"looked:{store}")
-        self._emit_interval_ms = (
-            task.emit_interval_ms if emit_interval_ms is None else emit_interval_ms
-        )
+        self._emit_interval_ms = task.emit_intervals.of_windows(emit_interval_ms)
         self._wall_clock_ms = task.wall_clock_ms
 
     def first_unsent(self) -> int:

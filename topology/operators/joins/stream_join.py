@@ -175,9 +175,7 @@ class StreamJoinNode(ProcessorNode):
         left_wait = self.windows.after_ms + grace
         right_wait = self.windows.before_ms + grace
         own_wait = self.after_ms + grace
-        interval = self.emit_interval_ms
-        if interval is None:
-            interval = task.emit_interval_ms
+        interval = task.emit_intervals.of_outer_joins(self.emit_interval_ms)
 
         def join_unmatched(
             key: Any, left: Any, right: Any, timestamp: int, headers: Headers
