@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
@@ -30,10 +31,15 @@ class Suppressed:
     logged: bool
     #: final results may never be sent early; others may
     when_full: Literal["shut_down", "emit_early"] = "shut_down"
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
 
 
 def until_window_closes(
-    *, max_records: int | None = None, max_bytes: int | None = None, logged: bool = True
+    *,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
 ) -> Suppressed:
     """Send only final results: one per window.
 
@@ -60,19 +66,28 @@ def until_window_closes(
         max_bytes: how many bytes they may have, estimated; any number if not given.
         logged: whether the buffer has a changelog. Without one what waits is lost when the
             partition moves.
+        changelog_config: settings of the changelog topic, over those that the buffer needs.
 
     Returns:
         The condition for ``KTable.suppress``.
 
     Raises:
-        TopologyError: a maximum below 1: the first window that has to wait would be one too many.
+        TopologyError: a maximum below 1: the first window that has to wait would be one too many;
+            settings without a changelog; where it is used, settings that would lose rows.
 
     Source: Kafka Streams' ``Suppressed.untilWindowCloses`` (KIP-328).
     """
     check_count(max_records, "max_records of suppress")
     check_count(max_bytes, "max_bytes of suppress")
     check_flags("suppress", logged=logged)
-    return Suppressed("window_closes", None, max_records, max_bytes, logged)
+    return Suppressed(
+        "window_closes",
+        None,
+        max_records,
+        max_bytes,
+        logged,
+        changelog_config=_config(changelog_config, logged=logged),
+    )
 
 
 def until_time_limit(
@@ -82,6 +97,7 @@ def until_time_limit(
     max_bytes: int | None = None,
     shut_down_when_full: bool = False,
     logged: bool = True,
+    changelog_config: Mapping[str, str] | None = None,
 ) -> Suppressed:
     """Send at most one update per key and ``limit`` of event time.
 
@@ -107,7 +123,7 @@ def until_time_limit(
 
     Raises:
         TopologyError: the limit is no timedelta in whole milliseconds, or negative; a maximum
-            below 0; ``shut_down_when_full`` without a maximum, or with one of 0.
+            below 0; ``shut_down_when_full`` without a maximum, or with one of 0; and as there.
 
     Source: Kafka Streams' ``Suppressed.untilTimeLimit`` with an eager ``BufferConfig``, or a strict
     one (KIP-328).
@@ -128,7 +144,17 @@ def until_time_limit(
         max_bytes,
         logged,
         when_full="shut_down" if shut_down_when_full else "emit_early",
+        changelog_config=_config(changelog_config, logged=logged),
     )
+
+
+def _config(given: Mapping[str, str] | None, *, logged: bool) -> Mapping[str, str]:
+    if given and not logged:
+        raise misdeclared(
+            f"suppress has logged=False and changelog_config={dict(given)!r}: without a changelog"
+            " there is no topic to set. Leave out one of them."
+        )
+    return {} if given is None else given
 
 
 def window_grace_ms(node: LogicalNode) -> int:

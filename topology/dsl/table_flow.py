@@ -84,6 +84,7 @@ class TableFlow(Flow[K, V]):
             value=self._value_serde(None, use),
             is_logged=condition.logged,
             with_headers=self.builder.defaults.with_headers,
+            changelog_config=condition.changelog_config,
             declared_at=declaration_site(),
         )
         node = SuppressNode(

@@ -183,6 +183,16 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: until_time_limit(SECOND, shut_down_when_full=True, max_bytes=0),
         "max_bytes of suppress must be .* at least 1, found 0",
     ),
+    "settings of no changelog": (
+        lambda: until_window_closes(logged=False, changelog_config={"segment.ms": "1000"}),
+        "logged=False and changelog_config=.*no topic to set",
+    ),
+    "a buffer whose log forgets": (
+        lambda: table().suppress(
+            until_time_limit(SECOND, changelog_config={"cleanup.policy": "delete"}), name="x"
+        ),
+        "changelog_config of store 'x-store'.*never expire",
+    ),
     "negative limit": (lambda: until_time_limit(-SECOND), "limit of suppress must be at least 0"),
     "negative interval": (
         lambda: StreamsBuilder(window_emit_interval=-SECOND),
