@@ -9,7 +9,7 @@ from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.join_buffer import JoinBuffer
 from logstate.changelog.stores.key_value import KeyValueStore
-from logstate.changelog.stores.lru import LruStore
+from logstate.changelog.stores.lru import LruStore, TimestampedLruStore
 from logstate.changelog.stores.outer_join_buffer import OuterJoinBuffer
 from logstate.changelog.stores.session import SessionStore
 from logstate.changelog.stores.subscription import SubscriptionStore
@@ -37,6 +37,7 @@ STORE_CLASSES: dict[str, StoreClass] = {
     "key_value": KeyValueStore,
     "key_value_lru": LruStore,
     "timestamped_key_value": TimestampedKeyValueStore,
+    "timestamped_key_value_lru": TimestampedLruStore,
     "window": WindowStore,
     "timestamped_window": WindowStore,
     "session": SessionStore,

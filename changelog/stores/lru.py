@@ -1,6 +1,7 @@
 """The LRU store: a key-value store in memory that forgets the key that was used least recently.
 
-How it works. An entry's row is ``00 | key -> sequence | value``; an index row
+How it works. An entry's row is ``00 | key -> sequence | value``, of a table's store with the
+timestamp before the value; an index row
 ``01 | sequence -> key`` has the sequence of its last use, by ``put`` or ``get``. The first index
 row is the entry to forget. Recency is in rows like everything else, so an abort or a skipped record
 takes it back with the values. The changelog holds keys and values only, in the order of the last
@@ -22,11 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from logstate.changelog.rows.row_codec import value_of
+from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.key_value import KeyValueStore
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -65,6 +68,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         assert spec.capacity is not None
+        self._spec = spec
         self.capacity = spec.capacity
         self._all_rows = rows
         #: number of entries and next sequence; None: to be found out
@@ -76,8 +80,10 @@ class LruStore(KeyValueStore[K, V], RowMirror):
 
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
-        for key, value, _, _ in records:
-            self._put_row(key, value, None)
+        spec = self._spec
+        for key, value, timestamp, headers in records:
+            row = None if value is None else restored_row(spec, value, timestamp, headers)
+            self._put_row(key, row, None)
 
     def _use(self, key: K) -> V | None:
         raw = self.codec.encode_key(key)
@@ -95,22 +101,23 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         writes: ChangelogWrites,
         context: TaskContext,
     ) -> Callable[[K, V | None], None]:
-        encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
+        encode_key, encode = self.codec.encode_key, row_encoder(self._spec, self.codec, context)
 
-        def log(key: bytes, value: bytes | None) -> None:
-            write = LoggedWrite(key, value, context.timestamp, None)
+        def log_forgotten(key: bytes) -> None:
+            write = LoggedWrite(key, None, context.timestamp, None)
             writes.add(key, write, moves_to_end=True)
 
         def put(key: K, value: V | None) -> None:
             row_key = encode_key(key)
-            row = None if value is None else encode_value(value)
-            self._put_row(row_key, row, log)
-            log(row_key, row)
+            row, data, timestamp, headers = encode(value)
+            self._put_row(row_key, row, log_forgotten)
+            write = LoggedWrite(row_key, data, timestamp, headers)
+            writes.add(row_key, write, moves_to_end=True)
 
         return put
 
     def _put_row(
-        self, key: bytes, value: bytes | None, log: Callable[[bytes, bytes | None], None] | None
+        self, key: bytes, value: bytes | None, log: Callable[[bytes], None] | None
     ) -> None:
         """``log`` None restores: nothing is forgotten and logged that the log does not forget."""
         entries, sequence = self._counts()
@@ -125,7 +132,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         while log is not None and entries > self.capacity:
             oldest, its_sequence = self._oldest()
             self._remove(oldest, its_sequence)
-            log(oldest, None)
+            log(oldest)
             entries -= 1
         self._place(key, None if row is None else row[:8], value, sequence)
         self._known = entries, sequence + 1
@@ -164,3 +171,12 @@ class LruStore(KeyValueStore[K, V], RowMirror):
     def forget(self) -> None:
         """The rows go back to an earlier state."""
         self._known = None
+
+
+class TimestampedLruStore(LruStore[K, ValueAndTimestamp[V]]):
+    """The LRU store of a table: its values are :class:`ValueAndTimestamp`, and logged without."""
+
+    def latest_bytes(self, key: K) -> bytes | None:
+        """The bytes of a row's value, as they are logged; no use of the row."""
+        row = self._reads.get(self.codec.encode_key(key))
+        return None if row is None else value_of(row, with_headers=False)

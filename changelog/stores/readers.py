@@ -48,6 +48,7 @@ READER_CLASSES: dict[str, _ReaderClass] = {
     "key_value": _key_value,
     "key_value_lru": _entries,
     "timestamped_key_value": _key_value,
+    "timestamped_key_value_lru": _entries,
     "window": WindowReads,
     "timestamped_window": WindowReads,
     "session": SessionReads,

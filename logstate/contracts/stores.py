@@ -28,6 +28,7 @@ StoreKind: TypeAlias = Literal[
     "key_value",
     "key_value_lru",  # in memory, and at most so many keys
     "timestamped_key_value",
+    "timestamped_key_value_lru",  # the same of a table
     "window",
     "timestamped_window",
     "session",
@@ -60,6 +61,7 @@ TRAITS: Mapping[str, KindTraits] = {
     "key_value": KindTraits("plain", is_bulk_loadable=True),
     "key_value_lru": KindTraits("plain"),
     "timestamped_key_value": KindTraits("plain", is_timestamped=True, is_bulk_loadable=True),
+    "timestamped_key_value_lru": KindTraits("plain", is_timestamped=True),
     "window": KindTraits("window", is_segmented=True),
     "timestamped_window": KindTraits("window", is_timestamped=True, is_segmented=True),
     "session": KindTraits("session", is_segmented=True),

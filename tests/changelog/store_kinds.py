@@ -268,6 +268,8 @@ def _of_keys() -> Iterator[KindUnderTest]:
     lru = _spec("key_value_lru", in_memory=True, capacity=2)
     # Uses are not logged, so entries are put and not asked for: see the store.
     yield KindUnderTest("LRU", lru, _put_only, _all, _without_sequences)
+    table = _spec("timestamped_key_value_lru", in_memory=True, capacity=2)
+    yield KindUnderTest("LRU of a table", table, _put_row, _all, _without_sequences)
 
 
 def _of_windows() -> Iterator[KindUnderTest]:

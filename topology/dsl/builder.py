@@ -392,6 +392,11 @@ class StreamsBuilder(InternalStreamsBuilder):
                 f"Global table {options.name!r} cannot be versioned: it is not in step with any"
                 " stream, so there is no time to read it as of. Leave out history=."
             )
+        if options.capacity is not None:
+            raise misdeclared(
+                f"Global table {options.name!r} cannot have a capacity: its topic is its changelog,"
+                " and each instance would forget other rows. Leave out capacity=."
+            )
         source_name = self.graph.names.suffixed(name, "-source", "KSTREAM-SOURCE-")
         node_name = self.graph.names.named(name, "KTABLE-SOURCE-")
         source = source_node(source_name, (topic,), key, value, timestamp_extractor, None)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreKind, StoreSpec
-from logstate.topology.declaring.argument_checks import check_flags
+from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import (
@@ -50,11 +50,17 @@ class Materialized:
     Args:
         name: the store's name; names its changelog, ``<application id>-<name>-changelog``, and what
             queries ask for.
-        in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given.
+        in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given. They
+            come from the changelog as a whole at each start. Versioned stores are on disk only.
         logged: whether there is a changelog. Without one the state is lost when the partition
             moves.
         retention: of windowed tables, how far back windows are kept. With ``emit="close"`` as much
             as event time may jump: what expires before it was sent is lost (and counted).
+        capacity: keep at most so many rows of a plain table, in memory, in each task: a put of a
+            new key beyond it forgets the row that was put or read least recently, with a tombstone
+            in the changelog. Nothing of that goes downstream: joins find no such row, an aggregate
+            of its key begins anew. Reads are not logged: after a crash the order is that of the
+            last puts.
         history: makes a plain table versioned: rows can be read as of a time that far back
             (KIP-889).
         segment_interval: how finely expired rows are given up; half the retention if not given, but
@@ -69,7 +75,9 @@ class Materialized:
         TopologyError: the name cannot be part of a topic's name; what does not fit the table is
             refused where the store is used.
 
-    Source: Kafka Streams' ``Materialized``; versioned: KIP-889.
+    Source: Kafka Streams' ``Materialized``; in memory: ``Stores.inMemoryKeyValueStore``,
+    ``inMemoryWindowStore`` and ``inMemorySessionStore``; capacity: ``Stores.lruMap``; versioned:
+    KIP-889.
     """
 
     name: str
@@ -77,6 +85,7 @@ class Materialized:
     logged: bool = True
     retention: timedelta | None = None
     history: timedelta | None = None
+    capacity: int | None = None
     segment_interval: timedelta | None = None
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     key: Any = None
@@ -89,6 +98,12 @@ class Materialized:
         check_flags(whose, logged=self.logged, deletes=self.deletes)
         if self.in_memory is not None:
             check_flags(whose, in_memory=self.in_memory)
+        check_count(self.capacity, f"the capacity of {whose}")
+        if self.capacity is not None and self.in_memory is False:
+            raise misdeclared(
+                f"Store {self.name!r} has a capacity and in_memory=False: an LRU store is in memory"
+                " only. Leave out one of them."
+            )
 
 
 @dataclass(frozen=True)
@@ -120,6 +135,15 @@ def key_value_spec(
             f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
             " only. Leave out one of history= and in_memory=."
         )
+    if store.history is not None and store.capacity is not None:
+        raise misdeclared(
+            f"Store {store.name!r} has a history and a capacity: a versioned store keeps the"
+            " history of every key. Leave out one of history= and capacity=."
+        )
+    if store.capacity is not None:
+        return _spec(
+            store, "timestamped_key_value_lru", key, value, defaults, capacity=store.capacity
+        )
     if store.history is None:
         return _spec(store, "timestamped_key_value", key, value, defaults)
     history_ms = duration_ms(store.history, f"history of store {store.name!r}")
@@ -136,6 +160,11 @@ def windowed_spec(
     keep_at_retention: bool,
 ) -> StoreSpec:
     """The store of a windowed table; it keeps windows at least while they are open."""
+    if store.capacity is not None:
+        raise misdeclared(
+            f"Store {store.name!r} has a capacity, but its table is windowed: windows expire by"
+            " time. Use retention=, or in_memory=True alone."
+        )
     if isinstance(windows, SessionWindows):
         retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)
         times = {"retention_ms": retention_ms, "gap_ms": windows.gap_ms}
@@ -206,7 +235,7 @@ def _spec(
             store.segment_interval, f"segment_interval of store {store.name!r}", at_least=1
         )
     in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
-    in_memory = in_memory and kind != "versioned"
+    in_memory = (in_memory or store.capacity is not None) and kind != "versioned"
     return StoreSpec(
         name=store.name,
         kind=kind,

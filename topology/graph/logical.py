@@ -131,7 +131,8 @@ class TableSourceLogicalNode(LogicalNode):
         plan.add_processor(self.table, [self.source.name])
         if self.reuse_source_topic:
             for spec in self.table.own_stores():
-                plan.reuse_topic(spec.name, self.source)
+                if spec.capacity is None:  # what is forgotten is in a changelog only
+                    plan.reuse_topic(spec.name, self.source)
 
 
 class StoreLogicalNode(LogicalNode):

@@ -22,7 +22,7 @@ def comparable(spec: StoreSpec, rows: Mapping[bytes, bytes]) -> dict[bytes, byte
     """
     if spec.kind == "suppress_buffer":
         return {key: value for key, value in rows.items() if key != b"v"}
-    if spec.kind == "key_value_lru":
+    if spec.capacity is not None:
         return in_order_of_use(rows)
     if spec.retention_ms is not None and rows:
         oldest = max(row_time(spec, key) for key in rows) - spec.retention_ms

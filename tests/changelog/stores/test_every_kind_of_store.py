@@ -87,7 +87,10 @@ def _key_value(model: Model, one: Input) -> None:
 
 
 def _least_recent_goes(model: Model, one: Input) -> None:
-    model.set(one.key, one.value)  # the last one of the dict
+    value: Any = one.value
+    if model.spec.traits.is_timestamped and value is not None:
+        value = ValueAndTimestamp(value, one.time)
+    model.set(one.key, value)  # the last one of the dict
     assert model.spec.capacity is not None
     while len(model.rows) > model.spec.capacity:
         del model.rows[next(iter(model.rows))]
@@ -275,6 +278,7 @@ PLAYS: dict[str, Play] = {
     "key_value": Play(_key_value, _gets, _get),
     "timestamped_key_value": Play(_key_value, _gets, _get),
     "key_value_lru": Play(_least_recent_goes, _entries, _all),
+    "timestamped_key_value_lru": Play(_least_recent_goes, _entries, _all),
     "window": Play(_window, _windows, _windows_shown),
     "timestamped_window": Play(_window, _windows, _windows_shown),
     "session": Play(_session, _sessions, _sessions_shown),

@@ -193,6 +193,32 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "changelog_config of store 'x-store'.*never expire",
     ),
+    "a capacity of nothing": (
+        lambda: Materialized("x", capacity=0),
+        "the capacity of store 'x' must be .* at least 1, found 0",
+    ),
+    "a capacity on the disk": (
+        lambda: Materialized("x", capacity=1, in_memory=False),
+        "a capacity and in_memory=False",
+    ),
+    "a capacity of windows": (
+        lambda: (
+            grouped()
+            .windowed_by(TumblingWindows(size=SECOND))
+            .count(store=Materialized("x", capacity=1))
+        ),
+        "a capacity, but its table is windowed",
+    ),
+    "a capacity of versions": (
+        lambda: StreamsBuilder().table(
+            "t", value=str, store=Materialized("x", capacity=1, history=SECOND)
+        ),
+        "a history and a capacity",
+    ),
+    "a capacity of every instance": (
+        lambda: StreamsBuilder().global_table("t", value=str, store=Materialized("x", capacity=1)),
+        "Global table 'x' cannot have a capacity",
+    ),
     "negative limit": (lambda: until_time_limit(-SECOND), "limit of suppress must be at least 0"),
     "negative interval": (
         lambda: StreamsBuilder(window_emit_interval=-SECOND),
