@@ -862,7 +862,9 @@ class KStream(StreamFlow[K, V]):
             other: a KStream, KTable or GlobalKTable of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``.
             options: with a stream ``windows`` (required), ``name`` (required), ``store`` (base of
-                the stores' names, the name if not given), ``key``, ``left_value`` and
+                the stores' names, the name if not given; as a ``Materialized`` also where they are
+                kept, and what is logged of both sides), ``left_store`` and ``right_store`` (of one
+                side alone, under the name that they give), ``key``, ``left_value`` and
                 ``right_value`` (serdes of both sides if they are not known); with a table
                 ``grace``, ``key``, ``left_value``, ``name`` (required if there is a repartition
                 or a grace); with a global table ``key_mapper`` (required), ``name``; with all

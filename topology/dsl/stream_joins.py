@@ -48,5 +48,6 @@ def join_stream(
         )
     check_join_windows(options["windows"])
     stream._check_same_builder(other, "join")
-    options["store"] = materialized(options.get("store"))
+    for store in ("store", "left_store", "right_store"):
+        options[store] = materialized(options.get(store))
     return StreamStreamJoin(stream, other, joiner, kind=kind, **options).build()

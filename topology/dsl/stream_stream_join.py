@@ -4,6 +4,8 @@ Names, for a join named ``j`` over stores based on ``s``: operators ``j-this-win
 ``j-other-windowed``, ``j-this-join``, ``j-other-join``, ``j-merge``; stores ``s-this-join-store``,
 ``s-other-join-store``, and ``s-left-shared-join-store`` or ``s-outer-shared-join-store`` for rows
 that wait unmatched. A side whose unmatched rows the OTHER side emits has ``outer-`` in its names.
+A store of its own for a side is named as it says; the left one then is the base of the name of what
+waits unmatched, and says whether that is in memory (Kafka Streams' rule).
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.join_side_serde import SideSerde
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.declaration_site import declaration_site
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
-from logstate.topology.declaring.windows import JoinWindows
+from logstate.topology.declaring.windows import JoinWindows, duration_ms
 from logstate.topology.dsl.materialized import Materialized
 from logstate.topology.dsl.stream_flow import StreamFlow
 from logstate.topology.operators.joins.self_join import SelfJoinNode
@@ -36,6 +38,8 @@ class StreamJoinOptions(TypedDict, total=False):
 
     windows: Required[JoinWindows]
     store: str | Materialized | None
+    left_store: str | Materialized | None
+    right_store: str | Materialized | None
     key: Any
     left_value: Any
     right_value: Any
@@ -55,6 +59,8 @@ class StreamStreamJoin(Generic[S]):
         kind: JoinKind,
         windows: JoinWindows,
         store: Materialized | None = None,
+        left_store: Materialized | None = None,
+        right_store: Materialized | None = None,
         key: Any = None,
         left_value: Any = None,
         right_value: Any = None,
@@ -76,6 +82,9 @@ class StreamStreamJoin(Generic[S]):
         self.is_outer = kind == "outer"
         self.windows = windows
         self.store = store if store is not None else Materialized(self.name)
+        self.left_store = left_store
+        self.right_store = right_store
+        _check_stores(self.name, store, left_store, right_store)
         use = f"join {self.name!r}"
         self.key: Serde[Any] = left._key_serde(key, use)
         self.left_value = left._value_serde(left_value, f"the left side of {use}", "left_value=")
@@ -97,8 +106,8 @@ class StreamStreamJoin(Generic[S]):
         union = names.suffixed(self.name, "-merge", "KSTREAM-MERGE-")
         this_suffix = "-outer-this-join" if self.is_outer else "-this-join"
         other_suffix = "-outer-other-join" if self.is_left else "-other-join"
-        this_store = self._window_store(this_suffix, self.left_value)
-        other_store = self._window_store(other_suffix, self.right_value)
+        this_store = self._window_store(self.left_store, this_suffix, self.left_value)
+        other_store = self._window_store(self.right_store, other_suffix, self.right_value)
         this_join, other_join = self._join_nodes(this_suffix, other_suffix, this_store, other_store)
         logical = StreamJoinLogicalNode(
             union,
@@ -158,20 +167,22 @@ class StreamStreamJoin(Generic[S]):
         )
         return this_join, other_join
 
-    def _window_store(self, suffix: str, value: Serde[Any]) -> StoreSpec:
+    def _window_store(self, own: Materialized | None, suffix: str, value: Serde[Any]) -> StoreSpec:
         size_ms = self.windows.size_ms
+        store, name = own or self.store, own and own.name
         return StoreSpec(
-            name=check_name(f"{self.store.name}{suffix}-store", "a store"),
+            name=name or check_name(f"{self.store.name}{suffix}-store", "a store"),
             kind="window",
             key=self.key,
-            value=optional_serde(self.store.value, value, "the store") or value,
-            in_memory=self._in_memory(),
-            is_logged=self.store.logged,
+            value=optional_serde(store.value, value, "the store") or value,
+            in_memory=self._in_memory(store),
+            is_logged=store.logged,
             window_size_ms=size_ms,
             retention_ms=size_ms + self.windows.grace_ms,
             retain_duplicates=True,
+            segment_interval_ms=_optional_ms(store),
             logs_headers=True,
-            changelog_config=self.store.changelog_config,
+            changelog_config=store.changelog_config,
             declared_at=self.declared_at,
         )
 
@@ -179,16 +190,45 @@ class StreamStreamJoin(Generic[S]):
         if not self.is_left:
             return None
         side = "outer" if self.is_outer else "left"
+        base = self.left_store or self.store
+        # A policy is meant for the windows: rows that wait do not expire.
+        config = {k: v for k, v in self.store.changelog_config.items() if k != "cleanup.policy"}
         return StoreSpec(
-            name=check_name(f"{self.store.name}-{side}-shared-join-store", "a store"),
+            name=check_name(f"{base.name}-{side}-shared-join-store", "a store"),
             kind="outer_join",
             key=self.key,
             value=SideSerde(self.left_value, self.right_value),
-            in_memory=self._in_memory(),
+            in_memory=self._in_memory(base),
             is_logged=self.store.logged,
+            changelog_config=config,
             declared_at=self.declared_at,
         )
 
-    def _in_memory(self) -> bool:
-        given = self.store.in_memory
+    def _in_memory(self, store: Materialized) -> bool:
+        given = self.store.in_memory if store.in_memory is None else store.in_memory
         return self.builder.defaults.in_memory if given is None else given
+
+
+def _optional_ms(store: Materialized) -> int | None:
+    interval = store.segment_interval
+    use = f"segment_interval of store {store.name!r}"
+    return None if interval is None else duration_ms(interval, use, at_least=1)
+
+
+def _check_stores(name: str, *stores: Materialized | None) -> None:
+    """Refuse what the windows of a join decide, and one store for both sides."""
+    given = [store for store in stores if store is not None]
+    for store in given:
+        for option in ("retention", "history", "capacity"):
+            if getattr(store, option) is not None:
+                raise misdeclared(
+                    f"Store {store.name!r} of join {name!r} has {option}=, but its windows decide"
+                    " what it keeps: every record for before + after + grace. Leave it out, and"
+                    " give JoinWindows a longer grace where more is to be kept."
+                )
+    sides = stores[1:]
+    if None not in sides and len({store.name for store in sides if store is not None}) == 1:
+        raise misdeclared(
+            f"left_store= and right_store= of join {name!r} have one name: each side keeps its own"
+            " records, in a changelog of its own. Name them apart."
+        )
