@@ -9,7 +9,8 @@ Few examples; ``--hypothesis-profile=long`` tries 10,000 of each kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -22,6 +23,15 @@ from tests.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUn
 
 _PROFILE_EXAMPLES = settings.default.max_examples
 EXAMPLES = 25 if _PROFILE_EXAMPLES == 100 else _PROFILE_EXAMPLES
+
+
+def kinds() -> Iterator[KindUnderTest]:
+    """All, and those in segments once more whose retention ends where a segment does."""
+    yield from KINDS
+    for kind in KINDS:
+        if kind.spec.segment_interval_ms is not None:
+            quarters = replace(kind.spec, segment_interval_ms=RETENTION_MS // 4)
+            yield replace(kind, name=f"{kind.name} of quarters", spec=quarters)
 
 
 class Death(NamedTuple):
@@ -88,7 +98,7 @@ def scripts(draw: st.DrawFn) -> Script:
 
 
 @pytest.mark.parametrize("logs_every_write", [False, True], ids=["per-commit", "per-update"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name.replace(" ", "-"))
+@pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.name.replace(" ", "-"))
 @settings(max_examples=EXAMPLES)
 @given(script=scripts())
 def test_a_store_after_any_deaths_is_as_if_there_had_been_none(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Message
+import pytest
+from confluent_kafka import KafkaError, Message
 
+from logstate.contracts.errors import ForeignGroupError
 from logstate.contracts.records import TopicPartition
-from logstate.kafka.fetching import by_partition
+from logstate.kafka.fetching import as_polled, by_partition
 
 
 def fetched(topic: str, partition: int, offset: int) -> Message:
@@ -37,3 +39,13 @@ def test_equal_partitions_of_different_topics_are_told_apart() -> None:
 
 def test_nothing_fetched_is_nothing() -> None:
     assert offsets([]) == {}
+
+
+@pytest.mark.parametrize("code", ["GROUP_ID_NOT_FOUND", "INCONSISTENT_GROUP_PROTOCOL"])
+def test_a_group_that_members_of_another_kind_have_is_told_from_brokers_that_fail(
+    code: str,
+) -> None:
+    error = KafkaError(getattr(KafkaError, code))
+    refused = Message(error=error)  # type: ignore[call-arg]  # unknown to the client's stubs
+    with pytest.raises(ForeignGroupError, match="cannot be joined"):
+        as_polled([refused], "group")
