@@ -36,5 +36,6 @@ def handover(
             table.add_row(*("" if cell is None else str(cell) for cell in store.values()))
         print_table(table)
         print(f"no instance lives: Kafka Streams may start with application.id={application_id}")
+        print("with group.protocol=streams only if the last one here had group_protocol='classic'")
 
     with_manifest(application_id, bootstrap, command_config, look)

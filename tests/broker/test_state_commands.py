@@ -259,7 +259,9 @@ def test_the_jvm_may_take_over_when_nobody_lives_and_is_told_the_names_of_the_st
     (counts,) = json.loads(free.stdout)["stores"]
     assert (counts["name"], counts["name_on_the_jvm"]) == ("counts", "counts")
     assert patient_offsets.committed_offsets(shop.admin, shop.application_id, shop.inputs) == before
-    assert "Kafka Streams may start with application.id=" in shop.handover().stdout
+    said = shop.handover().stdout
+    assert "Kafka Streams may start with application.id=" in said
+    assert "group.protocol=streams only if" in said
 
 
 def test_wrong_arguments_are_answered(shop: Shop) -> None:

@@ -10,7 +10,9 @@ import pytest
 from tests.takeover.generations import controls, run
 
 
-@pytest.mark.parametrize(("topology", "who"), [("closed-windows", "LJL"), ("suppress", "J!L")])
+@pytest.mark.parametrize(
+    ("topology", "who"), [("closed-windows", "LJL"), ("suppress", "J!L"), ("count", "SC")]
+)
 def test_what_comes_out_is_what_kafka_streams_alone_gives(
     bootstrap: str, unique: Callable[[str], str], tmp_path: Path, topology: str, who: str
 ) -> None:

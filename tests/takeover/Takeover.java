@@ -34,9 +34,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Arguments: bootstrap, application id, state directory, name of the topology. Ends in order when
- * its standard input ends. All keys and values are strings; tests/takeover/topologies.py has the
- * same topologies.
+ * Arguments: bootstrap, application id, state directory, name of the topology, the group's protocol,
+ * and after how many ms brokers miss it. Ends in order when its standard input ends. All keys and
+ * values are strings; tests/takeover/topologies.py has the same topologies.
  */
 public class Takeover {
     private static final Duration SECOND = Duration.ofSeconds(1);
@@ -176,8 +176,12 @@ public class Takeover {
         settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0L);
         // Schedules of stream time are looked at between polls.
         settings.put(StreamsConfig.mainConsumerPrefix("max.poll.records"), 1);
-        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
-        settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+        settings.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), arguments[5]);
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[4]);
+        if (arguments[4].equals("classic")) { // else they are the brokers' affair
+            settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), arguments[5]);
+            settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 500);
+        }
         final KafkaStreams streams = new KafkaStreams(takeover.builder.build(), settings);
         streams.start();
         while (System.in.read() >= 0) {

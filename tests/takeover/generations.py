@@ -1,7 +1,8 @@
 """Generations of one application: who runs each part, and what comes out of all of them.
 
-Written as letters: L logstate; J Kafka Streams on the JVM, j the same without the disk it had; a
-minus sign where the one before just goes on. An exclamation mark: it is killed in the middle.
+Written as letters: L logstate, C the same with ``group_protocol="classic"``; J Kafka Streams on the
+JVM, j the same without the disk it had, S the same in a group of the ``streams`` protocol; a minus
+sign where the one before just goes on. An exclamation mark: it is killed in the middle.
 """
 
 from __future__ import annotations
@@ -20,12 +21,24 @@ from tests.takeover.world import Output, World
 #: no output for so long, after the inputs are committed, is the end of a chunk
 _QUIET_S = 0.4
 _QUIET_BEHIND_TOPICS_S = 1.2
+#: after how long brokers miss Kafka Streams: late, so that it outlives pauses of the machine, but
+#: soon where it is killed and waited for
+_MISSED_AFTER_MS = 120_000
+_MISSED_SOON_AFTER_MS = 10_000
+#: letter: the library, and its group's protocol
+_MEMBERS = {
+    "J": ("J", "classic"),
+    "S": ("J", "streams"),
+    "L": ("L", "consumer"),
+    "C": ("L", "classic"),
+}
 
 
 class Generation(NamedTuple):
     """One process: how many parts it runs, how it begins and how it ends."""
 
     library: str
+    group_protocol: str
     parts: int = 1
     is_killed: bool = False
     loses_disk: bool = False
@@ -35,8 +48,8 @@ def generations(who: str) -> list[Generation]:
     """The processes that letters stand for.
 
     >>> generations("J-!j")
-    [Generation(library='J', parts=2, is_killed=True, loses_disk=False), \
-Generation(library='J', parts=1, is_killed=False, loses_disk=True)]
+    [Generation(library='J', group_protocol='classic', parts=2, is_killed=True, loses_disk=False), \
+Generation(library='J', group_protocol='classic', parts=1, is_killed=False, loses_disk=True)]
     """
     found: list[Generation] = []
     for letter in who:
@@ -45,7 +58,7 @@ Generation(library='J', parts=1, is_killed=False, loses_disk=True)]
         elif letter == "-":
             found[-1] = found[-1]._replace(parts=found[-1].parts + 1)
         else:
-            found.append(Generation(letter.upper(), loses_disk=letter == "j"))
+            found.append(Generation(*_MEMBERS[letter.upper()], loses_disk=letter == "j"))
     return found
 
 
@@ -66,14 +79,16 @@ def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: s
     left_over: list[Chunk] = []
     coming = iter(script(topology, sum(generation.parts for generation in runs)))
     try:
-        for library, count, is_killed, loses_disk in runs:
+        for library, group_protocol, count, is_killed, loses_disk in runs:
             waiting = [*left_over, *chain.from_iterable(islice(coming, count))]
             state = folder / library
             if library == "J" and (folder / "L.log").exists():
                 world.wait_until_nobody_lives()
             if loses_disk:
                 shutil.rmtree(state, ignore_errors=True)
-            arguments = (bootstrap, application_id, str(state), topology)
+            missed_after_ms = _MISSED_SOON_AFTER_MS if is_killed else _MISSED_AFTER_MS
+            how = (group_protocol, str(missed_after_ms))
+            arguments = (bootstrap, application_id, str(state), topology, *how)
             with running(library, arguments, folder / f"{library}.log") as process:
                 left_over = _feed(world, topology, process, waiting, is_killed=is_killed)
         return world.outputs

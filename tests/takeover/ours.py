@@ -6,13 +6,21 @@ import logging
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 from logstate.app import Application
 from tests.takeover.topologies import topology_of
 
 
-def main(bootstrap: str, application_id: str, state_dir: str, topology: str) -> None:
-    """Run one generation."""
+def main(
+    bootstrap: str,
+    application_id: str,
+    state_dir: str,
+    topology: str,
+    group_protocol: Literal["consumer", "classic"],
+    _missed_after_ms: str,
+) -> None:
+    """Run one generation. What a pause of the machine aborts comes again here: no limit is set."""
     logging.basicConfig(level=logging.INFO)
     with Application(
         topology_of(topology, application_id),
@@ -20,6 +28,7 @@ def main(bootstrap: str, application_id: str, state_dir: str, topology: str) -> 
         bootstrap=bootstrap,
         state_dir=Path(state_dir),
         commit_interval=timedelta(milliseconds=100),
+        group_protocol=group_protocol,
     ):
         sys.stdin.read()
 
