@@ -8,10 +8,8 @@ are written otherwise than those of its input has rows where the input's bytes a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Node, SinkNode, TopicRef
+from logstate.topology.graph.nodes import Node, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.key_bytes import key_bytes_agree
 from logstate.topology.plan.plan import Topology
@@ -34,15 +32,10 @@ def placed_by(topology: Topology, sub_topology: SubTopology, spec: StoreSpec) ->
 
 
 def _is_placed_by_hash(topology: Topology, topic: TopicRef) -> bool:
-    sinks = list(_sinks_into(topology, topic))
-    return topic.is_internal and bool(sinks) and all(one.partitioner is None for one in sinks)
-
-
-def _sinks_into(topology: Topology, topic: TopicRef) -> Iterator[SinkNode]:
-    for sub_topology in topology.sub_topologies:
-        for node in sub_topology.nodes:
-            if isinstance(node, SinkNode) and node.topic == topic:
-                yield node
+    if not topic.is_internal:
+        return False
+    sinks = [one for sub in topology.sub_topologies for one in sub.sinks_into.get(topic, ())]
+    return bool(sinks) and all(one.partitioner is None for one in sinks)
 
 
 def _stores_of_user(node: Node) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ A task applies it to one partition of each source topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,8 +37,32 @@ class SubTopology:
     @cached_property
     def sink_topics(self) -> tuple[TopicRef, ...]:
         """Topics it writes, except those chosen per record."""
-        topics = (node.topic for node in self.nodes if isinstance(node, SinkNode))
-        return tuple(dict.fromkeys(topic for topic in topics if isinstance(topic, TopicRef)))
+        return tuple(self.sinks_into)
+
+    @cached_property
+    def store_owners(self) -> Mapping[str, tuple[str, ...]]:
+        """Store -> the operators that it came into being with."""
+        return _names_by_store(
+            (node, (one.name for one in node.own_stores())) for node in self._operators
+        )
+
+    @cached_property
+    def store_users(self) -> Mapping[str, tuple[str, ...]]:
+        """Store -> the operators that touch it."""
+        return _names_by_store((node, node.store_names()) for node in self._operators)
+
+    @property
+    def _operators(self) -> Iterator[ProcessorNode]:
+        return (node for node in self.nodes if isinstance(node, ProcessorNode))
+
+    @cached_property
+    def sinks_into(self) -> Mapping[TopicRef, tuple[SinkNode, ...]]:
+        """Topic -> the sinks that write to it, whatever the record."""
+        found: dict[TopicRef, tuple[SinkNode, ...]] = {}
+        for node in self.nodes:
+            if isinstance(node, SinkNode) and isinstance(node.topic, TopicRef):
+                found[node.topic] = (*found.get(node.topic, ()), node)
+        return found
 
     @property
     def has_dynamic_sinks(self) -> bool:
@@ -54,8 +78,17 @@ def writer_of(store: str, sub_topologies: Iterable[SubTopology]) -> str:
 
     The store's own name where there is none.
     """
-    nodes = [node for sub in sub_topologies for node in sub.nodes]
-    operators = [node for node in nodes if isinstance(node, ProcessorNode)]
-    owners = [node for node in operators if any(one.name == store for one in node.own_stores())]
-    users = [node for node in operators if store in node.store_names()]
-    return ", ".join(node.name for node in owners or users) or store
+    parts = tuple(sub_topologies)
+    owners = [name for sub in parts for name in sub.store_owners.get(store, ())]
+    users = [name for sub in parts for name in sub.store_users.get(store, ())]
+    return ", ".join(owners or users) or store
+
+
+def _names_by_store(
+    stores_of: Iterable[tuple[ProcessorNode, Iterable[str]]],
+) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for node, stores in stores_of:
+        for store in dict.fromkeys(stores):
+            found[store] = (*found.get(store, ()), node.name)
+    return found
