@@ -25,6 +25,7 @@ The rows below say when to flush and to forget.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
@@ -92,6 +93,23 @@ class PutText(NamedTuple):
 PUT_BY_KEY: Final = PutText(
     "key, row", "key", "", "if key not in row_keys:\n    row_keys[key] = encode_key(key)"
 )
+
+
+@lru_cache(maxsize=1_000)
+def _put_function(
+    text: PutText, condition: str, keep: str, names: tuple[str, ...], origin: str
+) -> Any:
+    """What binds a put to its store: made once, and asked for at every start of every task."""
+    arguments, place, place_is, accept = text
+    parts = {
+        "condition": condition,
+        "accept": keep.format(accept=accept, place=place) or "pass",
+    }
+    indented = {name: part.replace("\n", "\n" + " " * 16) for name, part in parts.items()}
+    source = _PUT.format(
+        names=", ".join(names), arguments=arguments, place=place, place_is=place_is, **indented
+    )
+    return make_function("bind", source, origin)
 
 
 class WriteBehind(RowMirror):
@@ -167,17 +185,8 @@ class WriteBehind(RowMirror):
 
         The condition is a part of it: one frame less per record than a closure that calls a check.
         """
-        arguments, place, place_is, accept = text
-        parts = {
-            "condition": self._condition,
-            "accept": self._keep.format(accept=accept, place=place) or "pass",
-        }
-        indented = {name: part.replace("\n", "\n" + " " * 16) for name, part in parts.items()}
-        source = _PUT.format(
-            names=", ".join(names), arguments=arguments, place=place, place_is=place_is, **indented
-        )
         origin = "put" if self._type is None else f"put of {self._type.__qualname__}"
-        bind = make_function("bind", source, origin)
+        bind = _put_function(text, self._condition, self._keep, tuple(names), origin)
         put: Callable[..., None] = bind(
             self.rows,
             self.row_keys,
