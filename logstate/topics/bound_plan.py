@@ -25,6 +25,7 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic, is_changelog, topic_name
+from logstate.topology.graph.nodes import TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
@@ -51,6 +52,14 @@ class BoundPlan:
     _task_counts: dict[int, int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    #: topics of the topology -> their real names, as far as asked for
+    _resolved: dict[tuple[TopicRef, ...], tuple[str, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    #: task -> its changelogs, as far as asked for
+    _changelogs: dict[TaskId, Mapping[TopicPartition, StoreSpec]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def resolved(self, name: str, is_internal: bool) -> str:
         """The real name of a topic of the plan."""
@@ -59,7 +68,12 @@ class BoundPlan:
 
     def source_topics(self, sub_topology: SubTopology) -> tuple[str, ...]:
         """Real names of what a sub-topology reads."""
-        return tuple(self.resolved(ref.name, ref.is_internal) for ref in sub_topology.source_topics)
+        topics = sub_topology.source_topics
+        names = self._resolved.get(topics)
+        if names is None:
+            names = tuple(self.resolved(ref.name, ref.is_internal) for ref in topics)
+            self._resolved[topics] = names
+        return names
 
     @property
     def subscription(self) -> list[str]:
@@ -115,13 +129,16 @@ class BoundPlan:
         logged_as = self.logged_as.get(spec.name, spec.name)
         return spec.source_topic or changelog_topic(self.application_id, logged_as)
 
-    def changelogs(self, task_id: TaskId) -> dict[TopicPartition, StoreSpec]:
+    def changelogs(self, task_id: TaskId) -> Mapping[TopicPartition, StoreSpec]:
         """The changelog partitions of a task, with the stores they belong to."""
-        return {
-            TopicPartition(topic, task_id.partition): spec
-            for spec in self.sub_topology(task_id).stores
-            if (topic := self.changelog_topics[spec.name]) is not None
-        }
+        found = self._changelogs.get(task_id)
+        if found is None:
+            found = self._changelogs[task_id] = {
+                TopicPartition(topic, task_id.partition): spec
+                for spec in self.sub_topology(task_id).stores
+                if (topic := self.changelog_topics[spec.name]) is not None
+            }
+        return found
 
     @cached_property
     def changelog_topics(self) -> Mapping[str, str | None]:
