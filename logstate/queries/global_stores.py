@@ -105,11 +105,12 @@ class GlobalStores:
 
     def poll(self) -> Steps[None]:
         """Follow: take what came since, or as much of it as there is time for in one turn."""
-        self._work_time.begin()
-        if self._behind:
-            self._process(self._behind)
-        elif self._consumer is not None:
-            yield from self._read(0.0)
+        if self._consumer is not None:
+            self._work_time.begin()
+            if self._behind:
+                self._process(self._behind)
+            else:
+                yield from self._read(0.0)
         if self._is_queried and not self._are_published.is_set():
             for task in set(self._tasks.values()):
                 task.state.publish_views()

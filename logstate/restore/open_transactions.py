@@ -85,8 +85,11 @@ class OpenTransactions:
             self._hear(neighbours)
         if neighbours.silent:
             yield from self._end_those_of(neighbours.silent, tasks.values())
-        now = self._clock.monotonic_ms()
         waiting = [o for o in tasks.values() if o.stage in (Stage.ASSIGNED, Stage.RESTORING)]
+        if not waiting:
+            self._waits.clear()
+            return
+        now = self._clock.monotonic_ms()
         self._note(waiting, now)
         due = [owned for owned in waiting if self._waits[owned.task_id].look_at_ms <= now]
         if not due:

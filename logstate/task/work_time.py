@@ -13,8 +13,7 @@ transaction's first record was sent, and is waited for where the time was up
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId
@@ -44,16 +43,17 @@ class WorkTime:
         """Whether the time is over."""
         return self._clock.monotonic_ms() >= self._ends_ms
 
-    @contextmanager
-    def of(self, task: Task) -> Iterator[None]:
-        """What the task processes inside ends with the record at hand when the time is up."""
+    def of(self, task: Task) -> WorkTime:
+        """A context: what the task processes in it ends with the record at hand when time is up."""
         self._at_work = task
+        return self
+
+    def __enter__(self) -> None:
         self._alarm.set(self._ends_ms)
-        try:
-            yield
-        finally:
-            self._alarm.clear()
-            self._at_work = None
+
+    def __exit__(self, *_: object) -> None:
+        self._alarm.clear()
+        self._at_work = None
 
     def ended_with(self, owned: OwnedTask) -> None:
         """The time was up after this task: the next turn begins with the one behind it."""

@@ -79,10 +79,13 @@ class Commits:
         return self._has_uncommitted() or self._interval_ms() >= idle_ms
 
     def _has_uncommitted(self) -> bool:
-        tasks = (owned.task for owned in self.tasks.running())
-        return self.transactions.is_open or any(
-            task.has_uncommitted_input or task.outputs for task in tasks
-        )
+        if self.transactions.is_open:
+            return True
+        for owned in self.tasks.running():
+            task = owned.task
+            if task.has_uncommitted_input or task.outputs:
+                return True
+        return False
 
     def _interval_ms(self) -> float:
         return self.clock.monotonic_ms() - self._interval_began_ms

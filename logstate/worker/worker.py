@@ -201,26 +201,28 @@ class Worker:
     def _turn(self) -> Steps[None]:
         self.intake.turn()
         yield from self._poll()
-        if self._tasks.lapsed and not self._observer.is_away:
+        live, tasks, observer = self._live, self._tasks, self._observer
+        if tasks.lapsed and not observer.is_away:
             self._close_lapsed()
-        if not (yield from self._transactions.is_ready(quietly=self._observer.is_away)):
+        if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
             return  # the brokers do not answer; being polled keeps the membership
-        if len(self._tasks.running()) < len(self._tasks):
+        if len(tasks.running()) < len(tasks):
             yield from self._start_tasks()
-        yield from self._live.open_transactions.look(self._tasks.all(), self.followed.neighbours)
-        yield from self._live.topics.look(is_away=self._observer.is_away)
-        yield from self._live.globals.poll()
+        yield from live.open_transactions.look(tasks.all(), self.followed.neighbours)
+        yield from live.topics.look(is_away=observer.is_away)
+        yield from live.globals.poll()
+        processing = self.processing
         if self.intake.is_paused:
-            self.processing.rest()
+            processing.rest()
         else:
-            yield from self.processing.turn(self._commits)
-        if not self.processing.had_work:
-            self._maintenance.encode_ahead(self._tasks.running())
-        if not self._observer.is_away:
-            yield from self.followed.turn(self._tasks.all(), is_busy=self.processing.had_work)
-        is_careful = self.processing.slow_calls.is_careful(self._clock.monotonic_ms())
-        yield from self._commits.go_on(keeps_up=self.processing.keeps_up, is_careful=is_careful)
-        self._observer.turn(self._tasks.all(), self._live.consumer.known_ends)
+            yield from processing.turn(self._commits)
+        if not processing.had_work:
+            self._maintenance.encode_ahead(tasks.running())
+        if not observer.is_away:
+            yield from self.followed.turn(tasks.all(), is_busy=processing.had_work)
+        is_careful = processing.slow_calls.is_careful(self._clock.monotonic_ms())
+        yield from self._commits.go_on(keeps_up=processing.keeps_up, is_careful=is_careful)
+        observer.turn(tasks.all(), live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
