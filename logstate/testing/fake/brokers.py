@@ -12,7 +12,7 @@ from logstate.contracts.clock import Clock, SystemClock
 from logstate.contracts.errors import RefusedError, TopicError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.record_parts import headers_of, timestamp_of
-from logstate.contracts.records import Headers, ProducedRecord, TopicPartition
+from logstate.contracts.records import Headers, ProducedFields, TopicPartition
 from logstate.testing.fake.faults import Faults
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.fake.group import Group
@@ -60,6 +60,8 @@ class FakeBrokers:
         self.topics: dict[str, FakeTopic] = {}
         #: the same logs by partition, which are asked for all the time
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        #: the log of a partition, or None
+        self.log_or_none: Callable[[TopicPartition], PartitionLog | None] = self._logs.get
         self.groups: dict[str, Group] = {}
         self.transactions = TransactionCoordinator(
             transaction_timeout_ms, delays_markers=delays_markers
@@ -134,10 +136,6 @@ class FakeBrokers:
         found = self._logs.get(partition)
         return found if found is not None else self.topic(partition.topic).logs[partition.partition]
 
-    def log_or_none(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, or None."""
-        return self._logs.get(partition)
-
     # ------------------------------------------------------------------ for tests
 
     def produce(
@@ -155,7 +153,7 @@ class FakeBrokers:
             now_ms = self.now_ms()
             when = now_ms if timestamp is None else timestamp_of(timestamp, "produce() got")
             headers = headers_of(headers, "produce() got")
-            record = ProducedRecord(topic, partition, key, value, when, headers)
+            record = (topic, partition, key, value, when, headers)
             offset = self.append(self.partition_of(record), record, now_ms, writer="test")
             self.notify()
             return offset
@@ -240,39 +238,41 @@ class FakeBrokers:
         """How many records one poll may bring."""
         return min(max_records, self._fetch_records_max or max_records)
 
-    def check_size(self, record: ProducedRecord) -> None:
+    def check_size(self, record: ProducedFields) -> None:
         """Raises RefusedError for a record the topic does not take."""
-        topic = self.topics.get(record[0])
+        name, _, key, value, _, headers = record
+        topic = self.topics.get(name)
         if topic is None:
-            raise RefusedError(f"output topic {record.topic!r} does not exist: create it first")
-        _, _, key, value, _, headers = record
+            raise RefusedError(f"output topic {name!r} does not exist: create it first")
         size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
-        size += sum(len(name) + len(text or b"") for name, text in headers or ())
+        if headers:
+            size += sum(len(header) + len(text or b"") for header, text in headers)
         if size > topic.bytes_max:
             raise RefusedError(
-                f"a record of {size} bytes for {record.topic!r} is over max.message.bytes ="
+                f"a record of {size} bytes for {name!r} is over max.message.bytes ="
                 f" {topic.bytes_max} (MSG_SIZE_TOO_LARGE)"
             )
 
-    def partition_of(self, record: ProducedRecord) -> TopicPartition:
+    def partition_of(self, record: ProducedFields) -> TopicPartition:
         """Where a record goes: its own choice, murmur2 of the key, or anywhere."""
-        partitions = self.topic(record.topic).partitions
-        if record.partition is not None:
-            if not 0 <= record.partition < len(partitions):
+        name, number, key, *_ = record
+        partitions = self.topic(name).partitions
+        if number is not None:
+            if not 0 <= number < len(partitions):
                 raise RefusedError(
-                    f"{record.topic!r} has no partition {record.partition} (_UNKNOWN_PARTITION);"
+                    f"{name!r} has no partition {number} (_UNKNOWN_PARTITION);"
                     f" it has {len(partitions)}: correct the partitioner",
-                    topic=record.topic,
+                    topic=name,
                 )
-            return partitions[record.partition]
-        if record.key is None:
+            return partitions[number]
+        if key is None:
             return partitions[self._random.randrange(len(partitions))]
-        return partitions[_partition_of(record.key, len(partitions))]
+        return partitions[_partition_of(key, len(partitions))]
 
     def append(
         self,
         partition: TopicPartition,
-        record: ProducedRecord,
+        record: ProducedFields,
         now_ms: int,
         *,
         writer: str,

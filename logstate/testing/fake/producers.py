@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from logstate.contracts.errors import BrokerError, LogstateError
-from logstate.contracts.records import ProducedFields, ProducedRecord, TopicPartition
+from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.testing.fake.brokers import FakeBrokers
 from logstate.testing.fake.client import FakeClient, ProcessLife, client_call
 from logstate.testing.fake.group import Group
@@ -26,16 +26,15 @@ class FakePlainProducer(FakeClient):
         super().__init__(cluster, process)
         #: names the writer in the log's entries
         self.name = name
-        self._buffer: deque[ProducedRecord] = deque()
+        self._buffer: deque[ProducedFields] = deque()
         self._delivered: dict[TopicPartition, int] = {}
         self._failure: LogstateError | None = None
 
     @client_call
     def produce(self, records: Sequence[ProducedFields]) -> None:
-        named = [ProducedRecord._make(record) for record in records]
-        for record in named:
+        for record in records:
             self._cluster.check_size(record)
-        self._hand_over(named)
+        self._hand_over(records)
 
     @client_call
     def flush(self) -> dict[TopicPartition, int]:
@@ -62,7 +61,7 @@ class FakePlainProducer(FakeClient):
         if not self._buffer:
             self._cluster.sending.pop(self, None)
 
-    def _hand_over(self, records: Sequence[ProducedRecord]) -> None:
+    def _hand_over(self, records: Sequence[ProducedFields]) -> None:
         self._buffer.extend(records)
         if self._cluster.buffers_sends:
             self._cluster.sending[self] = None
@@ -75,13 +74,13 @@ class FakePlainProducer(FakeClient):
             failure, self._failure = self._failure, None
             raise failure
 
-    def _send(self, record: ProducedRecord, now_ms: int) -> None:
+    def _send(self, record: ProducedFields, now_ms: int) -> None:
         partition = self._cluster.partition_of(record)
         offset = self._append(partition, record, now_ms)
-        if record.partition is not None:
+        if record[1] is not None:  # its producer chose it
             self._delivered[partition] = offset + 1
 
-    def _append(self, partition: TopicPartition, record: ProducedRecord, now_ms: int) -> int:
+    def _append(self, partition: TopicPartition, record: ProducedFields, now_ms: int) -> int:
         return self._cluster.append(partition, record, now_ms, writer=self.name)
 
     def _forget(self) -> None:
@@ -116,10 +115,9 @@ class FakeTransactionalProducer(FakePlainProducer):
     def produce(self, records: Sequence[ProducedFields]) -> None:
         if not self._is_open:
             raise BrokerError("produce() outside a transaction")
-        named = [ProducedRecord._make(record) for record in records]
-        for record in named:
+        for record in records:
             self._cluster.check_size(record)
-        self._hand_over(named)
+        self._hand_over(records)
 
     @client_call
     def send_offsets(
@@ -170,7 +168,7 @@ class FakeTransactionalProducer(FakePlainProducer):
             self.name, self._live_epoch, self._cluster.now_ms(), commits=commits
         )
 
-    def _append(self, partition: TopicPartition, record: ProducedRecord, now_ms: int) -> int:
+    def _append(self, partition: TopicPartition, record: ProducedFields, now_ms: int) -> int:
         transaction = self._cluster.transactions.add_partition(
             self.name,
             self._live_epoch,
