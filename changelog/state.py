@@ -22,6 +22,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
@@ -82,6 +83,9 @@ class TaskState:
         self.cells: dict[str, TimeCell] = {}
         self.stores: dict[str, Store] = {}
         self._rows: dict[str, Rows] = {}
+        #: the same by where they lie
+        self._rows_in_memory: dict[str, Rows] = {}
+        self._rows_on_disk: dict[str, Rows] = {}
         self._loads = Loads()
         self._unapplied_bytes = 0
         self._writes: dict[str, ChangelogWrites] = {}
@@ -108,6 +112,7 @@ class TaskState:
         rows = Rows(prefix, self._memory if is_memory else self._persistent)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
+        (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
         self._writes[spec.name] = writes
         if spec.traits.is_segmented and spec.is_logged:
             known = None if is_memory else self.meta.segment_offsets.get(spec.name)
@@ -271,7 +276,7 @@ class TaskState:
         """Whether any store has so many committed layers that reading through them costs."""
         return any(len(rows.unapplied()) >= layers_max for rows in self._rows.values())
 
-    @property
+    @cached_property
     def applies_always(self) -> bool:
         """True where rows have no other durable copy, or one that ends at the commit.
 
@@ -290,45 +295,45 @@ class TaskState:
         if caught_up_at_ms is not None:
             self.meta.caught_up_at_ms = caught_up_at_ms
         self._unapplied_bytes = 0
-        count = self._apply_to(self._memory, is_memory=True)
+        count = self._apply_to(self._memory, self._rows_in_memory)
         if self._persistent is self._memory:
             self._renew_snapshots()
             return count
-        on_disk = [name for name in self._rows if not self._is_in_memory(name)]
+        on_disk = list(self._rows_on_disk)
         # With the positions that were written last: rows come first, and this speaks of neither.
         count += self._loads.ingest(self._persistent, on_disk, self.meta.mark)
         self.meta.positions = {
             name: position
             for name, position in self.positions.items()
-            if not self.specs[name].in_memory
+            if name in self._rows_on_disk
         }
         self.meta.clocks = {name: cell.time for name, cell in self._row_clocks.items()}
         self.meta.segment_offsets = {
             name: offsets.known()
             for name, offsets in self._segments.items()
-            if not self.specs[name].in_memory
+            if name in self._rows_on_disk
         }
-        count += self._apply_to(self._persistent, is_memory=False, extra=self.meta.row())
+        count += self._apply_to(self._persistent, self._rows_on_disk, extra=self.meta.row())
         self._renew_snapshots()
         return count
 
     def _apply_to(
         self,
         backend: StoreBackend,
+        rows_of: Mapping[str, Rows],
         *,
-        is_memory: bool,
         extra: Mapping[bytes, bytes] | None = None,
     ) -> int:
         merged: dict[bytes, bytes | None] = dict(extra or {})
         ranges: list[KeyRange] = []
         touched: list[tuple[str, Rows]] = []
-        for name, rows in self._rows.items():
-            loaded = self._loads.rows_of(name)
-            if self._is_in_memory(name) is not is_memory or not (rows.unapplied() or loaded):
+        for name, rows in rows_of.items():
+            layers, loaded = rows.unapplied(), self._loads.rows_of(name)
+            if not layers and not loaded:
                 continue
             touched.append((name, rows))
             prefix = rows.prefix
-            for layer in rows.unapplied():
+            for layer in layers:
                 for key, value in layer.rows.items():
                     merged[prefix + key] = value
                 ranges += [(prefix + lower, prefix + upper) for lower, upper in layer.ranges]
@@ -339,9 +344,6 @@ class TaskState:
             rows.applied()
             self._loads.written(name)
         return len(merged)
-
-    def _is_in_memory(self, name: str) -> bool:
-        return self._persistent is self._memory or self.specs[name].in_memory
 
     # ------------------------------------------------------------------ bounds and end
 
@@ -394,7 +396,7 @@ class TaskState:
             name: CommittedRows(
                 rows.prefix,
                 rows.unapplied(),
-                memory if self._is_in_memory(name) else persistent,
+                memory if name in self._rows_in_memory else persistent,
             )
             for name, rows in self._rows.items()
         }
