@@ -84,8 +84,8 @@ def fingerprint(spec: StoreSpec) -> dict[str, Any]:
     return {
         "kind": spec.kind,
         "row_format": ROW_FORMAT,
-        "key": spec.key.describe(),
-        "value": spec.value.describe(),
+        "key": spec.key_format,
+        "value": spec.value_format,
         "window_size_ms": spec.window_size_ms,
         "advance_ms": spec.advance_ms,
         "gap_ms": spec.gap_ms,

@@ -26,8 +26,7 @@ _IN_ORDER: Final = SCALARS.keys() - _SIGNED
 
 def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any, Any], Bounds]:
     """The function that makes bounds of two keys of a store, None = open."""
-    described = getattr(spec.key, "describe", None)
-    kind = (described() if callable(described) else {}).get("format")
+    kind = spec.key_format.get("format")
     told: set[str] = set()
 
     def warn(cause: str, lower: Any, upper: Any) -> None:

@@ -62,7 +62,7 @@ def serde_topic(spec: StoreSpec, context: TaskContext) -> str:
 def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     """Bind the serdes of a store for ``topic``."""
     decode_value = spec.value.deserializer(topic, False)
-    if spec.value.describe()["format"] not in SCALARS:
+    if spec.value_format["format"] not in SCALARS:
         decode_value = _naming_the_store(decode_value, spec.name)
     if spec.traits.is_timestamped:
         decode_row = _timestamped_decoder(decode_value, with_headers=spec.with_headers)

@@ -124,6 +124,16 @@ class StoreSpec:
         if found:
             raise TopologyError(found, declared_at=self.declared_at)
 
+    @cached_property  # a schema of a type is not made quickly, and every start of a task asks
+    def key_format(self) -> Mapping[str, Any]:
+        """How its keys are written: the description of their serde."""
+        return self.key.describe()
+
+    @cached_property
+    def value_format(self) -> Mapping[str, Any]:
+        """How its values are written."""
+        return self.value.describe()
+
     @cached_property  # asked for every restored row
     def traits(self) -> KindTraits:
         """What its kind implies."""
