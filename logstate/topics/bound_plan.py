@@ -162,6 +162,8 @@ class BoundPlan:
 
     def with_moved_topics(self, moved: Mapping[str, str]) -> BoundPlan:
         """The plan whose internal topics have the names that they got when state was moved."""
+        if not moved:
+            return self
         counts = dict(self.partition_counts)
         counts.update({name: counts.pop(usual) for usual, name in moved.items() if usual in counts})
         return replace(self, moved_topics=moved, partition_counts=counts)

@@ -34,15 +34,19 @@ VERSION = 1
 
 def manifest(plan: BoundPlan) -> dict[str, Any]:
     """The manifest as plain data, as it comes back from JSON."""
-    return msgspec.json.decode(_encoded(plan))  # type: ignore[no-any-return]
+    return msgspec.json.decode(msgspec.json.encode(content(plan)))  # type: ignore[no-any-return]
 
 
 def manifest_record(plan: BoundPlan) -> ProducedRecord:
     """The manifest as a record of the cuts topic."""
-    return ProducedRecord(cuts_topic(plan.application_id), 0, MANIFEST_KEY, _encoded(plan), 0)
+    # In the order in which it was made, which is the same each time. The fields of a declared type
+    # are in the order of their declaration, and so are its columns for a reader.
+    encoded = msgspec.json.encode(content(plan))
+    return ProducedRecord(cuts_topic(plan.application_id), 0, MANIFEST_KEY, encoded, 0)
 
 
-def _encoded(plan: BoundPlan) -> bytes:
+def content(plan: BoundPlan) -> dict[str, Any]:
+    """What the manifest says, as it goes to JSON."""
     stores: dict[str, Any] = {}
     topics: dict[str, Any] = {}
     for sub_topology in plan.topology.sub_topologies:
@@ -59,7 +63,7 @@ def _encoded(plan: BoundPlan) -> bytes:
                         "key": source.key.describe(),
                         "value": source.value.describe(),
                     }
-    found = {
+    return {
         "version": VERSION,
         "application_id": plan.application_id,
         "describe": plan.topology.describe(),
@@ -68,9 +72,6 @@ def _encoded(plan: BoundPlan) -> bytes:
         "inputs": [t for t in plan.subscription if t not in plan.repartition_topics],
         "forgotten": dict(sorted(plan.forgotten.items())),
     }
-    # In the order in which it was made, which is the same each time. The fields of a declared type
-    # are in the order of their declaration, and so are its columns for a reader.
-    return msgspec.json.encode(found)
 
 
 def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:

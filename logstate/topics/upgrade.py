@@ -17,7 +17,7 @@ from typing import Any
 from logstate.contracts.compatibility import Change, Decisions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.manifest import VERSION, manifest
+from logstate.topics.manifest import VERSION, content, manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes, renames
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,7 +43,8 @@ def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisi
         if entry.get("usual_name", name) != name
     }
     plan = plan.with_moved_topics(moved)
-    return replace(plan, logged_as={new: old for new, old in logged_as.items() if new != old})
+    renamed = {new: old for new, old in logged_as.items() if new != old}
+    return replace(plan, logged_as=renamed) if renamed else plan
 
 
 def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
@@ -54,6 +55,8 @@ def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> 
     if stored is None:
         return plan
     _check_readable(plan.application_id, stored)
+    if stored == content(plan):
+        return plan  # nearly always
     own = manifest(plan)
     if stored == own:
         return plan
