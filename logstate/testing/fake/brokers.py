@@ -55,6 +55,8 @@ class FakeBrokers:
         seed: int = 0,
     ) -> None:
         self.clock = clock or SystemClock()
+        #: the brokers' wall clock
+        self.now_ms: Callable[[], int] = self.clock.wall_clock_ms
         self.is_incremental = group_protocol == "consumer"
         self.buffers_sends = buffers_sends
         self.topics: dict[str, FakeTopic] = {}
@@ -212,10 +214,6 @@ class FakeBrokers:
 
     # ------------------------------------------------------------------ for the clients
 
-    def now_ms(self) -> int:
-        """The brokers' wall clock."""
-        return self.clock.wall_clock_ms()
-
     def group(self, name: str) -> Group:
         """A group, made at first use."""
         with self.lock:
@@ -300,13 +298,12 @@ class FakeBrokers:
 
     def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
         """Look until there is something, no longer than the time-out; once on a manual clock."""
+        if not self.waits:
+            return look()
         with self.lock:
-            if self.waits:
-                self.tick()
+            self.tick()
             if look():
                 return True
-            if not self.waits:
-                return False
             deadline_ms = self.clock.monotonic_ms() + timeout_s * 1000
             while (left_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
                 self._changed.wait(min(_LOOK_S, left_ms / 1000))

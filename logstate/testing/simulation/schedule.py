@@ -339,11 +339,11 @@ class Schedule(ABC):
             self._inflict_on_cluster(fault)
             return True
         preferred = self.slots[fault.slot]
-        slot = next((s for s in (preferred, *self.slots) if s.has_tasks), None)
-        if slot is None:
-            return False
-        self._inflict_on(slot, fault, turn)
-        return True
+        for slot in (preferred, *self.slots):
+            if slot.has_tasks:
+                self._inflict_on(slot, fault, turn)
+                return True
+        return False
 
     def _inflict_on(self, slot: Slot, fault: Fault, turn: int) -> None:
         self.counters[fault.kind] += 1
