@@ -12,7 +12,7 @@ at is none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,7 @@ from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic
-from logstate.testing.fake.partition_log import LogEntry
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.testing.simulation.disk import Directory
 from logstate.testing.simulation.garbage import take_apart
 from logstate.testing.simulation.stored_rows import comparable, row_time, rows_of
@@ -45,6 +45,14 @@ class Wrong(AssertionError):
     """A promise was broken."""
 
 
+class CommittedRecord(NamedTuple):
+    """A record that counts, and who wrote it."""
+
+    offset: int
+    record: StoredRecord
+    writer: str
+
+
 class Oracles:
     """All checks of one schedule."""
 
@@ -55,6 +63,7 @@ class Oracles:
         self._partitions = schedule.partitions
         self._expected: dict[TaskId, Expected] = {}
         self._folds: dict[tuple[TaskId, tuple[int, ...]], dict[str, dict[bytes, bytes]]] = {}
+        self._committed: dict[tuple[str, int], list[CommittedRecord]] = {}
 
     def check(self, *, every_directory: bool) -> None:
         """Raises Wrong with the first promise that does not hold."""
@@ -117,9 +126,7 @@ class Oracles:
             topic: {
                 e.offset: e.record
                 for e in self._history(topic, task_id.partition)
-                if e.record is not None
-                and _is_committed(e)
-                and e.record.value() not in self._schedule.passed_over
+                if e.record.value() not in self._schedule.passed_over
             }
             for topic in topics
         }
@@ -156,11 +163,7 @@ class Oracles:
 
     def _large_cut(self, task_id: TaskId, topic: str, offset: int) -> Cut:
         """The last one that was committed for the task, which must be of that offset."""
-        records = [
-            entry.record
-            for entry in self._history(cuts_topic(flow.APPLICATION), 0)
-            if entry.record is not None and _is_committed(entry)
-        ]
+        records = [entry.record for entry in self._history(cuts_topic(flow.APPLICATION), 0)]
         value = next(r.value() for r in reversed(records) if r.key() == cut_key(task_id))
         self._count("large_cuts", [value])
         cut = decode_cut_record(value or b"", topic=topic, committed_offset=offset)
@@ -171,8 +174,7 @@ class Oracles:
         self, topic: str, task_id: TaskId, expected: Expected, trace: Sequence[str]
     ) -> None:
         wanted = list(expected.outputs.get(topic, ()))
-        entries = self._history(topic, task_id.partition)
-        visible = [e for e in entries if e.record is not None and _is_committed(e)]
+        visible = self._history(topic, task_id.partition)
         found = [_output(e) for e in visible]
         self._count(f"outputs_{self._schedule.swarm.guarantee}", found)
         if self._schedule.swarm.guarantee == "exactly_once":
@@ -233,9 +235,7 @@ class Oracles:
                 found += [
                     _output(e)
                     for e in self._history(flow.REPARTITION, target)
-                    if e.record is not None
-                    and _is_committed(e)
-                    and (e.record.value() or b"").startswith(prefix)
+                    if (e.record.value() or b"").startswith(prefix)
                 ]
             number = {record: i for i, record in enumerate(wanted)}
             self._count("repartition_records", found)
@@ -287,37 +287,44 @@ class Oracles:
         self, sub_topology: SubTopology, task_id: TaskId, positions: dict[str, int]
     ) -> dict[str, dict[bytes, bytes]]:
         """Rows after the committed changelog records below the positions, or after all of them."""
-        key = (task_id, tuple(positions.get(s.name, -1) for s in sub_topology.stores))
+        logged: dict[str, list[CommittedRecord]] = {}
+        for spec in sub_topology.stores:
+            topic = spec.source_topic or f"{flow.APPLICATION}-{spec.name}-changelog"
+            end = positions.get(spec.name)
+            history = self._history(topic, task_id.partition)
+            logged[spec.name] = [e for e in history if end is None or e.offset < end]
+        # A history only grows: where as many records count, they are the same.
+        key = (task_id, tuple(map(len, logged.values())))
         if key in self._folds:
             return self._folds[key]
         task = new_task(sub_topology, task_id, self._partitions, computes=False)
         state: TaskState = task.state
-        for spec in sub_topology.stores:
-            topic = spec.source_topic or f"{flow.APPLICATION}-{spec.name}-changelog"
-            end = positions.get(spec.name)
+        for store, entries in logged.items():
+            records = (e.record for e in entries)
             writes: list[LoggedFields] = [
-                (
-                    e.record.key() or b"",
-                    e.record.value(),
-                    max(e.record.timestamp()[1], 0),
-                    e.record.headers(),
-                )
-                for e in self._history(topic, task_id.partition)
-                if e.record is not None and _is_committed(e) and (end is None or e.offset < end)
+                (r.key() or b"", r.value(), max(r.timestamp()[1], 0), r.headers()) for r in records
             ]
-            state.restore(spec.name, writes, 0)
+            state.restore(store, writes, 0)
         folded = self._folds[key] = rows_of(state)
         task.close()
         take_apart(task)
         return folded
 
-    def _history(self, topic: str, partition: int) -> list[LogEntry]:
-        log = self._cluster.log_or_none(TopicPartition(topic, partition))
-        return [] if log is None else log.history
+    def _history(self, topic: str, partition: int) -> list[CommittedRecord]:
+        """Every record of a partition that was committed, those included that are gone."""
+        found = self._committed.get((topic, partition))
+        if found is None:
+            log = self._cluster.log_or_none(TopicPartition(topic, partition))
+            found = self._committed[topic, partition] = [
+                CommittedRecord(e.offset, e.record, e.writer)
+                for e in (() if log is None else log.history)
+                if e.record is not None and (e.transaction is None or e.transaction.is_committed)
+            ]
+        return found
 
 
 def _check_repeats(
-    where: str, visible: Iterable[LogEntry], wanted: Sequence[Output], points: set[int]
+    where: str, visible: Iterable[CommittedRecord], wanted: Sequence[Output], points: set[int]
 ) -> None:
     """At-least-once: a writer goes on where it was, or goes back to a cut that was committed.
 
@@ -338,13 +345,8 @@ def _check_repeats(
         at[entry.writer] = i + 1
 
 
-def _is_committed(entry: LogEntry) -> bool:
-    return entry.transaction is None or bool(entry.transaction.is_committed)
-
-
-def _output(entry: LogEntry) -> Output:
+def _output(entry: CommittedRecord) -> Output:
     record = entry.record
-    assert record is not None
     return Output(record.key(), record.value(), record.timestamp()[1])
 
 
