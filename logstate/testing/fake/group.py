@@ -96,9 +96,9 @@ class Group:
 
     def expire(self, now_ms: int) -> None:
         """Throw out members that were not heard of for the session time-out."""
-        for member in list(self.members.values()):
-            if now_ms - member.last_seen_ms > self._session_timeout_ms:
-                self.leave(member.id)
+        latest_ms = now_ms - self._session_timeout_ms
+        for silent in [m.id for m in self.members.values() if m.last_seen_ms < latest_ms]:
+            self.leave(silent)
 
     def rebalance(self) -> None:
         """A new assignment without a change of membership."""
