@@ -149,11 +149,11 @@ class Loads:
 
     def rows_total(self) -> int:
         """Rows that wait."""
-        return sum(len(load.rows) for load in self._loads.values())
+        return sum(len(load.rows) for load in self._loads.values()) if self._loads else 0
 
     def bytes_total(self) -> int:
         """Keys and values that wait, each as often as it came."""
-        return sum(load.data_bytes for load in self._loads.values())
+        return sum(load.data_bytes for load in self._loads.values()) if self._loads else 0
 
     def ingest(
         self,

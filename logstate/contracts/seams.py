@@ -63,7 +63,7 @@ class Rebalance:
     partitions: Sequence[TopicPartition]
 
 
-@dataclass
+@dataclass(slots=True)
 class Polled:
     """What one poll brought."""
 

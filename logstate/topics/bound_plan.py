@@ -56,7 +56,10 @@ class BoundPlan:
     _resolved: dict[tuple[TopicRef, ...], tuple[str, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    #: task -> its changelogs, as far as asked for
+    #: task -> what it reads, and its changelogs, as far as asked for
+    _inputs: dict[TaskId, tuple[TopicPartition, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     _changelogs: dict[TaskId, Mapping[TopicPartition, StoreSpec]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -100,11 +103,14 @@ class BoundPlan:
 
     def input_partitions(self, task_id: TaskId) -> tuple[TopicPartition, ...]:
         """All partitions a task reads."""
-        return tuple(
-            TopicPartition(topic, task_id.partition)
-            for topic in self.source_topics(self.sub_topology(task_id))
-            if task_id.partition < self.partition_counts[topic]
-        )
+        found = self._inputs.get(task_id)
+        if found is None:
+            found = self._inputs[task_id] = tuple(
+                TopicPartition(topic, task_id.partition)
+                for topic in self.source_topics(self.sub_topology(task_id))
+                if task_id.partition < self.partition_counts[topic]
+            )
+        return found
 
     def global_inputs(self) -> list[tuple[SubTopology, list[TopicPartition]]]:
         """The global sub-topologies, each with all partitions of what it reads."""
