@@ -43,7 +43,9 @@ class StoredMeta(msgspec.Struct):
     def number_of(self, store: str) -> int:
         """The number of a store; a store that is new gets the next."""
         numbers = self.numbers
-        return numbers.setdefault(store, max(numbers.values(), default=-1) + 1)
+        if store not in numbers:
+            numbers[store] = max(numbers.values(), default=-1) + 1
+        return numbers[store]
 
     def row(self) -> dict[bytes, bytes]:
         """The row as it is written."""

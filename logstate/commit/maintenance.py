@@ -121,5 +121,5 @@ def _expired(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, in
     return [
         (TopicPartition(topic, partition), offset)
         for store, offset in state.trim_points().items()
-        if (topic := plan.changelog_topic(state.specs[store])) is not None
+        if (topic := plan.changelog_topics[store]) is not None
     ]

@@ -181,10 +181,10 @@ class Restorer:
     def _advance(self, owned: OwnedTask, target: StoreTarget, position: int | None) -> None:
         state = owned.task.state
         # Markers and holes: no records, but progress. The consumer may be beyond the target.
-        reached = min(position or 0, target.target)
-        if reached > self._position(owned, target):
+        reached, known = min(position or 0, target.target), self._position(owned, target)
+        if reached > known:
             state.restore(target.store, (), reached)
-        if self._position(owned, target) >= target.target:
+        if max(reached, known) >= target.target:
             target.is_done = True
         if self._listener is not None:
             self._listener(self._progress(owned, target))

@@ -51,7 +51,7 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
     problems: list[str] = []
     doubts: list[str] = []
     for spec in plan.topology.stores.values():
-        topic = plan.changelog_topic(spec)
+        topic = plan.changelog_topics[spec.name]
         config = None if topic is None else configs.get(topic)
         if topic is None or config is None:
             continue

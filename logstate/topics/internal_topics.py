@@ -62,7 +62,7 @@ def required_topics(
         topics.append(NewTopic(name, plan.partition_counts[name], replication_factor, config))
     for sub in plan.topology.sub_topologies:
         for spec in sub.stores:
-            changelog = plan.changelog_topic(spec)
+            changelog = plan.changelog_topics[spec.name]
             if changelog is not None and spec.source_topic is None:
                 config = {**changelog_config(spec), **overrides}
                 topics.append(NewTopic(changelog, plan.task_count(sub), replication_factor, config))

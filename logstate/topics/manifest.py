@@ -75,7 +75,7 @@ def content(plan: BoundPlan) -> dict[str, Any]:
 
 
 def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:
-    changelog = plan.changelog_topic(spec)
+    changelog = plan.changelog_topics[spec.name]
     return {
         **fingerprint(spec),
         "changelog_topic": changelog,

@@ -48,7 +48,8 @@ class Intake:
         """Hand out what a poll brought. Raises AbortableError where positions are nowhere."""
         self._tasks.heard_ms = self._asks_ms
         # Here, behind the poll: what it brought may be younger than an order.
-        self.marks.follow(self._tasks.running(), self._asks_ms)
+        running = self._tasks.running()
+        self.marks.follow(running, self._asks_ms)
         for partition, records in polled.records.items():
             owned = self._tasks.running_owner(partition)
             if owned is not None:
@@ -67,7 +68,6 @@ class Intake:
         if polled.out_of_range:
             found = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
             raise AbortableError(f"positions are outside their logs: {found}")
-        running = self._tasks.running()
         if polled.records or self.is_paused or any(owned.paused for owned in running):
             yield from self.pause_or_resume(consumer)
 

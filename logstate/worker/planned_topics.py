@@ -109,7 +109,7 @@ def planned_counts(plan: BoundPlan) -> dict[str, int]:
     counts = {topic: plan.partition_counts[topic] for topic in read}
     for sub in plan.topology.sub_topologies:
         for spec in sub.stores:
-            changelog = plan.changelog_topic(spec)
+            changelog = plan.changelog_topics[spec.name]
             if changelog is not None:
                 counts.setdefault(changelog, plan.task_count(sub))
     return counts

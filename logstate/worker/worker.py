@@ -208,21 +208,21 @@ class Worker:
             return  # the brokers do not answer; being polled keeps the membership
         if len(tasks.running()) < len(tasks):
             yield from self._start_tasks()
-        yield from live.open_transactions.look(tasks.all(), self.followed.neighbours)
+        every, processing, commits = tasks.all(), self.processing, self._commits
+        yield from live.open_transactions.look(every, self.followed.neighbours)
         yield from live.topics.look(is_away=observer.is_away)
         yield from live.globals.poll()
-        processing = self.processing
         if self.intake.is_paused:
             processing.rest()
         else:
-            yield from processing.turn(self._commits)
+            yield from processing.turn(commits)
         if not processing.had_work:
             self._maintenance.encode_ahead(tasks.running())
         if not observer.is_away:
-            yield from self.followed.turn(tasks.all(), is_busy=processing.had_work)
+            yield from self.followed.turn(every, is_busy=processing.had_work)
         is_careful = processing.slow_calls.is_careful(self._clock.monotonic_ms())
-        yield from self._commits.go_on(keeps_up=processing.keeps_up, is_careful=is_careful)
-        observer.turn(tasks.all(), live.consumer.known_ends)
+        yield from commits.go_on(keeps_up=processing.keeps_up, is_careful=is_careful)
+        observer.turn(every, live.consumer.known_ends)
 
     # ------------------------------------------------------------------ fetching
 
