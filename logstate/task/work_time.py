@@ -62,6 +62,8 @@ class WorkTime:
     def in_turn(self, tasks: Sequence[OwnedTask]) -> Sequence[OwnedTask]:
         """The tasks in the order of their turns: none waits for ever behind a slow one."""
         last, self._last = self._last, None
+        if last is None:
+            return tasks
         at = next((i for i, owned in enumerate(tasks, 1) if owned.task_id == last), 0)
         return [*tasks[at:], *tasks[:at]] if at else tasks
 

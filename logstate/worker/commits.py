@@ -66,12 +66,13 @@ class Commits:
         return min(_IDLE_POLL_S, max(0.0, left_ms / 1000))
 
     def _is_due(self) -> bool:
-        if self.tasks.marks.wants_commit(self.tasks.running()):
+        running = self.tasks.running()
+        if self.tasks.marks.wants_commit(running):
             return True
-        return (
-            self._interval_ms() >= self.config.commit_interval_ms
-            or any(owned.task.wants_commit for owned in self.tasks.running())
-        ) and self._has_reason()
+        is_time = self._interval_ms() >= self.config.commit_interval_ms
+        if not is_time and not any(owned.task.wants_commit for owned in running):
+            return False
+        return self._has_reason()
 
     def _has_reason(self) -> bool:
         """Whether there is anything to commit; now and then there is when idle."""

@@ -52,9 +52,9 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
     # Parents come before children in the plan, so children first is the plan backwards.
     for node in reversed(sub_topology.nodes):
         names = sub_topology.children[node.name]
-        children = {name: compiled[name] for name in names}
+        below = [compiled[name] for name in names]
         with _named(node, task):
-            process = _compile_node(node, task, children)
+            process = _compile_node(node, task, below, names)
         if process is not _nothing_below:
             process = labelled(process, node.name)
         compiled[node.name] = process
@@ -65,14 +65,16 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
     }
 
 
-def _compile_node(node: Node, task: TaskContext, children: dict[str, Process]) -> Process:
+def _compile_node(
+    node: Node, task: TaskContext, below: list[Process], names: Sequence[str]
+) -> Process:
     if isinstance(node, ProcessorNode):
-        forward = _compose(list(children.values()), has_table_edge=node.has_table_edge)
-        return node.compile(task, forward, children)
+        forward = _compose(below, has_table_edge=node.has_table_edge)
+        return node.compile(task, forward, dict(zip(names, below, strict=True)))
     if isinstance(node, SinkNode):
         return compile_sink(node, task)
-    below: Process = _compose(list(children.values()), has_table_edge=False)
-    return below
+    process: Process = _compose(below, has_table_edge=False)
+    return process
 
 
 @contextmanager
