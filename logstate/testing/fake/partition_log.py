@@ -33,7 +33,6 @@ class LogEntry:
         record: StoredRecord | None,
         transaction: Transaction | None,
         written_ms: int,
-        *,
         marks: Transaction | None = None,
         writer: str = "",
     ) -> None:
@@ -79,15 +78,15 @@ class PartitionLog:
         """Append a record; returns its offset."""
         offset = self.end
         record = StoredRecord(self.topic, self.partition, offset, key, value, timestamp, headers)
-        if transaction is not None:
-            self._undecided.setdefault(transaction, offset)
-        self._add(LogEntry(offset, record, transaction, now_ms, writer=writer))
+        if transaction is not None and transaction not in self._undecided:
+            self._undecided[transaction] = offset
+        self._add(LogEntry(offset, record, transaction, now_ms, None, writer))
         return offset
 
     def append_marker(self, transaction: Transaction, now_ms: int) -> None:
         """End a transaction in this partition."""
         self._undecided.pop(transaction, None)
-        self._add(LogEntry(self.end, None, transaction, now_ms, marks=transaction))
+        self._add(LogEntry(self.end, None, transaction, now_ms, transaction))
 
     def _add(self, entry: LogEntry) -> None:
         self._entries.append(entry)

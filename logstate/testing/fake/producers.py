@@ -169,13 +169,7 @@ class FakeTransactionalProducer(FakePlainProducer):
         )
 
     def _append(self, partition: TopicPartition, record: ProducedFields, now_ms: int) -> int:
-        transaction = self._cluster.transactions.add_partition(
-            self.name,
-            self._live_epoch,
-            partition,
-            self._cluster.log(partition),
-            now_ms,
-        )
-        return self._cluster.append(
-            partition, record, now_ms, writer=self.name, transaction=transaction
-        )
+        cluster, epoch = self._cluster, self._live_epoch
+        log = cluster.log(partition)
+        transaction = cluster.transactions.add_partition(self.name, epoch, partition, log, now_ms)
+        return cluster.append(partition, record, now_ms, writer=self.name, transaction=transaction)
