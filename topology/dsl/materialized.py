@@ -65,6 +65,9 @@ class Materialized:
             (KIP-889).
         segment_interval: how finely expired rows are given up; half the retention if not given, but
             at least 60 s.
+        headers: rows have room for record headers, and tombstones in the changelog have those of
+            their record (KIP-1271); the builder's ``store_headers`` if not given, which leaves
+            stores in memory out. Not of versioned stores, nor of those with a capacity.
         changelog_config: settings of the changelog topic.
         key: serde of the keys in the store; that of the table if not given.
         value: serde of the values in the store, likewise.
@@ -87,6 +90,7 @@ class Materialized:
     history: timedelta | None = None
     capacity: int | None = None
     segment_interval: timedelta | None = None
+    headers: bool | None = None
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     key: Any = None
     value: Any = None
@@ -134,6 +138,12 @@ def key_value_spec(
         raise misdeclared(
             f"Store {store.name!r} is versioned and in memory: versioned stores are on disk"
             " only. Leave out one of history= and in_memory=."
+        )
+    if store.headers and (store.history is not None or store.capacity is not None):
+        option = "capacity" if store.history is None else "history"
+        raise misdeclared(
+            f"Store {store.name!r} has headers=True and a {option}: rows of such a store have no"
+            f" room for headers. Leave out one of headers= and {option}=."
         )
     if store.history is not None and store.capacity is not None:
         raise misdeclared(
@@ -236,6 +246,10 @@ def _spec(
         )
     in_memory = defaults.in_memory if store.in_memory is None else store.in_memory
     in_memory = (in_memory or store.capacity is not None) and kind != "versioned"
+    # Kafka Streams has no stores in memory with headers (KIP-1271): they are to be asked for.
+    with_headers = store.headers
+    if with_headers is None:
+        with_headers = defaults.with_headers and not in_memory and kind != "versioned"
     return StoreSpec(
         name=store.name,
         kind=kind,
@@ -243,8 +257,7 @@ def _spec(
         value=value,
         in_memory=in_memory,
         is_logged=store.logged,
-        # Kafka Streams has no versioned stores with headers, and none in memory (KIP-1271).
-        with_headers=defaults.with_headers and not in_memory and kind != "versioned",
+        with_headers=with_headers,
         changelog_config=store.changelog_config,
         deletes=store.deletes,
         declared_at=declaration_site(),

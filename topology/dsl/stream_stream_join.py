@@ -219,6 +219,11 @@ def _check_stores(name: str, *stores: Materialized | None) -> None:
     """Refuse what the windows of a join decide, and one store for both sides."""
     given = [store for store in stores if store is not None]
     for store in given:
+        if store.headers is not None:
+            raise misdeclared(
+                f"Store {store.name!r} of join {name!r} has headers=, but the stores of a join log"
+                " their records' headers always, and their rows keep none. Leave it out."
+            )
         for option in ("retention", "history", "capacity"):
             if getattr(store, option) is not None:
                 raise misdeclared(

@@ -166,6 +166,7 @@ def window_store(
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
     timestamped: bool = False,
+    headers: bool = False,
 ) -> StoreSpec:
     """A store of values per key and window start, for processors.
 
@@ -195,12 +196,19 @@ def window_store(
         retain_duplicates: every put is a row of its own, as stream joins need it; null values then
             change nothing.
         timestamped: values are ``ValueAndTimestamp``.
+        headers: these keep the record headers they are put with (KIP-1271).
 
     Raises:
-        TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
+        TopologyError: as there, for a duration that is no timedelta in whole milliseconds, and for
+            headers of values without a timestamp.
 
-    Source: Kafka Streams' ``Stores.windowStoreBuilder``.
+    Source: Kafka Streams' ``Stores.windowStoreBuilder``; headers: KIP-1271.
     """
+    if headers and not timestamped:
+        raise misdeclared(
+            f"Window store {name!r} has headers=True, but its rows are values alone, without a"
+            " place for headers. Give timestamped=True as well, and put ValueAndTimestamp."
+        )
     size_ms = duration_ms(size, "size of a window store")
     retention_ms = duration_ms(retention, "retention of a window store")
     if retention_ms < size_ms:
@@ -215,7 +223,7 @@ def window_store(
         retention_ms=retention_ms,
         segment_interval_ms=_optional_ms(segment_interval),
         retain_duplicates=retain_duplicates, in_memory=in_memory, is_logged=logged,
-        changelog_config=changelog_config,
+        with_headers=headers, changelog_config=changelog_config,
     )  # fmt: skip
 
 
@@ -229,6 +237,7 @@ def session_store(
     in_memory: bool = False,
     logged: bool = True,
     changelog_config: Mapping[str, str] | None = None,
+    headers: bool = False,
 ) -> StoreSpec:
     """A store of values per key and session, for processors.
 
@@ -254,17 +263,20 @@ def session_store(
         retention: how far back sessions are kept, by their end.
         segment_interval: how finely expired rows are given up; half the retention if not given, but
             at least 60 s.
+        headers: sessions keep the headers that ``put(session, value, headers)`` is given; they are
+            read by ``headers_of(key, start_ms, end_ms)`` (KIP-1271).
 
     Raises:
         TopologyError: as there, and for a duration that is no timedelta in whole milliseconds.
 
-    Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94).
+    Source: Kafka Streams' ``Stores.sessionStoreBuilder`` (KIP-94); headers: KIP-1271.
     """
     return _processor_store(
         name, "session", key, value,
         retention_ms=duration_ms(retention, "retention of a session store"),
         segment_interval_ms=_optional_ms(segment_interval),
-        in_memory=in_memory, is_logged=logged, changelog_config=changelog_config,
+        in_memory=in_memory, is_logged=logged, with_headers=headers,
+        changelog_config=changelog_config,
     )  # fmt: skip
 
 

@@ -219,6 +219,32 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: StreamsBuilder().global_table("t", value=str, store=Materialized("x", capacity=1)),
         "Global table 'x' cannot have a capacity",
     ),
+    "headers of bare values": (
+        lambda: window_store("w", str, int, size=SECOND, retention=SECOND, headers=True),
+        "has headers=True, but its rows are values alone",
+    ),
+    "headers of versions": (
+        lambda: StreamsBuilder().table(
+            "t", value=str, store=Materialized("x", headers=True, history=SECOND)
+        ),
+        "headers=True and a history",
+    ),
+    "headers of few": (
+        lambda: StreamsBuilder().table(
+            "t", value=str, store=Materialized("x", headers=True, capacity=1)
+        ),
+        "headers=True and a capacity",
+    ),
+    "headers of a join": (
+        lambda: stream(one := StreamsBuilder()).join(
+            one.stream("o", value=int),
+            lambda a, b: a,
+            windows=JoinWindows(after=SECOND),
+            name="j",
+            store=Materialized("x", headers=True),
+        ),
+        "the stores of a join log their records' headers always",
+    ),
     "negative limit": (lambda: until_time_limit(-SECOND), "limit of suppress must be at least 0"),
     "negative interval": (
         lambda: StreamsBuilder(window_emit_interval=-SECOND),
