@@ -254,11 +254,12 @@ class ProcessorContext(Protocol):
         Semantics: "stream_time" is due with the first record, then whenever the task's stream time
         reaches the next point of the grid: an idle topic triggers nothing. "wall_clock" is first
         due one interval from now. With ``start`` either is first due there, or at the next point of
-        that grid where it is over. Intervals that were missed are one call, with the time it is
-        made at, and the grid stays where it is. Per task, not per key. Due times survive a crash
-        and a move (Kafka Streams starts its schedules anew, so that one who is rebalanced often may
-        never be called). Inside the callback there is no current record; stores log with the
-        callback's timestamp.
+        that grid where it is over; by stream time that is told when the schedule is made, so that
+        one which is made before the first record, and is over then, is due with it. Intervals that
+        were missed are one call, with the time it is made at, and the grid stays where it is. Per
+        task, not per key. Due times survive a crash and a move (Kafka Streams starts its schedules
+        anew, so that one who is rebalanced often may never be called). Inside the callback there is
+        no current record; stores log with the callback's timestamp.
 
         Args:
             interval: at least 1 ms.
