@@ -36,6 +36,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
     whose rows may be plain tuples; ``put`` takes those too.
     """
 
+    is_timestamped = True
     get_row: Callable[[K], StoredRow | None]
 
     def __init__(

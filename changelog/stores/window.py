@@ -114,6 +114,7 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         super().__init__(spec, rows, writes, context)
+        self.is_timestamped = spec.traits.is_timestamped
         self._newest = NewestStart(self.segments, rows)
         rows.mirror(self._newest)
         #: the window that was asked for last, and where its row lies: a new one is put next

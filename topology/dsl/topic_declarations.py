@@ -36,7 +36,7 @@ def source_node(
         callbacks.of_shape(timestamp_extractor, "timestamp extractor", shape, 4)
     return SourceNode(
         name,
-        tuple(_topic_ref(topic) for topic in dict.fromkeys(topics)),
+        tuple(dict.fromkeys(map(_topic_ref, topics))),
         required_serde(key, None, f"the key of topic {listed}", "key="),
         required_serde(value, None, f"the value of topic {listed}", "value="),
         timestamp_extractor=timestamp_extractor,

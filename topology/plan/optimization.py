@@ -39,7 +39,9 @@ def rules_of(optimization: str | Iterable[str]) -> frozenset[str]:
         return frozenset()
     if optimization == "all":
         return frozenset(RULES)
-    chosen = frozenset([optimization] if isinstance(optimization, str) else optimization)
+    given: object = optimization
+    is_one = isinstance(given, str) or not isinstance(given, Iterable)
+    chosen = frozenset(map(str, [given] if is_one else optimization))
     if unknown := chosen - set(RULES):
         raise misdeclared(
             f"Unknown optimization {', '.join(sorted(unknown))}. There are 'none', 'all' and any"

@@ -393,3 +393,14 @@ def test_a_cache_has_a_capacity() -> None:
     for wrong in (None, 0, True, "5", 2.5):
         with pytest.raises(TopologyError, match="capacity of store 'n' must be a whole number"):
             dsl.lru_store("n", str, int, capacity=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [5, True, 1.5, SECOND, object, b"rows"])
+def test_what_is_no_name_or_set_of_names_is_refused(wrong: Any) -> None:
+    builder = StreamsBuilder()
+    with pytest.raises(TopologyError, match="stores= takes names of stores"):
+        stream(builder).process(Processor, stores=wrong)
+    with pytest.raises(TopologyError, match="Unknown optimization"):
+        builder.build(wrong)
+    with pytest.raises(TopologyError, match="topic"):
+        builder.stream([wrong], value=str)  # type: ignore[call-overload]

@@ -28,6 +28,7 @@ from logstate.topology.declaring.plain_functions import (
 from logstate.topology.declaring.windows import to_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
@@ -40,7 +41,9 @@ class Connections:
     """The stores of a user's operator: named ones, and ones it brings along as declarations."""
 
     def __init__(self, stores: str | StoreSpec | Iterable[str | StoreSpec]) -> None:
-        given = (stores,) if isinstance(stores, str | StoreSpec) else tuple(stores)
+        one: object = stores
+        is_one = isinstance(one, str | bytes | StoreSpec) or not isinstance(one, Iterable)
+        given: tuple[Any, ...] = (stores,) if is_one else tuple(stores)  # type: ignore[arg-type]
         for store in given:
             if not isinstance(store, str | StoreSpec):
                 raise misdeclared(
@@ -121,6 +124,8 @@ class OperatorContext:
         self._connections = connections
         self._declared_at = declared_at
         self._schedules = 0
+        #: as they were handed out
+        self._stores: dict[str, Any] = {}
         #: names the due times of schedules in the committed cut
         self.schedule_name = name
 
@@ -160,7 +165,10 @@ class OperatorContext:
 
     def store(self, name: str) -> Any:
         if name in self._connections.names:
-            return self._task.store(name)
+            known = self._stores.get(name)
+            if known is None:
+                known = self._stores[name] = as_written_by_users(self._task.store(name), name)
+            return known
         if name in self._connections.global_names:
             return _ReadOnly(self._task.store(name), name)
         known = ", ".join(map(repr, self._connections.names)) or "none"

@@ -1,0 +1,66 @@
+"""A store of values with their times, as user code writes it: the time of each row is checked.
+
+The changelog carries a row's time as its record's, which is no negative number. A row that had one
+would come back from a restore with another time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, headers_of, shown
+from logstate.contracts.stores import ValueAndTimestamp
+
+
+def as_written_by_users(store: Any, name: str) -> Any:
+    """The store itself, where it keeps no times; else one whose puts check them."""
+    return TimedStore(store, name) if getattr(store, "is_timestamped", False) else store
+
+
+class TimedStore:
+    """Reads are those of the store, at no cost."""
+
+    #: where the store has one
+    get: Callable[[Any], Any]
+
+    def __init__(self, store: Any, name: str) -> None:
+        self._put = store.put
+        self._given = f"Store {name!r} was given a row with"
+        for read in dir(store):
+            if not read.startswith("_") and not hasattr(type(self), read):
+                setattr(self, read, getattr(store, read))
+
+    def put(self, key: Any, row: Any, *start_ms: int) -> None:
+        """Raises TypeError or ValueError for a time or headers that no record can have."""
+        if row is not None:
+            if type(row) is not ValueAndTimestamp:
+                row = self._with_time(row)
+            timestamp, headers = row[1], row[2]
+            if row[0] is not None and (
+                type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX
+            ):
+                row = row._replace(timestamp=event_time_of(timestamp, self._given))
+            if headers is not None:
+                row = row._replace(headers=headers_of(headers, self._given))
+        self._put(key, row, *start_ms)
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Put each."""
+        for key, row in entries:
+            self.put(key, row)
+
+    def put_if_absent(self, key: Any, row: Any) -> Any:
+        """The row that is there; None where it was put."""
+        found = self.get(key)
+        if found is None:
+            self.put(key, row)
+        return found
+
+    def _with_time(self, row: Any) -> ValueAndTimestamp[Any]:
+        if isinstance(row, tuple):
+            return ValueAndTimestamp(*row)
+        raise TypeError(
+            f"{self._given}out its time: found {shown(row)}, a {type(row).__name__}. Put"
+            " ValueAndTimestamp(value, timestamp)"
+        )
