@@ -79,7 +79,7 @@ class WorkerObserver:
     @property
     def is_away(self) -> bool:
         """Whether the brokers are."""
-        return self.outage is not None
+        return self.outage is not None and self.outage.since_ms is not None
 
     @property
     def refusal(self) -> str | None:
