@@ -1,4 +1,4 @@
-"""An observer that costs nothing: a simulation has no metrics to look at."""
+"""An observer that costs nothing: nobody looks at the metrics of a simulation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from logstate.worker.worker_observer import WorkerObserver
 
 class SilentObserver(WorkerObserver):
     """Hears everything, keeps the tasks."""
-
-    def __init__(self) -> None:
-        self.tasks = {}  # and no metrics: every process of a schedule has an observer
 
     def tasks_changed(self, tasks: Mapping[Any, Any]) -> None:
         self.tasks = dict(tasks)

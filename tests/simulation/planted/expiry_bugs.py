@@ -84,7 +84,8 @@ def an_entry_that_is_put_again_keeps_its_place(patch: Patch) -> None:
 @scenario_bug(LargeCuts.of)
 def an_lru_store_logs_in_the_order_of_first_puts(patch: Patch) -> None:
     """After a restore another entry is the next to go."""
-    edit(patch, LruStore, "_bound_put", ", moves_to_end=True", "")
+    old = "writes.add(row_key, write, moves_to_end=True)"
+    edit(patch, LruStore, "_bound_put", old, "writes.add(row_key, write)")
 
 
 @bug
