@@ -88,9 +88,7 @@ def test(arguments: list[str]) -> NoReturn:
     rest = [argument for argument in arguments if argument != "--fast"]
     ensure_environment(full=not fast)
     if not rest:
-        # Quick tests hardly wait, and each process reads all of them before it begins.
-        processes = max(3, os.cpu_count() or 1) if fast else "auto"
-        rest = [f"--numprocesses={processes}", "--in-memory"]
+        rest = ["--numprocesses=auto", "--in-memory"]
         # A part covers a part, which says nothing, and measuring it takes 60 % more time.
         rest += [] if fast else ["--cov", "--cov-report="]
     if fast:

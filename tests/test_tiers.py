@@ -28,7 +28,7 @@ def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
         text=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, **variables},
+        env={**os.environ, "PYTEST_ADDOPTS": "", **variables},
         timeout=PATIENCE_S,
     )
 
@@ -57,6 +57,7 @@ def test_cheap_tiers_run_first() -> None:
     assert tests[0].startswith("tests/test_tiers.py")
 
 
+@pytest.mark.slow
 def test_the_whole_suite_fails_when_coverage_falls_below_the_ratchet(tmp_path: Path) -> None:
     # One folder given as the suite covers next to nothing.
     measured = ("--cov", "--cov-report=", "-o", "testpaths=tests/docker")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.mutation_campaign.run import Tally, run_portion
 
 
+@pytest.mark.slow
 def test_twenty_thousand_mutated_records_are_sorted_into_good_and_dead() -> None:
     tally = Tally()
 
