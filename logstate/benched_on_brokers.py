@@ -13,6 +13,7 @@ from logstate.contracts.errors import ConfigError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import Admin, NewTopic
+from logstate.instance.states import ApplicationState
 from logstate.kafka.cluster import KafkaCluster
 from logstate.metrics.catalogue import (
     CHANGELOG_RECORDS,
@@ -111,14 +112,19 @@ def _run(target: Topology | str, application_id: str, place: Place, count: int) 
 
 
 def _watched(application: Application) -> tuple[float, float]:
-    """When its first record and its last one were processed."""
+    """When it could begin with its first record, and when its last one was processed.
+
+    Figures come a few times a second, so the first of them may tell of all records: time counts
+    from the last look that found the application not running yet.
+    """
     begun = ended = time.monotonic()
-    processed = 0.0
+    has_begun, processed = False, 0.0
     while application.is_alive:
         now = time.monotonic()
         seen = application.metrics_registry.total(RECORDS_CONSUMED.name)
+        has_begun = has_begun or seen > 0 or application.state is ApplicationState.RUNNING
+        begun = begun if has_begun else now
         if seen != processed:
-            begun = begun if processed else now
             processed, ended = seen, now
         elif processed and now - ended > _QUIET_S and _has_nothing_left(application):
             break

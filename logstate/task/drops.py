@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -66,9 +67,12 @@ class Drops:
         for one in self._droppers.values():
             yield Dropped(one.node, one.reason, one.count, one.late_max_ms)
 
-    def total(self) -> int:
-        """How many were dropped, for all reasons."""
-        return sum(one.count for one in self)
+    def by_reason(self) -> Counter[DropReason]:
+        """How many were dropped, in all nodes."""
+        counts: Counter[DropReason] = Counter()
+        for one in self:
+            counts[one.reason] += one.count
+        return +counts
 
     def counts(self) -> Mapping[tuple[str, DropReason], int]:
         """As they are now, to go back to."""

@@ -93,6 +93,11 @@ class TaskProgress:
         usual = topic_name(self.application_id, name, is_internal=is_internal)
         return self.moved_topics.get(usual, usual)
 
+    @property
+    def dropped(self) -> Counter[DropReason]:
+        """How many records its nodes dropped so far, by reason."""
+        return self.drops.by_reason()
+
     def dropper(self, node: str, reason: DropReason) -> Dropper:
         return self.drops.dropper(node, reason)
 

@@ -84,7 +84,7 @@ class Bench:
         with self._timed():
             self._commit()
             self._work()
-        benched.dropped = self._task.drops.total()
+        benched.dropped = self._task.dropped.total()
         return benched
 
     @contextmanager
