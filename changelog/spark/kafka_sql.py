@@ -173,24 +173,34 @@ def newest_rows(
     records: DataFrame, expressions: list[str], entry: Mapping[str, Any], hidden: str | None
 ) -> DataFrame:
     """The table of raw records: of each row the newest, without deleted and hidden ones."""
-    columns = ["key", "value", "partition", "offset", "timestamp"]
+    columns = [f"{stored_key(entry)} as key", "value", "partition", "offset", "timestamp"]
+    stored = records.selectExpr(*columns)
     if traits_of(str(entry["kind"])).is_versioned:
-        return _versions(records.select(*columns), expressions)
+        return _versions(stored, expressions)
     newest = (
-        records.select(*columns)
-        .groupBy("key", "partition")
+        stored.groupBy("key", "partition")
         .agg({"offset": "max"})
         .withColumnRenamed("max(offset)", "offset")
     )
-    rows = records.select(*columns).join(newest, ["key", "partition", "offset"], "left_semi")
+    rows = stored.join(newest, ["key", "partition", "offset"], "left_semi")
     found = rows.where(is_there(entry)).selectExpr(*expressions, "partition as _partition")
     shown = found if hidden is None else found.where(f"not coalesce({hidden}, false)")
     return shown.drop("_partition")
 
 
+def stored_key(entry: Mapping[str, Any]) -> str:
+    """The key of a record's row: in a source topic others write one JSON key in several ways.
+
+    Numbers are compared by value here, so that ``1`` and ``1.0`` are one key.
+    """
+    if is_source_topic(entry) and _is_json(entry.get("key")):
+        return f"coalesce(cast(to_json(try_parse_json({_text('key')})) as binary), key)"
+    return "key"
+
+
 def is_there(entry: Mapping[str, Any]) -> str:
     """The condition for records that have a row: others write JSON's null into a source topic."""
-    if is_source_topic(entry) and (entry.get("value") or {}).get("format") == "json":
+    if is_source_topic(entry) and _is_json(entry.get("value")):
         return rf"value is not null and not {_text('value')} rlike '^\\s*null\\s*$'"
     return "value is not null"
 
@@ -202,6 +212,10 @@ def _versions(records: DataFrame, expressions: list[str]) -> DataFrame:
     rows = records.selectExpr("*", f"{newest} as _number").where("_number = 1")
     rows = rows.selectExpr("*", "timestamp as valid_from", f"{following} as valid_to")
     return rows.where("value is not null").selectExpr(*expressions, "valid_from", "valid_to")
+
+
+def _is_json(description: Mapping[str, Any] | None) -> bool:
+    return (description or {}).get("format") == "json"
 
 
 def _text(column: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -123,6 +124,38 @@ def test_a_document_that_does_not_fit_is_an_error_and_not_null(spark: SparkSessi
 
     with pytest.raises(Exception, match=r"value 1\.5 of the JSON token"):
         frame.selectExpr(document + " as v").collect()
+
+
+def test_a_json_key_of_a_source_topic_is_one_row_however_others_write_it(
+    spark: SparkSession,
+) -> None:
+    entry = {
+        "kind": "timestamped_key_value",
+        "key": {"format": "json"},
+        "value": INT64,
+        "changelog_topic": "rows",
+        "source_topics": ["rows"],
+    }
+    written = [
+        (b'{"a":1,"b":"x"}', int64(1)),
+        (b'"tea"', int64(2)),
+        (b'{ "b": "x", "a": 1 }', int64(3)),
+        (b' "te\\u0061" ', int64(4)),
+        (b"7", int64(5)),
+        (b"no document", int64(6)),
+    ]
+    now = datetime(2026, 11, 25, tzinfo=UTC)
+    rows = [(key, value, 0, offset, now) for offset, (key, value) in enumerate(written)]
+    records = spark.createDataFrame(rows, RAW)
+
+    found = newest_rows(records, row_expressions(entry), entry, None)
+
+    assert {row.key: row.value for row in found.collect()} == {
+        '{"a":1,"b":"x"}': 3,
+        '"tea"': 4,
+        "7": 5,
+        "no document": 6,
+    }
 
 
 def test_without_the_connector_the_missing_coordinate_is_named(
