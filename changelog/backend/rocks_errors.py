@@ -82,6 +82,12 @@ def explained(error: Exception, path: Path, action: str) -> Exception:
             f"Could not {action} {path}: the disk is full, or a limit is reached ({text}). Free"
             " space and start again. Nothing committed is lost: the changelog holds it."
         )
+    if "previous error" in text:  # that write was RocksDB's own, so nobody heard of it
+        return StoreError(
+            f"Could not {action} {path}: an earlier write to its files had failed ({text}). Likely"
+            " the disk is full, or was for a while. Free space and start again. Nothing committed"
+            " is lost: the changelog holds it."
+        )
     return StoreError(
         f"Could not {action} {path}: {type(error).__name__}: {text}. Likely the disk or a limit of"
         " the system; see its log, and start again. If it comes back here only, stop the"

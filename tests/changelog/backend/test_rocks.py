@@ -297,6 +297,7 @@ def newest_options(directory: Path) -> str:
     ("text", "action", "error", "says"),
     [
         ("IO error: No space left on device: a.sst", "write", StoreError, "the disk is full"),
+        ("IO error: Writer has previous error.", "close", StoreError, "the disk is full, or was"),
         ("IO error: File too large: While appending", "write", StoreError, "the disk is full"),
         ("IO error: Disk quota exceeded", "flush", StoreError, "the disk is full"),
         ("IO error: Input/output error: a.sst", "read", StoreError, "deleting this directory"),
