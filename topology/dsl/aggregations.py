@@ -29,9 +29,8 @@ from logstate.topology.dsl.materialized import (
     windowed_spec,
 )
 from logstate.topology.graph.logical import ProcessorLogicalNode
-from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.aggregate import AggregateNode
-from logstate.topology.operators.aggregates.fold import no_aggregate
+from logstate.topology.operators.aggregates.fold import FoldNode, no_aggregate
 from logstate.topology.operators.aggregates.session_aggregate import SessionAggregateNode
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
@@ -140,7 +139,7 @@ class StreamAggregation:
     emit: Emit
     emit_interval_ms: int | None
 
-    def node(self, name: str, fold: Fold) -> TableNode:
+    def node(self, name: str, fold: Fold) -> FoldNode:
         """The operator for these windows."""
         options: dict[str, Any] = {
             "store": self.store,
@@ -159,7 +158,7 @@ class StreamAggregation:
             return SlidingAggregateNode(name, windows=windows, **options)
         return WindowAggregateNode(name, windows=windows, **options)
 
-    def logical_node(self, node: TableNode) -> ProcessorLogicalNode:
+    def logical_node(self, node: FoldNode) -> ProcessorLogicalNode:
         """The place of a node in the graph."""
         logical = ProcessorLogicalNode(node, output_versioned=self.store.traits.is_versioned)
         if self.windows is not None:

@@ -25,8 +25,8 @@ from logstate.topology.dsl.flow import Flow, K, V
 from logstate.topology.dsl.materialized import AnyWindows
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
-from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.aggregates.cogroup_merge import CogroupMergeNode
+from logstate.topology.operators.aggregates.fold import FoldNode
 from logstate.topology.operators.aggregates.table_aggregate import TableAggregateNode
 from logstate.topology.operators.tables.table_group_by import TableGroupByNode
 from logstate.topology.plan.repartition import (
@@ -112,18 +112,18 @@ def cogrouped(
     sources = frozenset[str]().union(*(names for _, names in inputs))
     graph.copartition(sources)
     prefix = "COGROUPKSTREAM-AGGREGATE-"
-    nodes: list[TableNode] = []
+    nodes: list[FoldNode] = []
     logicals: list[LogicalNode] = []
     for number, ((_, aggregator), (parent, _)) in enumerate(zip(groups, inputs, strict=True)):
         node_name = graph.names.suffixed(name, f"-cogroup-agg-{number}", prefix)
         node = aggregation.node(node_name, Fold(prefix, initializer, aggregator, merger))
-        node.group_number = number
+        node.group_number, node.is_cogrouped = number, True
         logical = aggregation.logical_node(node)
         graph.add(parent, logical)
         nodes.append(node)
         logicals.append(logical)
     merge_name = graph.names.suffixed(name, "-cogroup-merge", "COGROUPKSTREAM-MERGE-")
-    merge = CogroupMergeNode(merge_name, parents=tuple(nodes), store=store)
+    merge = CogroupMergeNode(merge_name, parents=tuple(nodes), store=store, emit=aggregation.emit)
     merged = ProcessorLogicalNode(merge)
     graph.add(logicals, merged)
     key, value = aggregation.result_key(), store.value

@@ -4,14 +4,17 @@ Every stream has an aggregation node of its own, with its own aggregator AND its
 but all of them update the same store; their outputs meet here and pass through unchanged. So "late"
 is judged per input stream: an input that lags is not made late by another that is ahead. Only with
 ``emit="close"``, which Kafka Streams does not have here, all share one stream time, so that a
-window's final result is the only one.
+window's final result is the only one. With ``emit="commit"`` updates wait here, not below each
+stream: the last one of a row is the last of all streams.
 """
 
 from __future__ import annotations
 
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, TableNode, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
 from logstate.topology.operators.tables.rows import MaterializedNode
 
 
@@ -19,6 +22,7 @@ class CogroupMergeNode(MaterializedNode):
     """Passes on what the ``parents``, the aggregations over ``store``, forward."""
 
     parents: tuple[TableNode, ...]
+    emit: Emit = "update"
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return ()  # the aggregations'
@@ -33,4 +37,8 @@ class CogroupMergeNode(MaterializedNode):
         return self.parents[0].value_getter(task)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
-        return forward
+        if self.emit != "commit":
+            return forward
+        return hold_rows_until_commit(
+            task, forward, self.store, sends_old_values=self.sends_old_values
+        )

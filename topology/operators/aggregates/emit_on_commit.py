@@ -6,7 +6,8 @@ size and on the memory of the whole process; here, it is one update per key and 
 How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to
 the result. Every update replaces the held one of the same key, but keeps the FIRST one's old value:
 that is the value of the previous emission, so a downstream subtractor sees an unbroken chain of
-values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit.
+values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit. The groups of a cogroup
+write the same rows, so their updates are held back once, where they meet.
 
 Invariants:
 1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
@@ -163,16 +164,44 @@ def hold_until_commit(
     return process
 
 
-def hold_windows_until_commit(
-    task: TaskContext, forward: TableProcess, store: StoreSpec, *, leaves_out_unseen: bool = False
+def hold_rows_until_commit(
+    task: TaskContext, forward: TableProcess, store: StoreSpec, *, sends_old_values: bool
 ) -> TableProcess:
-    """:func:`hold_until_commit` for ``Windowed`` keys, whose inner keys ``store`` can serialise."""
+    """:func:`hold_until_commit` for the aggregates that ``store`` keeps.
+
+    Sessions come with their old values, wanted below or not: these say whether anybody has seen
+    the session.
+    """
+    identity = _identity(task, store)
+    if store.kind != "session":
+        return hold_until_commit(task, forward, identity=identity)
+    below = forward if sends_old_values else _without_old_values(forward)
+    return hold_until_commit(task, below, identity=identity, leaves_out_unseen=True)
+
+
+def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:
+    """What rows are told apart by: None if the objects will do, else the bytes of their keys."""
     if equal_as_bytes(store.key):
-        return hold_until_commit(task, forward, leaves_out_unseen=leaves_out_unseen)
+        return None
     topic = task.topic_name(changelog_name(store.name), is_internal=True)
     serialize = store.key.serializer(topic, True)
+    if not store.traits.is_segmented:
+        return serialize
 
     def identity(windowed: Windowed[Any]) -> Hashable:
         return serialize(windowed.key), windowed.start_ms, windowed.end_ms
 
-    return hold_until_commit(task, forward, identity=identity, leaves_out_unseen=leaves_out_unseen)
+    return identity
+
+
+def _without_old_values(forward: TableProcess) -> TableProcess:
+    """``forward`` for a node below that did not ask for old values."""
+    if stream_below(forward) is not None:
+        return forward  # it looks at none
+
+    def without_old(
+        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
+    ) -> None:
+        forward(key, new, None, timestamp, headers, is_latest)
+
+    return without_old

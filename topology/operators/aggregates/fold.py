@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import field
 from functools import lru_cache
 from textwrap import indent
 from typing import Any, Literal
 
 from logstate.contracts.generated_code import make_function
-from logstate.contracts.processing import StreamProcess, TaskContext
+from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
+from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
 from logstate.topology.operators.tables.to_stream import stream_below
@@ -76,6 +78,16 @@ class FoldNode(MaterializedNode):
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
+    #: other groups write the same rows, and what has to wait waits where all of them meet
+    is_cogrouped: bool = field(default=False, init=False)
+
+    def held_back(self, task: TaskContext, forward: TableProcess) -> TableProcess:
+        """What the results go to: ``forward``, or what holds them back for it until the commit."""
+        if self.emit != "commit" or self.is_cogrouped:
+            return forward
+        return hold_rows_until_commit(
+            task, forward, self.store, sends_old_values=self.sends_old_values
+        )
 
 
 def no_aggregate() -> None:

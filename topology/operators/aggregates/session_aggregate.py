@@ -45,10 +45,8 @@ from logstate.topology.operators.aggregates.emit_on_close import (
     emitting_closed,
     stream_time_of,
 )
-from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.initial_values import new_values
-from logstate.topology.operators.tables.to_stream import stream_below
 
 #: forwards (session, aggregate, old aggregate)
 SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
@@ -81,12 +79,8 @@ class SessionAggregateNode(FoldNode):
             observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
             wait = self.windows.gap_ms + self.windows.grace_ms
             return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
-        sends_old = self.sends_old_values
-        if self.emit == "commit":
-            # Held back with its old value, which says whether anybody has seen the session.
-            below = forward if sends_old else _without_old_values(forward)
-            forward = hold_windows_until_commit(task, below, self.store, leaves_out_unseen=True)
-            sends_old = True
+        sends_old = self.sends_old_values or self.emit == "commit"
+        forward = self.held_back(task, forward)
 
         def forward_session(session: Windowed[Any], new: Any, old: Any) -> None:
             forward(session, new, old if sends_old else None, session.end_ms, None, True)
@@ -159,16 +153,3 @@ class SessionAggregateNode(FoldNode):
             return ((found, value, found.end_ms) for found, value in find_ended(lower, upper))
 
         return emission_of(task, self.store, clock, rows, forward)
-
-
-def _without_old_values(forward: TableProcess) -> TableProcess:
-    """``forward`` for a node below that did not ask for old values."""
-    if stream_below(forward) is not None:
-        return forward  # it looks at none
-
-    def without_old(
-        key: Any, new: Any, old: Any, timestamp: int, headers: Headers, is_latest: bool
-    ) -> None:
-        forward(key, new, None, timestamp, headers, is_latest)
-
-    return without_old

@@ -43,7 +43,6 @@ from logstate.topology.operators.aggregates.emit_on_close import (
     emission_of,
     stream_time_of,
 )
-from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.aggregates.window_aggregate import (
@@ -63,12 +62,11 @@ class SlidingAggregateNode(FoldNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
         emit_closed = None
-        publish: TableProcess | None = forward
+        publish: TableProcess | None = None
         if self.emit == "close":
-            publish = None
             emit_closed = self._compile_emission(task, forward)
-        elif self.emit == "commit":
-            publish = hold_windows_until_commit(task, forward, self.store)
+        else:
+            publish = self.held_back(task, forward)
         update = _SlidingUpdate(task, self, publish)
         observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
         difference, grace = self.windows.difference_ms, self.windows.grace_ms

@@ -16,8 +16,7 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import Emit
 from logstate.topology.graph.nodes import Children, Forward, Process
-from logstate.topology.operators.aggregates.aggregate import key_identity
-from logstate.topology.operators.aggregates.emit_on_commit import hold_until_commit
+from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
 from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
@@ -33,7 +32,9 @@ class TableAggregateNode(MaterializedNode):
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         if self.emit == "commit":
-            forward = hold_until_commit(task, forward, identity=key_identity(task, self.store))
+            forward = hold_rows_until_commit(
+                task, forward, self.store, sends_old_values=self.sends_old_values
+            )
         read, write = bind_rows(task, self.store)
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
         if initializer is not None:

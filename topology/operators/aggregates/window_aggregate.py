@@ -47,7 +47,6 @@ from logstate.topology.operators.aggregates.emit_on_close import (
     emitting_closed,
     stream_time_of,
 )
-from logstate.topology.operators.aggregates.emit_on_commit import hold_windows_until_commit
 from logstate.topology.operators.aggregates.fold import FoldNode, make_fold
 
 _HEAD = """\
@@ -94,9 +93,7 @@ class WindowAggregateNode(FoldNode):
             process = self._compile_fold(task, observed, None)
             emit_closed = self._compile_emission(task, forward)
             return emitting_closed(process, observed, self.windows.grace_ms, emit_closed)
-        if self.emit == "commit":
-            forward = hold_windows_until_commit(task, forward, self.store)
-        return self._compile_fold(task, observed, forward)
+        return self._compile_fold(task, observed, self.held_back(task, forward))
 
     def _compile_fold(
         self, task: TaskContext, observed: TimeCell, forward: TableProcess | None

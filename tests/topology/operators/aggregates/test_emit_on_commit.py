@@ -63,6 +63,56 @@ def sessions(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
     return grouped.windowed_by(SessionWindows(gap=TEN, grace=GRACE)).count(store=rows, emit=emit)
 
 
+def cogrouped(grouped: Grouped, windows: Any, emit: Emit) -> KTable[Any, Any]:
+    """Two streams with values of their own, which update the same rows."""
+    values = grouped.builder.stream("in", key=str, value=int)
+    odd = values.filter(lambda value: value % 2 == 1).group_by_key()
+    even = values.filter(lambda value: value % 2 == 0).group_by_key()
+    both: Any = odd.cogroup(lambda total, value: total + value)
+    both = both.cogroup(even, lambda total, value: total - value)
+    if windows is None:
+        return both.aggregate(int, value=int, store="rows", emit=emit)  # type: ignore[no-any-return]
+    rows = Materialized("rows", value=int, retention=timedelta(days=1))
+    if isinstance(windows, SessionWindows):
+        return both.windowed_by(windows).aggregate(  # type: ignore[no-any-return]
+            int, lambda one, other: one + other, store=rows, emit=emit
+        )
+    return both.windowed_by(windows).aggregate(int, store=rows, emit=emit)  # type: ignore[no-any-return]
+
+
+def together(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return cogrouped(grouped, None, emit)
+
+
+def together_tumbling(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return cogrouped(grouped, TumblingWindows(size=TEN, grace=GRACE), emit)
+
+
+def together_sliding(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return cogrouped(grouped, SlidingWindows(difference=TEN, grace=GRACE), emit)
+
+
+def together_sessions(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+    return cogrouped(grouped, SessionWindows(gap=TEN, grace=GRACE), emit)
+
+
+EVERY = [
+    plain,
+    tumbling,
+    hopping,
+    sliding,
+    sessions,
+    together,
+    together_tumbling,
+    together_sliding,
+    together_sessions,
+]
+#: of which nobody hears what came and went between two commits
+SESSIONS = (sessions, together_sessions)
+#: whose old values are not always those before
+LOOSE = (sliding, together_sliding, *SESSIONS)
+
+
 def start_of(key: Any) -> str:
     return key if isinstance(key, str) else f"{key.key}@{key.start_ms}-{key.end_ms}"
 
@@ -134,7 +184,7 @@ def sums(blocks: list[list[tuple[str, Any]]]) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("build", [plain, tumbling, hopping, sliding, sessions])
+@pytest.mark.parametrize("build", EVERY)
 @settings(deadline=None)
 @given(records=RECORDS, commit_every=st.integers(1, 8))
 def test_commit_forwards_the_last_update_per_key_and_block(
@@ -144,13 +194,13 @@ def test_commit_forwards_the_last_update_per_key_and_block(
     on_commit, totals_on_commit = run(build, "commit", records, commit_every)
 
     expected = [last_per_key(block) for block in on_update]
-    assert on_commit == (without_unseen(expected) if build is sessions else expected)
+    assert on_commit == (without_unseen(expected) if build in SESSIONS else expected)
     assert totals_on_commit == sums(on_commit)
-    if build not in (sliding, sessions):  # whose old values are not always those before
+    if build not in LOOSE:
         assert totals == totals_on_commit
 
 
-@pytest.mark.parametrize("build", [plain, tumbling, hopping, sliding, sessions])
+@pytest.mark.parametrize("build", EVERY)
 @settings(deadline=None)
 @given(records=RECORDS)
 def test_with_a_commit_after_each_record_commit_equals_update_where_keys_are_updated_once(
@@ -162,8 +212,19 @@ def test_with_a_commit_after_each_record_commit_equals_update_where_keys_are_upd
     for updates, last in zip(on_update, on_commit, strict=True):
         if len(dict(updates)) == len(updates):  # a merged session may be deleted and come back
             assert last == updates
-    if build not in (sliding, sessions):  # whose old values are not always those before
+    if build not in LOOSE:
         assert totals_on_commit == totals
+
+
+@pytest.mark.parametrize("windows", [None, TumblingWindows(size=TEN)], ids=["plain", "tumbling"])
+def test_the_last_update_of_a_cogroup_is_the_last_of_all_its_streams(windows: Any):
+    def cogroup(grouped: Grouped, emit: Emit) -> KTable[Any, Any]:
+        return cogrouped(grouped, windows, emit)
+
+    records = [("a", 1, 1), ("a", 10, 2), ("a", 101, 3), ("a", 2, 4)]
+    blocks, totals = run(cogroup, "commit", records, 3)
+    assert [[value for _, value in block] for block in blocks] == [[92], [90]]
+    assert list(totals.values()) == [90]
 
 
 def test_a_session_that_grows_between_two_commits_leaves_no_tombstones():
