@@ -70,7 +70,8 @@ class Windows(ABC):
     Semantics: a window is closed once stream time reaches its end + ``grace_ms``. A window store
     keeps only starts: all windows have ``size_ms``, or the class says ``varies = True``, and ends
     are then asked of ``windows_for``. The first record in a window of another length than declared
-    stops the application. Days of a time zone have 23, 24 or 25 hours:
+    stops the application. A class derived from :class:`TumblingWindows` or :class:`HoppingWindows`
+    is asked as well, where it has a ``windows_for``. Days of a time zone have 23, 24 or 25 hours:
 
     >>> from datetime import datetime, timedelta
     >>> from zoneinfo import ZoneInfo
@@ -251,6 +252,20 @@ class UnlimitedWindows(Windows):
 
     def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]:
         return ((self.start_ms, 2**63 - 1),) if timestamp >= self.start_ms else ()
+
+
+def advance_ms_of(windows: Windows) -> int | None:
+    """From one window's start to the next one's; None where it is not known.
+
+    A class that is derived from one of these and says itself which windows there are has windows
+    of its own.
+    """
+    has = type(windows).windows_for
+    if isinstance(windows, TumblingWindows) and has is TumblingWindows.windows_for:
+        return windows.size_ms
+    if isinstance(windows, HoppingWindows) and has is HoppingWindows.windows_for:
+        return windows.advance_ms
+    return None
 
 
 class SlidingWindows(_Spans):

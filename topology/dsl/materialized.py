@@ -18,11 +18,10 @@ from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.windows import (
-    HoppingWindows,
     SessionWindows,
     SlidingWindows,
-    TumblingWindows,
     Windows,
+    advance_ms_of,
     duration_ms,
 )
 
@@ -186,22 +185,10 @@ def windowed_spec(
         store, "timestamped_window", key, value, defaults,
         window_size_ms=None if varies(windows) else size_ms,
         window_end=windows.end_of if varies(windows) else None,
-        advance_ms=_advance_ms(windows),
+        advance_ms=0 if isinstance(windows, SlidingWindows) else advance_ms_of(windows),
         retention_ms=_retention_ms(store, reach_ms + windows.grace_ms),
         keep_at_retention=keep_at_retention,
     )  # fmt: skip
-
-
-def _advance_ms(windows: Windows | SlidingWindows) -> int | None:
-    """From one window's start to the next one's; 0 if records decide; None if not known."""
-    match windows:
-        case SlidingWindows():
-            return 0
-        case HoppingWindows():
-            return windows.advance_ms
-        case TumblingWindows():
-            return windows.size_ms
-    return None
 
 
 def varies(windows: Windows | SlidingWindows) -> TypeGuard[Windows]:

@@ -33,10 +33,10 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.declaring.windows import (
-    HoppingWindows,
     TumblingWindows,
     UnlimitedWindows,
     Windows,
+    advance_ms_of,
 )
 from logstate.topology.graph.nodes import Children, Forward, ValueGetter
 from logstate.topology.operators.aggregates.emit_on_close import (
@@ -102,7 +102,7 @@ class WindowAggregateNode(FoldNode):
         names = {"observed": observed, "grace": windows.grace_ms}
         names["drop_null_key"] = task.dropper(self.name, DropReason.NULL_KEY)
         names["drop_late"] = task.dropper(self.name, DropReason.LATE)
-        if isinstance(windows, TumblingWindows):
+        if isinstance(windows, TumblingWindows) and advance_ms_of(windows) is not None:
             names["size"] = windows.size_ms
             return make_fold(self, task, forward, head=_ONE_WINDOW, kind="window", **names)
         names["windows_for"] = _checked(windows, self.name)
@@ -118,8 +118,8 @@ class WindowAggregateNode(FoldNode):
             is_end_exclusive=True,
             varies=self.windows.varies,
         )
-        rows, grid = closed_windows(task, self.store), _advance_ms(self.windows)
-        return emission_of(task, self.store, clock, rows, forward, grid_ms=grid)
+        rows, grid_ms = closed_windows(task, self.store), advance_ms_of(self.windows) or 1
+        return emission_of(task, self.store, clock, rows, forward, grid_ms=grid_ms)
 
 
 def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
@@ -133,7 +133,7 @@ def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
 def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
     """``windows_for``; of a class of the user's own it has to give windows as long as declared."""
     windows_for, size, varies = windows.windows_for, windows.size_ms, windows.varies
-    if isinstance(windows, TumblingWindows | HoppingWindows | UnlimitedWindows):
+    if isinstance(windows, UnlimitedWindows) or advance_ms_of(windows) is not None:
         return windows_for
 
     def checked(timestamp: int) -> Sequence[tuple[int, int]]:
@@ -166,10 +166,3 @@ def windowed_row_getter(task: TaskContext, spec: StoreSpec) -> ValueGetter:
         return row
 
     return ValueGetter(latest)
-
-
-def _advance_ms(windows: Windows) -> int:
-    """The grid of possible window starts; 1 if nothing is known of them."""
-    if isinstance(windows, TumblingWindows):
-        return windows.size_ms
-    return windows.advance_ms if isinstance(windows, HoppingWindows) else 1

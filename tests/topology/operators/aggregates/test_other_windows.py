@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.windows import UnlimitedWindows, Windows
+from logstate.testing import TopologyTestDriver
+from logstate.topology import Materialized, StreamsBuilder
+from logstate.topology.declaring.windows import (
+    Emit,
+    HoppingWindows,
+    TumblingWindows,
+    UnlimitedWindows,
+    Windows,
+)
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
 from tests.topology.operators.one_operator import OneOperator
 
@@ -143,3 +153,56 @@ def test_windows_of_ones_own_are_emitted_once_when_they_close(
     expected = {where: found for where, found in summed(inside).items() if where[1] <= closed}
     assert dict(final) == expected
     assert len(final) == len(expected)
+
+
+class Shifts(TumblingWindows):
+    """Derived from what it nearly is, and with windows of its own."""
+
+    def windows_for(self, timestamp: int) -> list[tuple[int, int]]:
+        start = (timestamp + 4) // 10 * 10 - 4
+        return [(start, start + 10)] if start >= 0 else [(0, 10)]
+
+
+class Late(HoppingWindows):
+    """Hopping windows that begin a millisecond later."""
+
+    def windows_for(self, timestamp: int) -> list[tuple[int, int]]:
+        found = super().windows_for(max(0, timestamp - 1))
+        return [(start + 1, end + 1) for start, end in found]
+
+
+class Alike(Windows):
+    """The windows of another class."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.windows_for = windows.windows_for  # type: ignore[method-assign]
+        self.size_ms, self.grace_ms = windows.size_ms, windows.grace_ms
+
+    def windows_for(self, timestamp: int) -> Sequence[tuple[int, int]]: ...
+
+
+TEN, THREE = timedelta(milliseconds=10), timedelta(milliseconds=3)
+
+
+@pytest.mark.parametrize("emit", ["update", "commit", "close"])
+@pytest.mark.parametrize(
+    ("windows", "one"),
+    [(Shifts(size=TEN), "(6, 16)"), (Late(size=TEN, advance=THREE), "(7, 17)")],
+    ids=["tumbling", "hopping"],
+)
+def test_a_class_derived_from_ready_made_windows_is_asked_for_its_own(
+    windows: Windows, one: str, emit: Emit
+) -> None:
+    found = []
+    for which in (windows, Alike(windows)):
+        builder = StreamsBuilder()
+        grouped = builder.stream("in", value=str).group_by_key().windowed_by(which)
+        rows = Materialized("rows", retention=timedelta(days=1))
+        counts = grouped.count(store=rows, emit=emit)
+        counts.to_stream(lambda window, _: str((window.start_ms, window.end_ms))).to("out", key=str)
+        with TopologyTestDriver(builder.build()) as driver:
+            for time in (7, 15, 16, 27, 26, 33, 36, 60):
+                driver.pipe("in", "a", "x", timestamp=time)
+            found.append(driver.read("out", value=int))
+    assert found[0] == found[1]
+    assert one in dict(found[0])
