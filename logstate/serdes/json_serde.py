@@ -14,7 +14,9 @@ What is refused when written, because it would come back as something else:
 
 For the last a struct of scalars gets a look at each field (some 10 ns a field); everything else is
 decoded once more. Keys are encoded with dict entries and sets in sorted order, because equal keys
-must be equal bytes; values keep theirs.
+must be equal bytes; values keep theirs. For the same reason a key is written as it will be written
+again once it was read: 52 in a field that is a float as 52.0, an object of a derived class without
+what the declared one does not have.
 """
 
 from __future__ import annotations
@@ -63,14 +65,15 @@ class JsonSerde(Serde[T]):
             return _refusing_nan(encode)
         condition = readable_condition(self.type)
         if condition is not None:
-            return _looking_at_fields(encode, self.type, condition, self._reading_back(encode))
-        return self._reading_back(encode)
+            with_care = self._reading_back(encode, is_key=is_key)
+            return _looking_at_fields(encode, self.type, condition, with_care)
+        return self._reading_back(encode, is_key=is_key)
 
     def unchecked_serializer(self) -> Serializer[T]:
         """For values that are known to be of the class and to come back as they are."""
         return msgspec.json.Encoder().encode
 
-    def _reading_back(self, encode: Serializer[Any]) -> Serializer[Any]:
+    def _reading_back(self, encode: Serializer[Any], *, is_key: bool) -> Serializer[Any]:
         """Encodes, and asks of the bytes what a reader will ask."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
         cls = self.type if _is_record_class(self.type) else None
@@ -85,10 +88,10 @@ class JsonSerde(Serde[T]):
             if may_hold_nan and data.find(b"null") >= 0:
                 _refuse_nan(value)
             try:
-                decode(data)
+                read = decode(data)
             except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
                 raise not_readable(f"json_of({declared})", error) from None
-            return data
+            return encode(read) if is_key else data
 
         return serialize
 

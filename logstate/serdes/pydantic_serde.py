@@ -57,15 +57,16 @@ class PydanticSerde(Serde[M]):
             if data.find(b"null") >= 0 and holds_nan(value.model_dump(round_trip=True)):
                 raise no_nan()
             try:
-                validate(data)
+                read = validate(data)
             except ValueError as error:  # pydantic's, which quotes the value: only where and what
                 raise not_readable(model.__name__, _without_values(error)) from None
-            return data
+            if not is_key:
+                return data
+            # As it will be written again once it was read: 52 in a float field is 52.0 then.
+            data = to_json(read, by_alias=True, round_trip=True, warnings=False)
+            return in_order(msgspec.json.decode(data))
 
-        def serialize_key(value: Any) -> bytes:
-            return in_order(msgspec.json.decode(serialize(value)))
-
-        return serialize_key if is_key else serialize
+        return serialize
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[M]:
         validate: Deserializer[M] = self.model.__pydantic_validator__.validate_json

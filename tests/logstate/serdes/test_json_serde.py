@@ -186,6 +186,74 @@ def test_equal_keys_are_equal_bytes_and_values_keep_their_order() -> None:
     assert encode(json, one) == b'{"b":1,"a":2}'
 
 
+class Place(msgspec.Struct, frozen=True):
+    lat: float
+    lon: float | None = None
+
+
+class Spot(Place, frozen=True):
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("type_", "key", "read"),
+    [
+        (float, 52, 52.0),
+        (float | None, 52, 52.0),
+        (Place, Place(52, 4), Place(52.0, 4.0)),
+        (Place, Place(52.5, 4), Place(52.5, 4.0)),
+        (Place, Spot(52.0, 4.0, "here"), Place(52.0, 4.0)),
+        (Point, Point(1, -2), Point(1.0, -2.0)),
+        (tuple[str, float], ("a", 1), ("a", 1.0)),
+        (list[Place], [Place(1)], [Place(1.0)]),
+        (dict[str, float], {"b": 1, "a": 2}, {"a": 2.0, "b": 1.0}),
+        (int | float, 1, 1),
+    ],
+)
+def test_a_key_is_written_as_it_will_be_once_it_was_read(
+    type_: typing.Any, key: typing.Any, read: typing.Any
+) -> None:
+    """Else one key would be two: in stores, and in the partitions of a topic."""
+    serde = json_of(type_)
+    data = encode(serde, key, is_key=True)
+    assert decode(serde, data) == read
+    assert encode(serde, read, is_key=True) == data
+
+
+def test_places_in_whole_degrees_are_counted_with_those_that_are_read_so() -> None:
+    builder = StreamsBuilder()
+    places = builder.stream("in", value=list)
+    by_place = places.group_by(lambda place: Place(*place), key=Place, name="by-place")
+    by_place.count(store="counts").to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        for place in ([52, 4], [52.0, 4.0], [52, 4.0]):
+            driver.pipe("in", "a", place)
+        assert len({record.key for record in driver.internal["app-by-place-repartition"]}) == 1
+        assert driver.read("out", key=Place, value=int)[-1] == (Place(52.0, 4.0), 3)
+
+
+def test_a_row_is_found_by_a_key_that_reads_as_its_own() -> None:
+    builder = StreamsBuilder()
+    names = builder.table("names", key=Place, value=str, store="names")
+    routes = builder.table("routes", value=list, store="routes")
+    named = routes.join(
+        names, lambda _, name: name, foreign_key=lambda at: Place(*at), name="named", value=str
+    )
+    named.to_stream().to("out")
+    moves = builder.stream("moves", value=list).select_key(lambda at: Place(*at), key=Place)
+    moves.join(names, lambda _, name: name, value=str, name="moved").to("met")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_raw("names", b'{"lat":52.0,"lon":4.0}', b"Delft", 0)
+        driver.pipe("routes", "ada", [52, 4])
+        driver.pipe("moves", "bob", [52, 4])
+        driver.pipe_raw("names", b'{"lat":52.0,"lon":4.0}', b"The Hague", 0)
+        assert driver.read("out", value=str) == [("ada", "Delft"), ("ada", "The Hague")]
+        assert driver.read("met", key=Place, value=str) == [(Place(52.0, 4.0), "Delft")]
+        assert {record.key for record in driver.internal["app-moved-repartition"]} == {
+            b'{"lat":52.0,"lon":4.0}'
+        }
+
+
 @pytest.mark.parametrize("cls", [Click, Mutable, Point])
 def test_a_class_of_scalars_is_checked_by_generated_code_and_not_decoded(cls: type) -> None:
     serialize = json_of(cls).serializer("topic", is_key=False)
