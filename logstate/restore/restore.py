@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from logstate.changelog.rows.writes import LoggedFields, LoggedWrite
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, RegistryError
+from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Cluster, LogConsumer, Step, Steps
 from logstate.contracts.serde import record_decoders
@@ -21,6 +23,8 @@ from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore_pace import RestorePace
 from logstate.restore.restore_plan import within
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
+from logstate.topology.declaring.declaration_site import function_site
+from logstate.topology.processor.timestamp_extractors import wall_clock_time
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -234,7 +238,10 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
 
     A timestamp extractor is asked again, so rows have the times that processing gave them. The time
     of the partition at that moment is not known any more: it is told -1, and where it answers with
-    that, the record's own time stands for it, or the row would be lost.
+    that, the record's own time stands for it, or the row would be lost. So it does where the clock
+    gave the time. A record that it raises for, or gives no time, was left out then.
+
+    Rows have no headers, whatever the records had: a table keeps none.
 
     Raises RegistryError where a schema cannot be had: that is no fault of a record.
     """
@@ -243,7 +250,7 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
     key_serde, value_serde = spec.source_serdes or (spec.key, spec.value)
     decode_key, decode_value = record_decoders(key_serde, value_serde, topic)
     encode_key, encode_value = spec.key.serializer(topic, True), spec.value.serializer(topic, False)
-    extractor = spec.source_extractor
+    time_of = _extracted_time(spec)
 
     def read(write: LoggedFields) -> LoggedWrite | None:
         raw_key: bytes | None = write[0]  # a source topic may hold records without one
@@ -259,11 +266,46 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
             raise
         except Exception:  # noqa: BLE001  serdes raise anything
             return None
-        if extractor is None:
-            return LoggedWrite(row_key, row, record_ms, headers)
-        timestamp = extractor(key, value, record_ms or 0, -1)
-        if timestamp < 0:
-            timestamp = extractor(key, value, record_ms or 0, record_ms or 0)
-        return LoggedWrite(row_key, row, timestamp, headers) if timestamp >= 0 else None
+        timestamp = time_of(key, value, record_ms or 0)
+        return LoggedWrite(row_key, row, timestamp) if timestamp >= 0 else None
 
     return [kept for kept in map(read, writes) if kept is not None]
+
+
+def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
+    """The event time of a record that was processed before; negative where it was left out."""
+    extractor, is_told = spec.source_extractor, False
+    if extractor is None or extractor is wall_clock_time:
+        return lambda _key, _value, record_ms: record_ms
+    given_by = "the timestamp extractor returned"
+
+    def time_of(key: object, value: object, record_ms: int) -> int:
+        failure: Exception | None = None
+        for partition_ms in (-1, record_ms):
+            try:
+                timestamp = timestamp_of(extractor(key, value, record_ms, partition_ms), given_by)
+            except Exception as exc:  # noqa: BLE001  users' functions raise anything
+                failure = exc
+            else:
+                if timestamp >= 0:
+                    return timestamp
+        if failure is not None:
+            tell(failure)
+        return -1
+
+    def tell(failure: Exception) -> None:
+        nonlocal is_told
+        if not is_told:
+            is_told = True
+            _LOGGER.warning(
+                "store %r, which is restored from topic %r: records are left out that the timestamp"
+                " extractor %s has no time for, as they were when they were processed; of the first"
+                " it said: %s: %s",
+                spec.name,
+                spec.source_topic,
+                function_site(extractor),
+                type(failure).__name__,
+                text_of(failure),
+            )
+
+    return time_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topology import Materialized, StreamsBuilder, Topology
+from logstate.topology.processor.timestamp_extractors import wall_clock_time
 
 
 @pytest.mark.parametrize("commit_every", [1, 3, 100])
@@ -80,6 +82,65 @@ def test_a_row_whose_time_was_the_partitions_comes_back_with_its_records() -> No
             "a": (7, 7),
             "b": (12, 6),
         }
+
+
+def without(price: int, given: Any) -> Callable[..., Any]:
+    """An extractor that has no time for records of a price."""
+
+    def time_of(key: str, value: int, timestamp: int, partition_time: int) -> Any:
+        if value != price:
+            return timestamp
+        if given is None:
+            raise LookupError("no time")
+        return given
+
+    return time_of
+
+
+@pytest.mark.parametrize("given", [None, 2.5, "now", 2**63], ids=["raises", "float", "str", "huge"])
+@pytest.mark.parametrize("history", [None, timedelta(hours=1)], ids=["plain", "versioned"])
+def test_a_record_without_a_time_that_was_left_out_does_not_end_the_restore(
+    given: Any, history: timedelta | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    builder = StreamsBuilder()
+    store = Materialized("prices", history=history)
+    builder.table("prices", value=int, store=store, timestamp_extractor=without(2, given))
+    handlers = ErrorHandlers(processing=skip, on_skip="keep")
+    with TopologyTestDriver(builder.build("all"), error_handlers=handlers) as driver:
+        for at, (key, price) in enumerate([("a", 1), ("b", 2), ("a", 2), ("c", 3)]):
+            driver.pipe("prices", key, price, timestamp=at)
+        before = [driver.store("prices").get(key) for key in "abc"]
+        assert [row and row.value for row in before] == [1, None, 3]
+
+        driver.crash(loses_disk=True)
+
+        assert [driver.store("prices").get(key) for key in "abc"] == before
+    told = [text for text in caplog.messages if "has no time for" in text]
+    assert len(told) == 1
+    assert "store 'prices'" in told[0]
+    assert "without.<locals>.time_of" in told[0]
+
+
+def test_a_row_whose_time_was_the_clocks_comes_back_with_its_records() -> None:
+    """As in Kafka Streams, which restores all rows so: nobody knows when it was processed."""
+    builder = StreamsBuilder()
+    builder.table("prices", value=int, store="prices", timestamp_extractor=wall_clock_time)
+    with TopologyTestDriver(builder.build("all"), wall_clock_start_ms=7_000) as driver:
+        driver.pipe("prices", "a", 1, timestamp=5)
+        assert driver.store("prices").get("a").timestamp == 7_000
+        driver.crash(loses_disk=True)
+        assert driver.store("prices").get("a").timestamp == 5
+
+
+def test_a_row_has_no_headers_before_a_restore_and_none_after_it() -> None:
+    builder = StreamsBuilder()
+    builder.table("prices", value=int, store=Materialized("prices", headers=True))
+    with TopologyTestDriver(builder.build("all")) as driver:
+        driver.pipe("prices", "a", 1, timestamp=5, headers=[("by", b"ada")])
+        before = driver.store("prices").get("a")
+        driver.crash(loses_disk=True)
+        assert driver.store("prices").get("a") == before
+        assert before.headers is None
 
 
 JSON_RECORDS = [
