@@ -129,12 +129,13 @@ class LruStore(KeyValueStore[K, V], RowMirror):
             return
         if row is None:
             entries += 1
+        # Before others are forgotten: where the capacity was lowered, this one may be the oldest.
+        self._place(key, None if row is None else row[:8], value, sequence)
         while log is not None and entries > self.capacity:
             oldest, its_sequence = self._oldest()
             self._remove(oldest, its_sequence)
             log(oldest)
             entries -= 1
-        self._place(key, None if row is None else row[:8], value, sequence)
         self._known = entries, sequence + 1
 
     def _place(self, key: bytes, old: bytes | None, value: bytes, sequence: int) -> None:

@@ -79,6 +79,23 @@ def test_forgetting_logs_a_tombstone_before_the_new_row(bench: StoreBench) -> No
     assert bench.commit() == [LoggedWrite(b"a", None, 7), LoggedWrite(b"c", three, 7)]
 
 
+@pytest.mark.parametrize("first", ["a", "z"])
+def test_a_lower_capacity_holds_from_the_first_put_on(first: str) -> None:
+    context: Any = BenchContext()
+    state = TaskState([spec_of(5)], context)
+    for key in "abcde":
+        state.stores["recent"].put(key, 1)
+    rows = [(w.key, w.value, w.timestamp, None) for w in state.freeze().writes["recent"]]
+
+    bench = StoreBench(spec_of(2), logs_every_write=True)
+    bench.store.restore(rows)
+    bench.store.put(first, 2)  # the oldest one of those that are there, or a new one
+    assert sorted(keys(bench)) == sorted(first + "e")
+    bench.store.put("f", 3)
+    assert sorted(keys(bench)) == sorted(first + "f")
+    bench.close()
+
+
 def test_a_deleted_key_makes_room(bench: StoreBench) -> None:
     put(bench, "ab")
     assert bench.store.delete("a") == 1
