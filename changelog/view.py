@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import Any
 
 from logstate.changelog.backend.backend import BackendSnapshot, end_of_prefix
-from logstate.changelog.backend.memory import MemorySnapshot
 from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.rows.layers import Layer, Run, runs_of, scan_runs
 from logstate.contracts.errors import StoreUnavailableError
@@ -119,10 +118,9 @@ class CommittedRows:
         while True:
             with self._lease.read() as snapshot:
                 rows = snapshot.scan(lower, upper, reverse=reverse)
-                is_copy = isinstance(snapshot, MemorySnapshot)  # it has read all of them already
-                portion = list(rows if is_copy else itertools.islice(rows, size))
+                portion = list(itertools.islice(rows, size))
             yield from portion
-            if is_copy or len(portion) < size:
+            if len(portion) < size:
                 return
             last = portion[-1][0]
             lower, upper = (lower, last) if reverse else (last + b"\0", upper)

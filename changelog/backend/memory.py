@@ -26,8 +26,7 @@ class MemoryBackend:
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._rows
-        return iter([(k, rows[k]) for k in rows.keys_between(lower, upper, reverse=reverse)])
+        return self._rows.pairs_between(lower, upper, reverse=reverse)
 
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
         for key, value in rows.items():
@@ -66,8 +65,7 @@ class MemorySnapshot:
     def scan(
         self, lower: bytes, upper: bytes, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        rows = self._rows()
-        return iter([(k, rows[k]) for k in rows.keys_between(lower, upper, reverse=reverse)])
+        return self._rows().pairs_between(lower, upper, reverse=reverse)
 
     def release(self) -> None:
         self._copy = None

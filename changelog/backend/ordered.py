@@ -3,16 +3,23 @@
 Point reads and writes are a plain dict's. The first ordered walk sorts the keys; later walks fold
 in only the keys that are new since, so a store that is never scanned never sorts.
 
+A walk shows the dict as it was when it began, and costs what is taken from it: most are left after
+a few rows, however many there are. So it reads a little at once, and goes on while nothing changes.
+Whatever changes the dict first lets the walks that are under way read to their ends.
+
 Invariants:
 - every key of ``_index`` or ``_unindexed`` was in the dict once; a key may have left it since, so
   walks check membership;
-- while ``_index`` is None, ``_unindexed`` is not kept.
+- while ``_index`` is None, ``_unindexed`` is not kept;
+- no walk of ``_walks`` reads from the dict once that is not as it was when the walk began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Generic, TypeVar
+from weakref import ref
 
 from sortedcontainers import SortedList
 
@@ -20,6 +27,26 @@ V = TypeVar("V")
 
 #: so few keys are sorted for a walk in less time than an index of them is made
 _SORTED_EACH_TIME_MAX = 32
+#: rows that a walk takes when it begins, and at a time from then on
+_READ_AHEAD, _PORTION = 64, 512
+#: so many walks are remembered before those that nobody goes on with are forgotten
+_WALKS_MAX = 64
+
+
+class _Walk(Generic[V]):
+    """What a walk has not read yet."""
+
+    __slots__ = ("__weakref__", "_pairs")
+
+    def __init__(self, pairs: Iterator[tuple[bytes, V]]) -> None:
+        self._pairs = pairs
+
+    def portions(self) -> Iterator[list[tuple[bytes, V]]]:
+        while portion := list(islice(self._pairs, _PORTION)):
+            yield portion
+
+    def read_to_its_end(self) -> None:
+        self._pairs = iter(list(self._pairs))
 
 
 class OrderedMap(dict[bytes, V], Generic[V]):
@@ -35,15 +62,20 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         super().__init__()
         self._index: SortedList | None = None
         self._unindexed: list[bytes] = []
+        self._walks: list[ref[_Walk[V]]] = []
 
     def put(self, key: bytes, value: V) -> None:
         """Insert or replace."""
+        if self._walks:
+            self._end_walks()
         if self._index is not None and key not in self:
             self._unindexed.append(key)
         self[key] = value
 
     def put_all(self, rows: Mapping[bytes, V]) -> None:
         """Insert or replace many."""
+        if self._walks:
+            self._end_walks()
         if self._index is not None:
             self._unindexed += [key for key in rows if key not in self]
         self.update(rows)
@@ -52,12 +84,15 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         """Delete if present."""
         if key not in self:
             return
+        if self._walks:
+            self._end_walks()
         del self[key]
         # Left in the index, a key that comes back would be walked twice.
         if self._index is not None:
             self._discard(key)
 
     def clear(self) -> None:
+        self._end_walks()
         super().clear()
         self._index = None
         self._unindexed = []
@@ -66,18 +101,37 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         self, lower: bytes, upper: bytes | None, *, reverse: bool = False
     ) -> Iterator[bytes]:
         """Keys in ``[lower, upper)``, ascending or descending; upper None = to the end."""
+        return iter([*self._ordered(lower, upper, reverse=reverse)])
+
+    def pairs_between(
+        self, lower: bytes, upper: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, V]]:
+        """Keys of the range with their values, all as of this call."""
+        pairs = ((key, self[key]) for key in self._ordered(lower, upper, reverse=reverse))
+        first = list(islice(pairs, _READ_AHEAD))
+        if len(first) < _READ_AHEAD:
+            return iter(first)
+        walk = _Walk(pairs)
+        if len(self._walks) >= _WALKS_MAX:
+            self._walks = [one for one in self._walks if one() is not None]
+        self._walks.append(ref(walk))
+        return chain(first, chain.from_iterable(walk.portions()))
+
+    def _ordered(self, lower: bytes, upper: bytes | None, *, reverse: bool) -> Iterable[bytes]:
         if self._index is None and len(self) <= _SORTED_EACH_TIME_MAX:
             found = [key for key in self if key >= lower and (upper is None or key < upper)]
             found.sort(reverse=reverse)
-            return iter(found)
-        index = self._refreshed_index()
-        return iter(
-            [
-                key
-                for key in index.irange(lower, upper, (True, False), reverse=reverse)
-                if key in self
-            ]
-        )
+            return found
+        found = self._refreshed_index().irange(lower, upper, (True, False), reverse=reverse)
+        return (key for key in found if key in self)
+
+    def _end_walks(self) -> None:
+        """The dict is about to change."""
+        walks, self._walks = self._walks, []
+        for one in walks:
+            walk = one()
+            if walk is not None:
+                walk.read_to_its_end()
 
     def keys_within(self, lower: bytes, upper: bytes) -> list[bytes]:
         """Keys in ``[lower, upper)``, in no order: without an index none is made for it.

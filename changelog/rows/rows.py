@@ -139,11 +139,7 @@ class Rows:
         """Rows of ``[lower, upper)`` in byte order, as of this call."""
         self.flush_mirrors()
         overlay = self._overlay
-        fresh = (
-            [(k, overlay[k]) for k in overlay.keys_between(lower, upper, reverse=reverse)]
-            if overlay
-            else []
-        )
+        fresh = overlay.pairs_between(lower, upper, reverse=reverse) if overlay else ()
         end = self._end if upper is None else self.prefix + upper
         stored = self._backend.scan(self.prefix + lower, end, reverse=reverse)
         return merge_rows(fresh, stored, len(self.prefix), reverse=reverse)

@@ -103,11 +103,15 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
         if self._earliest.time > until:
             return
         decode_key, decode_value = self._codec.decode_key, self._codec.decode_value
+        # Taken before the first is removed: a scan that rows are removed from has to read on.
+        due, earliest = [], _NOTHING_WAITS
         for row_key, row in self._rows.scan():
             _, timestamp = _HEAD.unpack_from(row_key)
             if timestamp > until:
-                self._earliest.time = timestamp
-                return
+                earliest = timestamp
+                break
+            due.append((row_key, row))
+        for row_key, row in due:
             found = decode_update(row)
             assert found.new is not None, "null values are never put"
             yield Waiting(
@@ -120,7 +124,7 @@ class JoinBuffer(LoggedRows, Generic[K, V]):
                 found.partition,
                 found.offset,
             )
-        self._earliest.time = _NOTHING_WAITS
+        self._earliest.time = earliest
 
     def remove(self, waiting: Waiting[K, V]) -> None:
         """Take a record out."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from logstate.contracts.serde import Deserializer, Serde, Serializer
@@ -150,10 +151,10 @@ class KeyTimers(Generic[K]):
         return self._store.delete((at_ms, key)) is not None
 
     def _run_due(self, now_ms: int) -> None:
-        for timer, _ in self._store.range():
+        # Taken before the first is deleted: a scan that rows are deleted from has to read on.
+        due = list(takewhile(lambda row: row[0][0] <= now_ms, self._store.range()))
+        for timer, _ in due:
             at_ms, key = timer
-            if at_ms > now_ms:
-                return
             if self._store.get(timer) is not None:  # unless a callback before took it back
                 self._store.put(timer, None)
                 self._callback(key, at_ms)

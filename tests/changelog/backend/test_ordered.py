@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstate.changelog.backend.ordered import OrderedMap
+from tests.steps import STEPS
 
 
 def keys(found: OrderedMap[int], lower: bytes = b"", upper: bytes | None = None) -> list[bytes]:
@@ -74,6 +79,80 @@ def test_clearing_forgets_the_order_too() -> None:
     found.clear()
     found.put(b"b", 0)
     assert keys(found) == [b"b"]
+
+
+def filled(rows: int) -> OrderedMap[int]:
+    found: OrderedMap[int] = OrderedMap()
+    for number in range(rows):
+        found.put(b"%06d" % (number * 7_919 % 1_000_003), number)
+    return found
+
+
+Walked = tuple[list[tuple[bytes, int]], Iterator[tuple[bytes, int]], list[tuple[bytes, int]]]
+
+
+def as_of_now(found: OrderedMap[int], *, reverse: bool) -> Walked:
+    """What a walk has to show, the walk, and what was taken of it."""
+    expected = sorted(found.items(), reverse=reverse)
+    return expected, found.pairs_between(b"", None, reverse=reverse), []
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.sampled_from([0, 10, 63, 64, 65, 200, 1_500]),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["put", "many", "remove", "clear", "walk", "back", "take"]),
+            st.integers(0, 1_600),
+        ),
+        max_size=25,
+    ),
+)
+def test_walks_show_what_was_there_when_they_began_whatever_happens_during_them(
+    rows: int, steps: list[tuple[str, int]]
+) -> None:
+    found = filled(rows)
+    walks: list[Walked] = []
+    for number, (step, chosen) in enumerate(steps):
+        key = b"%06d" % (chosen * 7_919 % 1_000_003)
+        if step == "put":
+            found.put(key, -number)
+        elif step == "many":
+            found.put_all({key: -number, key + b"!": -number})
+        elif step == "remove":
+            found.remove(key)
+        elif step == "clear":
+            found.clear()
+        elif step != "take":
+            walks.append(as_of_now(found, reverse=step == "back"))
+        elif walks:
+            _, walk, taken = walks[chosen % len(walks)]
+            taken += islice(walk, chosen)
+    for expected, walk, taken in walks:
+        assert [*taken, *walk] == expected
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_walk_costs_what_is_taken_from_it(reverse: bool) -> None:
+    steps = {}
+    for rows in (200, 20_000):
+        found = filled(rows)
+        next(found.pairs_between(b"", None))  # which puts the keys in order
+        with STEPS.counted():
+            next(found.pairs_between(b"", None, reverse=reverse))
+        steps[rows] = STEPS.total
+    assert steps[20_000] <= 1.1 * steps[200]
+
+
+def test_walks_that_nobody_goes_on_with_are_forgotten() -> None:
+    found = filled(200)
+    kept = [found.pairs_between(b"", None) for _ in range(10)]
+    for _ in range(1_000):
+        found.pairs_between(b"", None)
+    assert len(found._walks) < 200
+    found.put(b"new", 1)
+    assert found._walks == []
+    assert all(len(list(walk)) == 200 for walk in kept)
 
 
 small = st.binary(max_size=2)

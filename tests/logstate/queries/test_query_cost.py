@@ -1,15 +1,13 @@
-"""What a local query costs, in steps: bytecodes, and comparisons of keys, which C makes.
+"""What a local query costs, in steps.
 
-A step takes the same on every machine. The first query after a commit puts in order what the commit
+The first query after a commit puts in order what the commit
 brought, once for all queries; those counted here come after it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +20,7 @@ from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.queries.queries import QueryableStore
 from logstate.task.owned_task import OwnedTask, Stage
 from tests.changelog.store_bench import BenchContext
+from tests.steps import STEPS, CountedKey
 
 FEW, MANY = 200, 20_000
 #: windows, sessions and versions of a key
@@ -29,60 +28,6 @@ EACH = 10
 SIZE_MS = 1_000
 HOUR_MS = 3_600_000
 TASK = TaskId(0, 0)
-_COMPARISONS = {"__lt__", "__gt__", "__le__", "__ge__"}
-
-
-class Steps:
-    """What was counted."""
-
-    compared = 0
-    executed = 0
-
-    @property
-    def total(self) -> int:
-        return self.compared + self.executed
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count what is done inside."""
-        self.compared = self.executed = 0
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name in _COMPARISONS:
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        self.executed += event == "opcode"
-        return self._trace
-
-
-STEPS = Steps()
-
-
-class CountedKey(bytes):
-    """A row key that counts how often it is compared by order."""
-
-    def __lt__(self, other: bytes) -> bool:
-        STEPS.compared += 1
-        return bytes.__lt__(self, other)
-
-    def __gt__(self, other: bytes) -> bool:
-        STEPS.compared += 1
-        return bytes.__gt__(self, other)
-
-    def __le__(self, other: bytes) -> bool:
-        STEPS.compared += 1
-        return bytes.__le__(self, other)
-
-    def __ge__(self, other: bytes) -> bool:
-        STEPS.compared += 1
-        return bytes.__ge__(self, other)
 
 
 class Pending:
