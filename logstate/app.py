@@ -8,6 +8,7 @@ logging unless ``run`` is told to.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.app_settings import AppSettings, StateWrites
-from logstate.application_view import ApplicationView
+from logstate.application_view import ApplicationView, check_durations
 from logstate.changelog.directory import state_root
 from logstate.contracts.clock import Clock
 from logstate.contracts.compatibility import Decisions
@@ -43,6 +44,8 @@ from logstate.topology.dsl.builder import StreamsBuilder
 from logstate.topology.dsl.topology_target import resolved
 from logstate.topology.plan.plan import Topology
 from logstate.workers import new_workers
+
+_LOGGER = logging.getLogger(__name__)
 
 #: from the kill of processes that took too long to their end
 _KILLED_S = 5.0
@@ -109,6 +112,8 @@ class Application(ApplicationView):
 
     _thread: threading.Thread | None = None
     _has_begun = False
+    #: the thread that the worker runs in, once it does
+    _runner: int | None = None
 
     def __init__(
         self,
@@ -147,6 +152,7 @@ class Application(ApplicationView):
         clock: Clock | None = None,
     ) -> None:
         plan, target = resolved(topology)
+        self._ended = threading.Event()
         self._settings = settings = AppSettings(
             plan,
             application_id,
@@ -206,6 +212,8 @@ class Application(ApplicationView):
         missing topics, wrong counts, refused credentials; or TimeoutError, and the application
         stops, if it takes longer than ``timeout``.
         """
+        if timeout is not None:
+            check_durations("start()", timeout=timeout)
         self._begin()
         self._thread = threading.Thread(
             target=self._run_workers, name=f"logstate-{self.application_id}", daemon=True
@@ -231,8 +239,16 @@ class Application(ApplicationView):
     def wait_until_running(self, timeout: timedelta = timedelta(seconds=60)) -> None:
         """Wait until at least one task runs and none is being restored.
 
-        Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended.
+        Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended, and
+        where the worker's own thread would wait for itself.
         """
+        check_durations("wait_until_running()", timeout=timeout)
+        if self._is_own_thread():
+            raise LogstateError(
+                f"wait_until_running() of application {self.application_id!r} was called in the"
+                " thread that runs it, by a function or a listener: nothing goes on until that"
+                " returns. Wait in another thread"
+            )
         workers = self._workers
         with workers.changed:
             reached = workers.changed.wait_for(
@@ -304,22 +320,35 @@ class Application(ApplicationView):
         With ``static_membership`` the group waits for its return until the session is over;
         ``leave_group`` has it give the partitions to others at once (KIP-812).
         Raises what stopped the worker, unless ``start`` or ``run`` raised it already; TimeoutError
-        if it does not end in time. Worker processes that do not are killed. In a process that was
-        forked from the one that made it, it does nothing and logs that.
+        if it does not end in time. Worker processes that do not are killed. Where ``run`` runs in
+        another thread, it waits for that one, which raises what stopped the worker. In the worker's
+        own thread (a function, a listener, a signal handler) nobody can wait for it: it asks, as
+        ``stop`` does, and logs that. In a process that was forked from the one that made it, it
+        does nothing and logs that.
         """
         if not self._owner.is_here:
             self._owner.forget()
             return
+        check_durations("close()", timeout=timeout)
         self._workers.stop(timeout, leaves_group=leave_group)
-        if self._thread is not None:
-            self._thread.join(timeout.total_seconds() + _KILLED_S)
-            if self._thread.is_alive():
-                raise TimeoutError(f"the worker did not end within {timeout}")
+        if self._is_own_thread():
+            _LOGGER.warning(
+                "close() of application %s was called in the thread that runs it, by a function, a"
+                " listener or a signal handler: it stops once that has returned, as by stop()."
+                " Whoever has to wait for the end calls close() in another thread",
+                self.application_id,
+            )
+            return
         if not self._has_begun:
             self._has_begun = True  # too late for a start
+            self._ended.set()
             self._lifecycle.move_to(ApplicationState.STOPPED)
+        elif not self._ended.wait(timeout.total_seconds() + _KILLED_S):
+            raise TimeoutError(f"the worker did not end within {timeout}")
         self._workers.release()
-        self._raise_failure()
+        if self._thread is not None:
+            self._thread.join()
+            self._raise_failure()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -368,6 +397,7 @@ class Application(ApplicationView):
 
     def _run_workers(self) -> None:
         presence = self._presence
+        self._runner = threading.get_ident()
         try:
             if presence is not None:
                 presence.start(self.asgi)
@@ -375,6 +405,11 @@ class Application(ApplicationView):
         finally:
             if presence is not None:
                 presence.stop()
+            self._runner = None
+            self._ended.set()
+
+    def _is_own_thread(self) -> bool:
+        return self._runner == threading.get_ident()
 
     def _raise_failure(self) -> None:
         """Raise what stopped the worker, once."""

@@ -44,6 +44,7 @@ from logstate.instance.restarts import UNCAUGHT_RESPONSES, UncaughtHandler
 from logstate.kafka.client_settings import ClientSettings
 from logstate.restore.restore import RestoreListener
 from logstate.task.error_handlers import ErrorHandlers
+from logstate.topology.declaring.callbacks import unfit
 from logstate.topology.plan.plan import Topology
 
 _MS = timedelta(milliseconds=1)
@@ -217,17 +218,16 @@ class AppSettings:
                 " 'stop_application', or a function of the exception that returns one of them; got"
                 f" {shown(handler)}"
             )
+        elif callable(handler):
+            yield from unfit(handler, "uncaught_exception_handler", "the exception", 1)
         if handler == "stop_application" and self.serving is None and not self.standbys.replicas:
             yield (
                 "uncaught_exception_handler='stop_application' needs instances that know of each"
                 " other: give each serve= or standby_replicas="
             )
         listener: object = self.listener
-        if listener is not None and not callable(listener):
-            yield (
-                "restore_listener must be a function that is told of each RestoreProgress; got"
-                f" {shown(listener)}"
-            )
+        if listener is not None:
+            yield from unfit(listener, "restore_listener", "each RestoreProgress", 1)
 
     def _of_numbers(self) -> Iterator[str]:
         yield from count("workers", self.workers, least=1)

@@ -11,6 +11,7 @@ from logstate.app_settings import AppSettings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
 from logstate.contracts.errors import ConfigError, LogstateError
+from logstate.contracts.setting_rules import duration
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
 from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.instance.health import Health
@@ -23,8 +24,18 @@ from logstate.presence import Presence, not_asked_for, presence_of
 from logstate.queries.queries import QueryableStore
 from logstate.served import ServedApplication
 from logstate.topics.placement import BY_HASH
+from logstate.topology.declaring.callbacks import unfit
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
+
+
+def check_durations(call: str, **given: object) -> None:
+    """Raises ConfigError for arguments of a call that are no durations, before it does anything."""
+    problems = [
+        problem for name, one in given.items() for problem in duration(f"{name} of {call}", one)
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 class ApplicationView:
@@ -101,8 +112,12 @@ class ApplicationView:
 
         One change after the other, in the thread that makes it: the worker's mostly, which waits
         meanwhile, so be quick. What a listener raises is logged, and hurts nothing. Returns the
-        listener, and so is a decorator too.
+        listener, and so is a decorator too. Raises ConfigError for what cannot be called so, and
+        for coroutine functions, whose call does nothing.
         """
+        problems = list(unfit(listener, "the state listener", "(old, new)", 2))
+        if problems:
+            raise ConfigError(problems)
         self._lifecycle.listen(listener)
         return listener
 
@@ -126,8 +141,11 @@ class ApplicationView:
         A read by key that finds nothing raises StoreUnavailableError too, where others write the
         input and some partitions are elsewhere: they may have placed the key there. Whoever knows
         that all of them place keys as Kafka's own clients do says so with ``placed_by="murmur2"``,
-        and gets None. Raises ConfigError for any other name.
+        and gets None. Raises ConfigError for any other name, and for a ``max_age`` that is no
+        timedelta.
         """
+        if max_age is not None:
+            check_durations("store()", max_age=max_age)
         store = self._workers.store(name, max_age, standbys=standbys)
         if placed_by is not None:
             if placed_by != BY_HASH:
@@ -143,6 +161,8 @@ class ApplicationView:
 
         True while the brokers are away, too, unless what it has is older than ``max_age``.
         """
+        if max_age is not None:
+            check_durations("is_ready()", max_age=max_age)
         return self._workers.readiness(max_age)
 
     def is_live(self) -> Health:
@@ -282,6 +302,9 @@ class ApplicationView:
         ``at_least``, because copies do not know their positions.
         """
         present = self._present("remote_store()")
+        check_durations("remote_store()", timeout=timeout)
+        if max_age is not None:
+            check_durations("remote_store()", max_age=max_age)
         if standbys and at_least:
             raise ConfigError(
                 "standbys=True and at_least= exclude each other: a copy of a task's state does not"

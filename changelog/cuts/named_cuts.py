@@ -42,6 +42,7 @@ from logstate.changelog.cuts.snapshots import ground_of, snapshot
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
+from logstate.contracts.setting_rules import duration, shown
 from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
 
 #: what is in a copy stays, however old its event times are and however late
@@ -52,6 +53,8 @@ _KEPT = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
+#: a cut that is kept for less was never there
+_SHORTEST = timedelta(milliseconds=1)
 _NAMES = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
@@ -81,6 +84,7 @@ def create_cut(
         spark.read.format("logstate").option("cut", "before-v2")
     """
     check_cut_name(name)
+    _check_wanted(stores, keep, across_repartitions)
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
     manifest, _ = read_manifest(config, application)
     wanted = _wanted(application, manifest, stores)
@@ -263,6 +267,20 @@ class _Shelf:
         self.admin.create_topics([NewTopic(topic, 1, -1, _NAMES)])
         self.producer.produce([ProducedRecord(topic, 0, name.encode(), value, _now_ms())])
         self.producer.flush()
+
+
+def _check_wanted(stores: object, keep: object, timeout: object) -> None:
+    """Raises ConfigError, before anything is read or made."""
+    problems = [
+        problem
+        for name, given in (("keep", keep), ("timeout", timeout))
+        if given is not None
+        for problem in duration(f"{name} of a named cut", given, least=_SHORTEST)
+    ]
+    if stores is not None and (isinstance(stores, str) or not isinstance(stores, Collection)):
+        problems.append(f"stores of a named cut must be names, as ['counts']; got {shown(stores)}")
+    if problems:
+        raise ConfigError(problems)
 
 
 def _wanted(

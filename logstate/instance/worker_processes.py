@@ -24,7 +24,7 @@ from logstate.instance.states import ApplicationState, Lifecycle
 from logstate.instance.supervisor import Action
 from logstate.instance.told_workers import Instance, ToldWorkers
 from logstate.instance.worker_process import Spawn, WorkerProcess
-from logstate.restore.restore import RestoreProgress
+from logstate.restore.restore import RestoreProgress, tell
 from logstate.restore.standby_places import NOBODY, Neighbours
 
 _LOGGER = logging.getLogger(__name__)
@@ -220,12 +220,8 @@ class WorkerProcesses(ToldWorkers):
 
     def _restored(self, progress: RestoreProgress) -> None:
         listener = self._instance.restore_listener
-        if listener is None:
-            return
-        try:
-            listener(progress)
-        except Exception:
-            _LOGGER.exception("the restore listener failed; it was told of %s", progress)
+        if listener is not None:
+            tell(listener, progress)
 
     def _reported(self, number: int, report: WorkerReport) -> None:
         self._told = {**self._told, number: Told(self._clock.monotonic_ms(), report)}

@@ -299,8 +299,9 @@ def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
             is_told = True
             _LOGGER.warning(
                 "store %r, which is restored from topic %r: records are left out that the timestamp"
-                " extractor %s has no time for, as they were when they were processed; of the first"
-                " it said: %s: %s",
+                " extractor %s has no time for, as they were when they were processed. If it had"
+                " one then, rows are missing now: its answer may depend on nothing but the record."
+                " Of the first it said: %s: %s",
                 spec.name,
                 spec.source_topic,
                 function_site(extractor),

@@ -22,10 +22,11 @@ needed it keeps the original as ``by_value``, so that a hot closure can call it 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
+from logstate.contracts.setting_rules import shown
 from logstate.topology.declaring.declaration_site import (
     function_site,
     misdeclared,
@@ -150,6 +151,30 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
         raise _error(what, function, str(error), (shape,)) from error
     except ValueError:
         return  # it has no readable signature, but only one shape is possible
+
+
+def unfit(function: object, what: str, shape: str, count: int) -> Iterator[str]:
+    """What is wrong with a function among settings, which is called with ``count`` arguments.
+
+    What is no function, what does nothing when it is called, and what takes something else.
+    """
+    if not callable(function):
+        yield f"{what} must be a function of {shape}; got {shown(function)}"
+        return
+    try:
+        check_plain(function, what)
+    except TopologyError as error:
+        yield str(error)
+        return
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        yield (
+            f"{what} {function_site(function)} is called with {shape}, and does not take that:"
+            f" {error}"
+        )
+    except ValueError:
+        return  # it does not tell what it takes
 
 
 def topic_chooser(function: Callable[..., Any]) -> bool:

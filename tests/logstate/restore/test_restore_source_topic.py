@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from logstate.app import Application
@@ -311,3 +312,44 @@ def failing_below_a_table(optimization: Any) -> Topology:
     prices = builder.table("prices", key=str, value=int, store="prices").to_stream()
     prices.map_values(lambda price: 10 // price, value=int).to("out")
     return builder.build(optimization=optimization)
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, "raises"], ids=str)
+def test_records_whose_extractor_fails_are_left_out_again(
+    wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were passed over then; a restore that failed for them would never end."""
+
+    def extract(key: str, value: str, timestamp: int, partition_time: int) -> Any:
+        if value != "bad":
+            return timestamp
+        if wrong == "raises":
+            raise ValueError("no time in it")
+        return wrong
+
+    builder = StreamsBuilder()
+    builder.table("in", key=str, value=str, store="rows", timestamp_extractor=extract)
+    topology = builder.build(optimization="all")
+    handlers = ErrorHandlers(processing=skip, on_skip="keep")
+    with TopologyTestDriver(topology, error_handlers=handlers) as driver:
+        driver.pipe_all("in", [("a", "ok", 1), ("b", "bad", 2), ("a", "bad", 3), ("c", "ok", 4)])
+        before = list(driver.store("rows").all())
+        driver.crash(loses_disk=True)
+        assert list(driver.store("rows").all()) == before
+        assert [key for key, _ in before] == ["a", "c"]
+    assert "the timestamp extractor" in caplog.text
+    assert "test_restore_source_topic.py" in caplog.text
+
+
+def test_numpys_times_come_back_as_ints() -> None:
+    def extract(key: str, value: str, timestamp: int, partition_time: int) -> Any:
+        return np.int64(timestamp)
+
+    builder = StreamsBuilder()
+    builder.table("in", key=str, value=str, store="rows", timestamp_extractor=extract)
+    with TopologyTestDriver(builder.build(optimization="all")) as driver:
+        driver.pipe("in", "a", "x", timestamp=7)
+        driver.crash(loses_disk=True)
+        row = driver.store("rows").get("a")
+        assert row.timestamp == 7
+        assert type(row.timestamp) is int
