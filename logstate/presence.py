@@ -26,6 +26,7 @@ from logstate.directory.metadata import Lookup, StorePlace
 from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
 from logstate.http.remote_store import RemoteStore
+from logstate.http.tls_files import check_files
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
 from logstate.restore.standby_places import Neighbours, Peer
@@ -135,7 +136,8 @@ class Presence:
         return {number: count for number, count in counts.items() if count is not None}
 
     def listen(self) -> None:
-        """Take the address; raises ConfigError where it cannot be had."""
+        """Take the address; raises ConfigError where it, or a certificate, cannot be had."""
+        check_files(self.serving)
         if self.serving.bind:
             from logstate.http.server import Server
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from logstate.contracts.errors import ConfigError
 from logstate.topology.dsl.builder import StreamsBuilder
+from logstate.topology.graph.blame import blame
 from logstate.topology.plan.plan import Topology
 
 _SHAPE = "Give MODULE:ATTRIBUTE, for example shop.spending:topology."
@@ -76,8 +77,20 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
     place = str(Path(directory or ".").resolve())
     if place not in sys.path:
         sys.path.insert(0, place)
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise ConfigError(
+            f"{module_name!r} is no module's name: write shop.spending for the file"
+            " shop/spending.py, without its ending, in the directory that the name begins in."
+        )
     try:
         module = importlib.import_module(module_name)
+    except SystemExit as error:
+        place = blame(error).function or module_name
+        raise ConfigError(
+            f"Module {module_name!r} ended the process while it was imported: SystemExit"
+            f" {error.code!r}, in {place}. What it does as a script belongs below"
+            ' `if __name__ == "__main__":`.'
+        ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there; what it imports is not

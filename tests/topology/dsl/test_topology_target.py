@@ -98,3 +98,18 @@ def test_what_a_module_cannot_import_is_not_taken_for_the_module(tmp_path: Path)
 def test_the_command_tells_its_version() -> None:
     answer = CliRunner().invoke(app, ["--version"])
     assert (answer.exit_code, answer.stdout.strip()) == (0, version("logstate"))
+
+
+@pytest.mark.parametrize("module", ["../shop", "shop.py ", "./shop", "a-b", "shop..spending", "1a"])
+def test_what_is_no_module_s_name_is_told_before_anything_is_imported(
+    tmp_path: Path, module: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"is no module's name: write shop\.spending"):
+        load_topology(f"{module}:topology", directory=str(tmp_path))
+
+
+def test_a_module_that_ends_the_process_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "ends_at_once.py").write_text("import sys\nsys.exit(7)\n")
+    with pytest.raises(ConfigError, match=r"SystemExit 7, in .*ends_at_once\.py:2") as told:
+        load_topology("ends_at_once:topology", directory=str(tmp_path))
+    assert "__main__" in str(told.value)

@@ -1,0 +1,59 @@
+"""The files of TLS that an instance is given, tried before it begins.
+
+The server reads them in a thread of its own, and the client at the first question to another
+instance: what is wrong with one would show late, or as an instance that answers nobody.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from logstate.contracts.errors import ConfigError
+from logstate.contracts.serving import Serving
+
+
+def check_files(serving: Serving) -> None:
+    """Raises ConfigError for every file that is missing, or is not what it has to be."""
+    problems = []
+    certificate, private_key = serving.certificate, serving.private_key
+    if certificate is not None and private_key is not None:
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        problems += _tried(
+            f"certificate={str(certificate)!r} and private_key={str(private_key)!r} of Serving",
+            "a certificate in PEM, and the key that belongs to it, without a password",
+            lambda: server.load_cert_chain(certificate, private_key, password=_no_password),
+            (certificate, private_key),
+        )
+    authority = serving.authority
+    if authority is not None:
+        problems += _tried(
+            f"authority={str(authority)!r} of Serving",
+            "certificates in PEM",
+            lambda: ssl.create_default_context(cafile=authority),
+            (authority,),
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _tried(
+    name: str, wanted: str, load: Callable[[], object], files: tuple[str | Path, ...]
+) -> list[str]:
+    for file in files:
+        try:
+            Path(file).read_bytes()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            return [f"{name}: {str(file)!r} cannot be read: {why}. Give {wanted}"]
+    try:
+        load()
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        return [f"{name} cannot be used: {error}. Give {wanted}"]
+    return []
+
+
+def _no_password() -> str:
+    """Asked for where a key has one; OpenSSL would ask at the terminal, and wait."""
+    raise ValueError("the key has a password")
