@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import SerdeError as SerdeError
     from logstate.contracts.errors import SnapshotError as SnapshotError
     from logstate.contracts.errors import StateDirectoryError as StateDirectoryError
+    from logstate.contracts.errors import StoreAccessError as StoreAccessError
     from logstate.contracts.errors import StoreCorruptedError as StoreCorruptedError
     from logstate.contracts.errors import StoreError as StoreError
     from logstate.contracts.errors import StoreUnavailableError as StoreUnavailableError
@@ -105,8 +106,8 @@ _PUBLIC = {
         "BrokerError ConfigError DeserializationError FencedError ForeignGroupError"
         " LogstateError LostMemberError ProcessingError ProductionError RecordError"
         " RefusedError RegistryError RestoreError SerdeError SnapshotError"
-        " StateDirectoryError StoreCorruptedError StoreError StoreUnavailableError TopicError"
-        " TopologyError UpgradeError"
+        " StateDirectoryError StoreAccessError StoreCorruptedError StoreError"
+        " StoreUnavailableError TopicError TopologyError UpgradeError"
     ),
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",

@@ -351,6 +351,7 @@ class LocalWorker:
             observer=self.observer,
             restore_listener=self._restore_listener,
             wait=lambda seconds: pause(seconds, lambda: self._is_stopping),
+            error_handlers=handlers,
         )
 
 

@@ -24,7 +24,7 @@ from logstate.kafka.log_reader import read_partition as read_log
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import logged_fields
 from logstate.restore.restore_plan import clocks_under_new_names
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
 from logstate.topics.upgrade import logged_as_stored
@@ -76,7 +76,7 @@ class ReplayedTask:
             for tp, one in asked.items()
         }
         self._clock = clock = SystemClock()
-        globals_ = _global_stores(self.plan, cluster)
+        globals_ = _global_stores(self.plan, cluster, error_handlers or FAIL_ALWAYS)
         sub_topology = self.plan.sub_topology(task_id)
         self.task = Task(
             task_id,
@@ -221,8 +221,16 @@ def position_of(record: FetchedRecord) -> str:
     return f"{record.topic()}-{record.partition()}@{record.offset()}"
 
 
-def _global_stores(plan: BoundPlan, cluster: Cluster) -> Mapping[str, Any]:
-    found = GlobalStores(plan.application_id, plan.global_inputs(), cluster, SystemClock())
+def _global_stores(
+    plan: BoundPlan, cluster: Cluster, error_handlers: ErrorHandlers
+) -> Mapping[str, Any]:
+    found = GlobalStores(
+        plan.application_id,
+        plan.global_inputs(),
+        cluster,
+        SystemClock(),
+        error_handlers=error_handlers,
+    )
     if plan.topology.global_sub_topologies:
         admin = cluster.admin()
         run_steps(found.bootstrap(admin))

@@ -25,7 +25,8 @@
     │   └── DirectoryInUseError    a task's directory is open elsewhere (waited for inside)
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
-    │   └── StoreUnavailableError  a query cannot be answered here or not yet; says where or when
+    │   └── StoreAccessError       it was asked for what it cannot do, or by somebody who has none
+    │       └── StoreUnavailableError  a query cannot be answered here or now; says where or when
     ├── RestoreError            the changelog contradicts the committed position
     └── SnapshotError           the tasks did not cut together in time
 
@@ -191,7 +192,11 @@ class StoreCorruptedError(StoreError):
         self.path = path
 
 
-class StoreUnavailableError(StoreError):
+class StoreAccessError(StoreError):
+    """What was asked of a store cannot be had; whoever asked has to ask otherwise, or later."""
+
+
+class StoreUnavailableError(StoreAccessError):
     """A query cannot be answered here or now; the message says where the partition is."""
 
 

@@ -103,6 +103,17 @@ def headers_of(given: object, given_by: str) -> Headers:
     return given
 
 
+def own_headers_of(given: object, given_by: str) -> Headers:
+    """The same in a list of their own: whoever gave them may go on with theirs."""
+    headers = headers_of(given, given_by)
+    return headers.copy() if headers is given and headers is not None else headers
+
+
+def is_topic(name: str) -> bool:
+    """Whether a topic can be called so."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
 def topic_of(given: object, given_by: str) -> str:
     """A topic's name as a plain str; TypeError or ValueError for what no topic can be called."""
     if not isinstance(given, str):
@@ -111,7 +122,7 @@ def topic_of(given: object, given_by: str) -> str:
             " Return a name for every record; filter out what belongs nowhere before"
         )
     name = str.__str__(given)
-    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+    if not is_topic(name):
         raise ValueError(
             f"{given_by} the topic {shown(name)}: Kafka has no topic of that name. Topics have 1 to"
             " 249 letters, digits, '.', '_' and '-'; map what the record says to such a name"

@@ -6,8 +6,8 @@ Vocabulary used everywhere:
   and seeks with next offsets; mixing the two conventions is the classic restore bug.
 - *timestamp*: event time, milliseconds since the epoch.
 - *headers*: a list of ``(name, bytes or None)`` in order, or None where a record has none. A list
-  is never changed in place once a record was forwarded: an operator that edits headers makes a new
-  list, because siblings see the same object.
+  is never changed in place once a record was forwarded, because siblings see the same object. User
+  code may change the one that it gets, and the one that it gave: both are its own.
 """
 
 from __future__ import annotations

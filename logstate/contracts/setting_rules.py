@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 
+from logstate.contracts.record_parts import is_topic
 from logstate.contracts.record_parts import shown as quoted
 
 #: part of names of topics and directories
@@ -74,10 +75,13 @@ def choice(name: str, given: object, allowed: Collection[str]) -> Iterator[str]:
         yield f"{name} must be {', '.join(words)} or {last}; got {quoted(given)}"
 
 
-def text(name: str, given: object, what: str) -> Iterator[str]:
-    """Text that is not blank."""
-    if not isinstance(given, str) or not given.strip():
-        yield f"{name} must be {what}; got {shown(given)}"
+def topic(name: str, given: object) -> Iterator[str]:
+    """The name of a topic."""
+    if not isinstance(given, str) or not is_topic(given):
+        yield (
+            f"{name} must be the name of a topic, which has 1 to 249 letters, digits, '.', '_' and"
+            f" '-'; got {shown(given)}"
+        )
 
 
 def is_application_id(given: object) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from logstate.contracts.errors import StoreError, TopologyError
+from logstate.contracts.errors import StoreAccessError, TopologyError
 from logstate.contracts.internal_topic_config import problems_of_changelog
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.serde import Serde
@@ -265,9 +265,9 @@ _READS = (
 )
 
 
-def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreError:
+def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreAccessError:
     """The error about a read that a store does not have."""
     has = ", ".join(read for read in _READS if hasattr(store, read))
-    return StoreError(
+    return StoreAccessError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
     )

@@ -151,6 +151,21 @@ def is_of_named_cut(application_id: str, topic: str) -> bool:
     return is_copy or topic == named_cuts_topic(application_id)
 
 
+def is_internal(application_id: str, topic: str) -> bool:
+    """Whether a topic is named like one that the application makes for itself.
+
+    >>> is_internal("shop", "shop-spending-changelog"), is_internal("shop", "shop-orders")
+    (True, False)
+    """
+    return (
+        topic in (cuts_topic(application_id), instances_topic(application_id))
+        or topic == snapshots_topic(application_id)
+        or is_changelog(application_id, topic)
+        or is_repartition(application_id, topic)
+        or is_own_beside_the_plan(application_id, topic)
+    )
+
+
 def is_own_beside_the_plan(application_id: str, topic: str) -> bool:
     """Whether a topic is the application's own though its topology does not name it: one of a
     named cut, or one that got its name when state was moved.

@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from logstate.contracts.errors import LogstateError, StoreError
+from logstate.contracts.errors import LogstateError, StoreAccessError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import StoreSpec
 from logstate.directory.metadata import Lookup
@@ -70,7 +70,7 @@ class Answers:
         return StoreCodec(self.specs[store], self.application_id)
 
     def reply(self, request: ReadRequest) -> ReadReply:
-        """What is sent back. Raises MisdirectedError, CursorGoneError or StoreError."""
+        """What is sent back. Raises MisdirectedError, CursorGoneError or StoreAccessError."""
         if request.instance != self.instance:
             raise MisdirectedError(
                 f"the instance that had this address has ended; {self.instance} runs here now"
@@ -79,7 +79,7 @@ class Answers:
             return self._page(self._cursors.taken(request.cursor))
         shape = READS.get(request.read)
         if shape is None:
-            raise StoreError(f"there is no read {request.read!r}; there are {sorted(READS)}")
+            raise StoreAccessError(f"there is no read {request.read!r}; there are {sorted(READS)}")
         codec = self.codec(request.store)
         arguments = codec.arguments_in(request.read, request.arguments)
         answered = self.read(

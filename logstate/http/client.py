@@ -6,7 +6,7 @@ import ssl
 
 import msgspec
 
-from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.serving import Serving
 from logstate.http.answers import MisdirectedError
 from logstate.http.cursors import CursorGoneError
@@ -64,7 +64,7 @@ def _content(host: str, response: httpx.Response) -> bytes:
     for part in response.iter_bytes():
         found += part
         if len(found) > REPLY_BYTES_MAX:
-            raise StoreError(
+            raise StoreAccessError(
                 f"{host} sends a page of more than {REPLY_BYTES_MAX} bytes; lower its page_rows"
             )
     return bytes(found)
@@ -84,4 +84,4 @@ def _refusal(host: str, status: int, content: bytes) -> Exception:
         return StoreUnavailableError(said)
     if status == 401:
         said += ". Instances need the same Serving(token=...)"
-    return StoreError(said)
+    return StoreAccessError(said)

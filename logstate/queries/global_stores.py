@@ -5,13 +5,16 @@ live in memory and are read anew at each start, through their processor, so a pr
 transforms what it stores gives the same rows after a restart (KAFKA-7663).
 
 Not synchronised in time with the streams that look them up, as in Kafka Streams.
+
+What fails is answered by the handlers of errors, as everywhere; a dead letter is none here, because
+every instance reads every record, and again at each start.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from logstate.changelog.state import TaskState
@@ -19,6 +22,7 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.processing import ALONE, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.task.work_time import WorkTime
 from logstate.topology.graph.sub_topology import SubTopology
@@ -40,13 +44,14 @@ class GlobalStores:
         cluster: Cluster,
         clock: Clock,
         surroundings: Surroundings = ALONE,
+        error_handlers: ErrorHandlers = FAIL_ALWAYS,
     ) -> None:
         self._cluster = cluster
         self._consumer: LogConsumer | None = None
         self._admin: Admin | None = None
         self._tasks: dict[TopicPartition, Task] = {}
         self._work_time = WorkTime(clock)
-        #: those with records that the time did not suffice for
+        #: those with records that the time did not suffice for, or that are to be tried again
         self._behind: list[Task] = []
         self.stores: dict[str, Any] = {}
         #: somebody queries them, so views are to be published; and they are
@@ -64,6 +69,8 @@ class GlobalStores:
                 ),
                 waits_for_empty_partitions=False,
                 surroundings=surroundings,
+                error_handlers=error_handlers,
+                sends=False,
             )
             self.stores.update(task.state.stores)
             self._tasks.update(dict.fromkeys(partitions, task))
@@ -95,7 +102,7 @@ class GlobalStores:
             until_ms=float("inf")
         )  # no task runs, and no membership depends on it
         waiting = {tp for tp in partitions if starts[tp] < ends[tp]}
-        while waiting and not is_stopping():
+        while (waiting or self._behind) and not is_stopping():
             ended = yield from self._read(0.1)
             waiting.difference_update(ended)
             for partition in list(waiting):
@@ -157,11 +164,11 @@ class GlobalStores:
         yield Step("global_assign", self._consumer.assign, (positions,))
 
     def _take(self, polled: Polled) -> None:
-        touched: Mapping[Task, None] = {}
+        touched = dict.fromkeys(self._behind)
         for partition, records in polled.records.items():
             task = self._tasks[partition]
             task.add_records(partition, records)
-            touched = {**touched, task: None}
+            touched[task] = None
         self._process(list(touched))
 
     def _process(self, tasks: Sequence[Task]) -> None:

@@ -11,18 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from logstate.contracts.drops import DropReason
-from logstate.contracts.errors import (
-    BrokerError,
-    ConfigError,
-    RecordError,
-    RegistryError,
-    StoreError,
-)
+from logstate.contracts.errors import ConfigError, RecordError
 from logstate.contracts.record_parts import TIMESTAMP_MAX, timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.serde import Deserializer, HeaderList
 from logstate.task.queues import PartitionQueue
-from logstate.task.record_errors import failed, undecodable, without_timestamp
+from logstate.task.record_errors import failed, is_not_of_record, undecodable, without_timestamp
 from logstate.task.task_progress import RetryLater, TaskProgress
 from logstate.topology.graph.origin import blame_for
 from logstate.topology.plan.compilation import CompiledSource
@@ -102,9 +96,9 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         assert record is not None
         records.appendleft(record)  # decoded anew then: the function may have changed the value
         task.blocked_until_ms = later.at_ms
-    except (RegistryError, StoreError, ConfigError, BrokerError):
-        raise  # not the record's fault
     except Exception as exc:  # decoders and user functions raise anything
+        if isinstance(exc, ConfigError) or is_not_of_record(exc):
+            raise
         if stage is _USER and isinstance(exc, RecordError):
             raise  # said already
         assert record is not None

@@ -15,13 +15,12 @@ from typing import TypeAlias
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     ConfigError,
-    LogstateError,
     ProcessingError,
     ProductionError,
     RecordError,
 )
 from logstate.contracts.record_parts import shown
-from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
+from logstate.contracts.records import FetchedRecord, Headers, RecordMetadata, TopicPartition
 from logstate.task.error_handlers import (
     Action,
     Decision,
@@ -75,7 +74,7 @@ class Decisions:
             None if record is None else record.key(),
             None if record is None else record.value(),
             task.timestamp if record is None else record.timestamp()[1],
-            None if record is None else record.headers(),
+            None if record is None else _own(record.headers()),
             stage,
             str(task.task_id),
             node,
@@ -95,8 +94,8 @@ class Decisions:
             handler, name = handlers.processing, "processing"
         try:
             decision: object = handler(failed)
-        except LogstateError:
-            raise
+        except RecordError:
+            raise  # the record's own, mostly
         except Exception as exc:
             raise ConfigError(
                 f"the {name} handler {function_site(handler)} raised {type(exc).__name__}:"
@@ -121,18 +120,31 @@ class Decisions:
             task.skipped_total += 1
             return True
         if decision.action is Action.DEAD_LETTER:
+            if not task.sends:
+                task.skipped_total += 1
+                self._tell("is left out of a global store, and there is no dead letter of it:"
+                           " every instance would send one, at each start", failed)  # fmt: skip
+                return True
             topic = self._handlers.dead_letter_topic
             if topic is None:
                 raise ConfigError(
                     "a handler answered DEAD_LETTER and no dead letter topic is configured; give"
                     " ErrorHandlers(dead_letter_topic=...)"
                 ) from failed.error
+            if failed.source is not None and failed.source.topic == topic:
+                raise ConfigError(
+                    f"the record at {failed.source} failed, and its topic is the dead letter topic:"
+                    " its dead letter would come back here, and fail for ever. Give"
+                    " ErrorHandlers(dead_letter_topic=...) a topic that is not read here, or let"
+                    " the handler answer SKIP or FAIL for this one. What failed:"
+                    f" {text_of(failed.error)}"
+                ) from failed.error
             refused = None if source is None else self._refused.get(source)
             task.send(dead_letter_record(topic, failed, refused=refused))
             if source is not None:
                 self._lettered.add(source)
             task.dead_letters_total += 1
-            self._tell_dead_letter(topic, failed)
+            self._tell(f"went to the dead letter topic {topic!r}", failed)
             return True
         return False
 
@@ -158,7 +170,7 @@ class Decisions:
                 del self._refused[source]
         self._lettered.clear()
 
-    def _tell_dead_letter(self, topic: str, failed: FailedRecord) -> None:
+    def _tell(self, what: str, failed: FailedRecord) -> None:
         """One line for the first of many: a topic full of them must not fill the disk with logs."""
         self._untold += 1
         now_ms = self._task.monotonic_ms()
@@ -166,16 +178,21 @@ class Decisions:
             return
         cause = failed.error.__cause__ or failed.error
         _LOGGER.warning(
-            "task %s: %s went to the dead letter topic %r: %s failed, %s: %s%s",
+            "task %s: %s %s: %s failed, %s: %s%s",
             failed.task,
             "a schedule" if failed.source is None else f"the record at {failed.source}",
-            topic,
+            what,
             failed.stage,
             type(cause).__name__,
             text_of(cause),
             "" if self._untold == 1 else f" ({self._untold} since this was told last)",
         )
         self._untold, self._tell_at_ms = 0, now_ms + _TELL_INTERVAL_MS
+
+
+def _own(headers: Headers) -> Headers:
+    """A list that a handler may change: the record may be processed again."""
+    return None if headers is None else list(headers)
 
 
 def where(record: FetchedRecord) -> RecordMetadata:

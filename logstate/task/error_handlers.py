@@ -21,7 +21,6 @@ keeps the state it wrote.)
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,11 +28,11 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from logstate.contracts.error_text import text_of, trace_of
-from logstate.contracts.errors import ConfigError, TopologyError
+from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
-from logstate.contracts.setting_rules import choice, count, duration, shown, text
+from logstate.contracts.setting_rules import choice, count, duration, shown, topic
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.plain_functions import check_plain
+from logstate.topology.declaring.callbacks import unfit
 
 _PREFIX = "__streams.errors."
 #: a longer key is not in a dead letter that was refused before
@@ -53,10 +52,23 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """A handler's answer; ``delay`` is only for RETRY."""
+    """A handler's answer; ``delay`` is only for RETRY. Raises ConfigError for what is none."""
 
     action: Action
     delay: timedelta = timedelta(0)
+
+    def __post_init__(self) -> None:
+        problems = []
+        action: object = self.action
+        if not isinstance(action, Action):
+            *names, last = (str(one) for one in Action)
+            problems.append(
+                f"the action of a Decision must be {', '.join(names)} or {last}; got"
+                f" {shown(action)}. Write Decision({_meant(action)})"
+            )
+        problems += duration("delay of a Decision", self.delay, unit="milliseconds")
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def delay_ms(self) -> float:
@@ -85,6 +97,12 @@ class FailedRecord:
     error: Exception
     #: of "production": the topic that was written to, where it is known
     sent_to: str | None = None
+
+
+def _meant(action: object) -> Action:
+    """The action that a word says; FAIL for any other."""
+    word = action.strip().upper().replace("-", "_") if isinstance(action, str) else ""
+    return Action.__members__.get(word, Action.FAIL)
 
 
 Handler: TypeAlias = "Callable[[FailedRecord], Decision]"
@@ -136,20 +154,9 @@ def _of_handler(name: str, handler: object) -> Iterator[str]:
             f" record that returns a Decision; got {shown(handler)}"
         )
         return
-    try:
-        check_plain(handler, name)
-    except TopologyError as exc:
-        yield str(exc)
-    try:
-        inspect.signature(handler).bind(None)
-    except TypeError as exc:
-        remedy = " Write retry(3, backoff=timedelta(milliseconds=100))" if handler is retry else ""
-        yield (
-            f"the {name} is called with the failed record alone; got {shown(handler)}, which does"
-            f" not take that: {exc}.{remedy}"
-        )
-    except ValueError:
-        pass  # it does not tell what it takes
+    for problem in unfit(handler, f"the {name}", "the failed record alone", 1):
+        remedy = ". Write retry(3, backoff=timedelta(milliseconds=100))" if handler is retry else ""
+        yield problem + remedy
 
 
 @dataclass(frozen=True)
@@ -172,13 +179,13 @@ class ErrorHandlers:
 
     def __post_init__(self) -> None:
         problems = [*choice("on_skip", self.on_skip, ("rollback", "keep"))]
-        topic: object = self.dead_letter_topic
-        if topic is not None:
-            problems += text("dead_letter_topic", topic, "the name of a topic")
+        letters: object = self.dead_letter_topic
+        if letters is not None:
+            problems += topic("dead_letter_topic", letters)
         for stage in ("deserialization", "processing", "production"):
             handler: object = getattr(self, stage)
             problems += _of_handler(f"{stage} handler", handler)
-            if handler is dead_letter and topic is None:
+            if handler is dead_letter and letters is None:
                 problems.append(
                     f"the {stage} handler is dead_letter, and there is no topic for such records:"
                     " give ErrorHandlers(dead_letter_topic=...)"

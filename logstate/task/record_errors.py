@@ -7,14 +7,27 @@ from typing import Any
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
+    BrokerError,
     DeserializationError,
     LogstateError,
     ProcessingError,
     ProductionError,
     RefusedError,
+    RegistryError,
+    StoreAccessError,
+    StoreError,
 )
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
 from logstate.topology.graph.blame import Blame, blame
+
+
+def is_not_of_record(error: Exception) -> bool:
+    """Whether no record is at fault: a store failed, the brokers or a registry cannot be had.
+
+    A store that a function asks for what it cannot have is that function's fault.
+    """
+    is_of_others = isinstance(error, RegistryError | StoreError | BrokerError)
+    return is_of_others and not isinstance(error, StoreAccessError)
 
 
 def what_ended(failure: BaseException) -> str:

@@ -17,13 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logstate.contracts.errors import (
-    BrokerError,
     ConfigError,
     ProductionError,
     RecordError,
     RefusedError,
-    RegistryError,
-    StoreError,
 )
 from logstate.contracts.processing import StreamProcess
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
@@ -31,12 +28,15 @@ from logstate.task.decisions import Decisions, RefusedResults, Source, where
 from logstate.task.error_handlers import Action, ErrorHandlers, fail
 from logstate.task.late_results import LateResultFailed, LateResults, PassOver
 from logstate.task.punctuation import Schedules
-from logstate.task.record_errors import failed, held_back_failed, not_encoded, punctuation_failed
+from logstate.task.record_errors import (
+    failed,
+    held_back_failed,
+    is_not_of_record,
+    not_encoded,
+    punctuation_failed,
+)
 from logstate.task.task_progress import RetryLater, TaskProgress
 from logstate.topology.graph.origin import blame_for, maker_of
-
-#: raised through user code as they are: not the fault of a record, or decided already
-_FINAL = (RegistryError, StoreError, ProductionError, BrokerError)
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,6 @@ class RecordGuard:
             outputs = len(self._task.outputs)
             try:
                 process(key, value, timestamp, headers)  # type: ignore[arg-type]
-            except _FINAL:
-                self._end(rollback=True)
-                raise
             except PassOver as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed)
@@ -104,7 +101,10 @@ class RecordGuard:
                 self._decide(late)
                 self._return_to_record(timestamp, headers)
                 return True
-            except Exception as exc:  # noqa: BLE001  whatever the user's function raises
+            except Exception as exc:  # whatever the user's function raises
+                if _is_final(exc):
+                    self._end(rollback=True)
+                    raise
                 self._processing_failed(exc)
             else:
                 self._end(rollback=False)
@@ -119,7 +119,7 @@ class RecordGuard:
     def _asks_about(self, exc: Exception) -> bool:
         """Whether a handler is asked about what fails below a result that was due."""
         is_open = self._undo is not None and self._handlers.processing is not fail
-        return is_open and not isinstance(exc, (*_FINAL, ConfigError))
+        return is_open and not _is_final(exc, ConfigError)
 
     def _decide(self, late: LateResultFailed) -> None:
         """Ask about a row that was due, unless that was done; raises where it is not left out."""
@@ -267,10 +267,6 @@ class RecordGuard:
                 self._begin()
             try:
                 callback(now)
-            except _FINAL:
-                if guards:
-                    self._end(rollback=True)
-                raise
             except PassOver as over:
                 self._end(rollback=True)
                 self._decisions.carry_out(over.decision, over.failed, schedule)
@@ -282,6 +278,10 @@ class RecordGuard:
                 task.timestamp, task.headers = now, None
                 return True
             except Exception as exc:
+                if _is_final(exc):
+                    if guards:
+                        self._end(rollback=True)
+                    raise
                 task = self._task
                 found = blame_for(exc, task.sub_topologies)
                 error = punctuation_failed(schedule, now, task.task_id, found, exc)
@@ -333,7 +333,7 @@ class RecordGuard:
         brokers refuse, and the handler is asked then. So the results are those of emitting every
         update.
         """
-        if isinstance(exc, (*_FINAL, ConfigError)):
+        if _is_final(exc, ConfigError):
             raise exc
         task = self._task
         place = RecordMetadata(task.topic or "", task.partition, task.offset)
@@ -359,3 +359,8 @@ class RecordGuard:
             return False
         self.refusals.carry_out(source, record)
         return True
+
+
+def _is_final(error: Exception, *others: type[Exception]) -> bool:
+    """Raised through user code as it is: not the fault of a record, or decided already."""
+    return is_not_of_record(error) or isinstance(error, (ProductionError, *others))

@@ -87,8 +87,10 @@ class Task(TaskProgress):
         initialises: bool = True,
         emit_intervals: EmitIntervals = UNSAID,
         surroundings: Surroundings = ALONE,
+        sends: bool = True,
     ) -> None:
         super().__init__(task_id, application_id, clock)
+        self.sends = sends
         self.emit_intervals = emit_intervals
         self.surroundings = surroundings
         self.moved_topics = moved_topics or {}

@@ -77,6 +77,8 @@ class TaskProgress:
         #: records that may have missed partners of a join, by the store these expired in
         self.late_joins: Counter[str] = Counter()
         self.expired_results = ExpiredResults()
+        #: whether anybody takes its outputs; not those of a global store
+        self.sends = True
         self.skipped_total = self.dead_letters_total = self.punctuated_total = 0
         self.punctuations = Punctuations()
         #: monotonic time before which nothing is processed: a record waits for its retry

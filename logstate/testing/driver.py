@@ -195,6 +195,8 @@ class TopologyTestDriver:
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once."""
         self.clock.advance(by if isinstance(by, int) else by // timedelta(milliseconds=1))
+        for task in self._globals:  # what is to be tried again
+            follow(task)
         self.task.punctuate("wall_clock")
         self._commit()
         self._run_until_idle()

@@ -92,11 +92,14 @@ class DriverTasks:
             open_state=lambda task: TaskState(sub_topology.stores, task, publishes_views=False),
             waits_for_empty_partitions=False,
             surroundings=replace(self.surroundings, files=None),
+            error_handlers=self.error_handlers,
+            sends=False,
         )
 
 
 def follow(task: Task) -> None:
-    """Let the task of a global store take one record over."""
-    task.process(1)
+    """Let the task of a global store take over what it may by now."""
+    while task.process(1):
+        pass
     task.committed(task.freeze(), {})
     task.state.apply()

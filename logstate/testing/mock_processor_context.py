@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.drops import Drop
-from logstate.contracts.errors import StoreError
+from logstate.contracts.errors import StoreAccessError
 from logstate.contracts.processing import ProcessorMetrics, TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -169,12 +169,12 @@ class MockProcessorContext:
         self.forwarded.append(CapturedForward(record, child))
 
     def store(self, name: str) -> Any:
-        """A store; raises StoreError for one that was not given."""
+        """A store; raises StoreAccessError for one that was not given."""
         try:
             return self._state.stores[name]
         except KeyError:
             known = ", ".join(map(repr, self._state.stores)) or "none"
-            raise StoreError(
+            raise StoreAccessError(
                 f"the processor asked for store {name!r}; the context was made with: {known}. Give"
                 " its declaration in MockProcessorContext(stores=[...])."
             ) from None

@@ -208,12 +208,20 @@ def _outputs(
 ) -> Steps[Mapping[str, TopicDescription]]:
     """The topics that are written to; raises TopicError for those that do not exist.
 
-    Not left to the first record: it would come hours later, and fail its transaction.
+    Not left to the first record: it would come hours later, and fail its transaction. And for our
+    own: what is written there beside us would be state after the next restore.
     """
     sinks = [ref for sub in plan.topology.sub_topologies for ref in sub.sink_topics]
     outputs = {ref.name: "output topic" for ref in sinks if not ref.is_internal}
     if dead_letter_topic is not None:
         outputs[dead_letter_topic] = "dead letter topic"
+    own = sorted(outputs.keys() & own_topics(plan.topology, plan.application_id))
+    if own:
+        raise TopicError(
+            f"{', '.join(f'{outputs[name]} {name!r}' for name in own)}: this application makes that"
+            " topic for itself, for its state or between its parts, and other records in it would"
+            " be read as such. Write to a topic of another name"
+        )
     described = yield Step("describe_topics", admin.describe_topics, (sorted(outputs),))
     missing = [f"{outputs[name]} {name!r}" for name in sorted(outputs) if name not in described]
     if missing:

@@ -42,6 +42,7 @@ from logstate.contracts.seams import Cluster, Rebalance, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import RestoreListener, Restorer
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.task.task_table import TaskTable
@@ -70,7 +71,9 @@ class _PartitionsLost(FencedError):
 
 
 class Worker:
-    """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks."""
+    """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks;
+    ``error_handlers`` are those of global stores.
+    """
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class Worker:
         observer: WorkerObserver | None = None,
         restore_listener: RestoreListener | None = None,
         wait: Callable[[float], None] = lambda _: None,
+        error_handlers: ErrorHandlers = FAIL_ALWAYS,
     ) -> None:
         self._config = config
         #: how long the group waits for a poll
@@ -105,6 +109,7 @@ class Worker:
             self._observer,
             lambda: self.is_stopping,
             wait,
+            error_handlers,
         )
         self._restorer = Restorer(config, cluster, restore_listener, clock.monotonic_ms)
         self.followed = FollowedTasks(config, clock, wait)

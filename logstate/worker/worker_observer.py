@@ -194,6 +194,7 @@ class WorkerObserver:
                 self._refresh_task(task_id, owned)
         for task in self.global_tasks:
             self._refresh_drops(task)
+            self._refresh_passed_over(task)
         self.on_change()
 
     def task_closing(self, owned: OwnedTask) -> None:
@@ -210,12 +211,8 @@ class WorkerObserver:
         seen = self._seen.setdefault(task_id, {})
         late = self._refresh_drops(task)
         self._tell_late(task, late + task.late_joins.total())
-        for metric, total in (
-            (catalogue.SKIPPED_RECORDS, task.skipped_total),
-            (catalogue.DEAD_LETTERS, task.dead_letters_total),
-            (catalogue.PUNCTUATE, task.punctuated_total),
-        ):
-            self._count_up(seen, metric, total, task=name)
+        self._refresh_passed_over(task)
+        self._count_up(seen, catalogue.PUNCTUATE, task.punctuated_total, task=name)
         for metric, totals in (
             (catalogue.LATE_JOINS, task.late_joins),
             (catalogue.EXPIRED_RESULTS, task.expired_results.counts),
@@ -241,6 +238,12 @@ class WorkerObserver:
             if lag is not None:
                 at = {"topic": tp.topic, "partition": str(tp.partition)}
                 self.metrics.gauge(catalogue.INPUT_LAG, **at).set(lag)
+
+    def _refresh_passed_over(self, task: Task) -> None:
+        """What handlers of errors decided."""
+        seen, name = self._seen.setdefault(task.task_id, {}), str(task.task_id)
+        self._count_up(seen, catalogue.SKIPPED_RECORDS, task.skipped_total, task=name)
+        self._count_up(seen, catalogue.DEAD_LETTERS, task.dead_letters_total, task=name)
 
     def _refresh_drops(self, task: Task) -> int:
         """By node and reason; returns how many came late."""

@@ -25,6 +25,7 @@ from logstate.restore.open_transactions import OpenTransactions
 from logstate.restore.standbys import Standbys
 from logstate.restore.task_rows import TaskRows
 from logstate.restore.task_starter import TaskStarter
+from logstate.task.error_handlers import ErrorHandlers
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
@@ -111,6 +112,8 @@ class WorkerStart:
     is_stopping: Callable[[], bool]
     #: so many seconds, or until it is told to stop
     wait: Callable[[float], None]
+    #: of global stores; other tasks have theirs
+    error_handlers: ErrorHandlers
 
     def open(self) -> Steps[StartedWorker | None]:
         """Everything up to the subscription; None where it was told to stop meanwhile.
@@ -159,7 +162,12 @@ class WorkerStart:
         metrics = partial(OwnMetrics, self.observer.metrics)
         surroundings = Surroundings(config.application_config, metrics=metrics)
         clients.globals = globals_ = GlobalStores(
-            plan.application_id, plan.global_inputs(), cluster, self.clock, surroundings
+            plan.application_id,
+            plan.global_inputs(),
+            cluster,
+            self.clock,
+            surroundings,
+            self.error_handlers,
         )
         yield from globals_.bootstrap(admin, self.is_stopping)
         if self.is_stopping() or not (yield from self._announced(plan, clients.manifests)):

@@ -48,12 +48,21 @@ def operator_of(code: CodeType) -> str | None:
 
 
 def blame(error: BaseException) -> Blame:
-    """The innermost operator on the traceback, and the user's innermost frame below it."""
+    """The innermost operator on the traceback, and the user's innermost frame below it.
+
+    An error that was made once and is raised again and again carries the traces of all times, the
+    newest first; each begins where it is caught.
+    """
     node: str | None = None
     function: str | None = None
     trace = error.__traceback__
+    caught_in = None if trace is None else trace.tb_frame.f_code
+    is_first = True
     while trace is not None:
         code = trace.tb_frame.f_code
+        if code is caught_in and not is_first:
+            break
+        is_first = False
         operator = operator_of(code)
         if operator is not None:
             node, function = operator, None

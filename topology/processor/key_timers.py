@@ -16,16 +16,19 @@ from datetime import timedelta
 from itertools import takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from logstate.contracts.record_parts import event_time_of
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.contracts.stores import KeyValueStore, StoreSpec
 from logstate.serdes.built_in import serde_of
+from logstate.topology.declaring.callbacks import unfit
+from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.plain_functions import refuse_unfinished
 from logstate.topology.processor.processor_context import ProcessorContext, PunctuationKind
 from logstate.topology.processor.processor_stores import key_value_store
 
 K = TypeVar("K")
 
 _TIME = struct.Struct(">q")
-_MAX_TIME_MS = 2**63 - 1
 
 
 class Timer(NamedTuple, Generic[K]):
@@ -130,25 +133,23 @@ class KeyTimers(Generic[K]):
         kind: PunctuationKind = "stream_time",
         every: timedelta = timedelta(milliseconds=1),
     ) -> None:
+        problems = list(unfit(callback, "the timer callback", "(key, at_ms)", 2))
+        if problems:
+            raise misdeclared(problems[0])
         self._store: KeyValueStore[tuple[int, K], bytes] = context.store(store)
-        self._callback = callback
+        self._callback: Callable[[K, int], object] = callback
         context.schedule(every, kind, self._run_due)
 
     def set(self, key: K, at_ms: int) -> None:
         """Call back for a key at a time; another timer of the key stays. Twice is once.
 
-        Raises ValueError for a time that is negative.
+        Raises ValueError for a time that is negative, TypeError for one that is no int.
         """
-        if not 0 <= at_ms <= _MAX_TIME_MS:
-            raise ValueError(
-                f"a timer was set for {at_ms} ms: times are milliseconds since the epoch, not"
-                " negative. Add the delay to a record's timestamp or to the current time."
-            )
-        self._store.put((at_ms, key), b"")
+        self._store.put((_time(at_ms), key), b"")
 
     def cancel(self, key: K, at_ms: int) -> bool:
         """Take a timer back; returns whether there was one."""
-        return self._store.delete((at_ms, key)) is not None
+        return self._store.delete((_time(at_ms), key)) is not None
 
     def _run_due(self, now_ms: int) -> None:
         # Taken before the first is deleted: a scan that rows are deleted from has to read on.
@@ -157,4 +158,16 @@ class KeyTimers(Generic[K]):
             at_ms, key = timer
             if self._store.get(timer) is not None:  # unless a callback before took it back
                 self._store.put(timer, None)
-                self._callback(key, at_ms)
+                result = self._callback(key, at_ms)
+                if result is not None:
+                    refuse_unfinished(result, self._callback, "timer callback")
+
+
+def _time(at_ms: object) -> int:
+    """The time of a timer, checked; the store has 8 bytes for it."""
+    if type(at_ms) is int and at_ms < 0:
+        raise ValueError(
+            f"a timer was set for {at_ms} ms: times are milliseconds since the epoch, not"
+            " negative. Add the delay to a record's timestamp or to the current time."
+        )
+    return event_time_of(at_ms, "KeyTimers was given")

@@ -126,7 +126,7 @@ class ProcessorContext(Protocol):
             The directory, which exists.
 
         Raises:
-            StoreError: the task has none: that of a global store, or one that is replayed.
+            StoreAccessError: the task has none: that of a global store, or one that is replayed.
 
         Source: Kafka Streams' ``ProcessorContext.stateDir``.
         """
@@ -222,7 +222,7 @@ class ProcessorContext(Protocol):
             The store.
 
         Raises:
-            StoreError: the processor is not connected to it; or a global store is written to.
+            StoreAccessError: the processor is not connected to it; or a global store is written to.
 
         Source: Kafka Streams' ``ProcessorContext.getStateStore``.
         """

@@ -15,7 +15,7 @@ from logstate.contracts.records import TaskId
 from logstate.contracts.seams import GroupConsumer, Polled, Step
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.testing.fake.client import ProcessKilled
@@ -188,6 +188,7 @@ class Slot:
             destroy_state=lambda owned: self.disk.quarantine(owned.task_id),
             drive=_no_callbacks,
             observer=self._observer,
+            error_handlers=self._handlers or FAIL_ALWAYS,
         )
         self._steps = self.worker.run()
         self.pending = next(self._steps)

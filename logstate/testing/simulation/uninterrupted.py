@@ -16,6 +16,7 @@ from logstate.contracts.records import FetchedRecord, ProducedRecord, TaskId, To
 from logstate.contracts.seams import run_steps
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import logged_fields
+from logstate.task.error_handlers import FAIL_ALWAYS
 from logstate.task.task import Task
 from logstate.testing.fake.partition_log import LogEntry
 from logstate.testing.simulation.schedule import START_MS
@@ -127,7 +128,13 @@ def _new_task(
     plan = schedule.plan()
     sub_topology = plan.sub_topology(task_id)
     logs_every_write = schedule.swarm.changelog_writes == "update"
-    globals_ = GlobalStores(plan.application_id, plan.global_inputs(), schedule.cluster, clock)
+    globals_ = GlobalStores(
+        plan.application_id,
+        plan.global_inputs(),
+        schedule.cluster,
+        clock,
+        error_handlers=schedule.simulated.error_handlers or FAIL_ALWAYS,
+    )
     if computes and schedule.topology.global_sub_topologies:
         run_steps(globals_.bootstrap(schedule.cluster.admin()))
     return TracedTask(

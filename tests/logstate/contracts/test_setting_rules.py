@@ -97,7 +97,7 @@ def test_whatever_was_given_is_told_in_short(given: Any) -> None:
         *rules.duration("b", given),
         *rules.flag("c", given),
         *rules.choice("d", given, ("yes", "no")),
-        *rules.text("e", [given], "text"),
+        *rules.topic("e", [given]),
         *rules.application_id("f", given),
         *rules.mapping("g", given, "{}"),
         *rules.offset_reset("h", given),

@@ -16,7 +16,9 @@ from logstate.contracts.errors import (
     SerdeError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
+from logstate.task.error_handlers import Action, Decision, FailedRecord
 from logstate.task.record_errors import failed, undecodable, what_ended, without_timestamp
+from logstate.testing import TopologyTestDriver
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology.graph.blame import Blame, blame
 from tests.patience import until
@@ -111,3 +113,36 @@ def test_what_passes_every_guard_is_told_with_its_type_and_place(
 def test_what_ended_a_worker_is_the_librarys_own_text_where_it_has_one() -> None:
     assert what_ended(LogstateError("said")) == "said"
     assert what_ended(ValueError("v")) == "ValueError: v"
+
+
+SAME = ValueError("made once")
+
+
+def first(value: str) -> str:
+    if value == "first":
+        raise SAME
+    return value
+
+
+def second(value: str) -> str:
+    raise SAME
+
+
+def test_an_error_that_is_raised_again_is_blamed_on_whoever_raises_it_now() -> None:
+    """Its traceback grows: the newest is in front, and those of before follow."""
+    told: list[FailedRecord] = []
+
+    def note(record: FailedRecord) -> Decision:
+        told.append(record)
+        return Decision(Action.SKIP)
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    stream.map_values(first, value=str, name="one").map_values(second, value=str, name="two")
+    handlers = ErrorHandlers(processing=note)
+    with TopologyTestDriver(builder.build(), error_handlers=handlers) as driver:
+        for value in ("first", "second", "first"):
+            driver.pipe("in", "k", value)
+    assert [record.node for record in told] == ["one", "two", "one"]
+    functions = [str(record.error.function) for record in told]  # type: ignore[attr-defined]
+    assert [site.rpartition(" ")[2] for site in functions] == ["first", "second", "first"]

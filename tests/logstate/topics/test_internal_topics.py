@@ -269,6 +269,25 @@ def test_so_is_a_dead_letter_topic() -> None:
         prepared(FakeCluster({"in": 3, "out": 1}), dead_letter_topic="dead")
 
 
+@pytest.mark.parametrize(
+    "own", ["app-counts-changelog", "app-by-word-repartition", "app-cuts", "app-logstate-snapshots"]
+)
+def test_our_own_topics_are_nobody_s_output(own: str) -> None:
+    """Also where the topic is there already, from a start before."""
+    cluster = FakeCluster({"in": 3, "out": 1, own: 3})
+    with pytest.raises(
+        TopicError, match=f"dead letter topic '{own}'.* makes that topic for itself"
+    ):
+        prepared(cluster, dead_letter_topic=own)
+
+    def declare(builder: StreamsBuilder) -> None:
+        by_word(builder)
+        builder.stream("in", key=str, value=str).to(own)
+
+    with pytest.raises(TopicError, match=f"output topic '{own}'.* another name"):
+        prepared(cluster, declare)
+
+
 def test_nothing_is_created_where_a_source_is_missing() -> None:
     cluster = FakeCluster({})
     with pytest.raises(TopicError, match="source topic 'in' does not exist"):

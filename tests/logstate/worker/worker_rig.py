@@ -12,7 +12,7 @@ from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Step, Steps, run_steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.testing import FakeCluster
@@ -81,6 +81,7 @@ class WorkerRig:
             drive=run_steps,
             observer=self.observer,
             restore_listener=listener,
+            error_handlers=error_handlers or FAIL_ALWAYS,
         )
         self.steps: list[str] = []
         #: called with each step before it is made; may raise in its place

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstate.contracts.errors import SerdeError, StoreError
+from logstate.contracts.errors import ProcessingError, SerdeError
 from logstate.serdes import int64, string
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder, ValueTransformer, key_value_store
@@ -291,7 +291,7 @@ def test_a_transformer_with_history_reads_its_own_result_with_history() -> None:
 
 
 def test_a_transformer_without_a_store_of_its_own_has_none_to_ask_for() -> None:
-    with pytest.raises(StoreError, match="asked for store 'out-s'"):
+    with pytest.raises(ProcessingError, match=r"offset 0.* asked for store 'out-s'"):
         run_table(
             lambda table: table.transform_values(Highest, value=int).to_stream().to("out"),
             [("a", 3, 0)],

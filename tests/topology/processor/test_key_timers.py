@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstate.contracts.errors import ProcessingError, TopologyError
 from logstate.contracts.records import Record
+from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     KeyTimers,
@@ -144,3 +148,80 @@ def test_every_timer_runs_once_as_soon_as_stream_time_has_reached_it(
         driver.advance_wall_clock(0)  # commits
         assert driver.read("out", value=int) == expected
         assert len(list(driver.store("timers").all())) == len(waiting)
+
+
+async def awaited(key: str, at_ms: int) -> None: ...
+
+
+def yielding(key: str, at_ms: int) -> Any:
+    yield key
+
+
+def hides(key: str, at_ms: int) -> Any:
+    return awaited(key, at_ms)
+
+
+def calling_back(callback: Any) -> type[Remind]:
+    class Calls(Remind):
+        def init(self, context: ProcessorContext) -> None:
+            self.context = context
+            self.timers = KeyTimers(context, "timers", callback)
+
+    return Calls
+
+
+@pytest.mark.parametrize(
+    ("callback", "found"),
+    [
+        (awaited, "coroutine function"),
+        (functools.partial(awaited), "coroutine function"),
+        (yielding, "generator function"),
+        (lambda key: key, "too many positional"),
+        (None, "must be a function of"),
+    ],
+)
+def test_a_callback_whose_call_does_nothing_is_refused(callback: Any, found: str) -> None:
+    with pytest.raises(TopologyError, match="timer callback") as refused:
+        driver_of(calling_back(callback))
+    assert found in str(refused.value)
+    assert "test_key_timers.py" in str(refused.value)
+
+
+def test_a_callback_that_hides_a_coroutine_keeps_its_timer() -> None:
+    handlers = ErrorHandlers(processing=skip)
+    with driver_of(calling_back(hides), error_handlers=handlers) as driver:
+        driver.pipe("in", "a", 5, timestamp=0)
+        driver.pipe("in", "b", 500, timestamp=10)
+        assert driver.task.skipped_total == 1
+        assert [timer.key for timer, _ in driver.store("timers").all()] == ["a", "b"]
+    with driver_of(calling_back(hides)) as driver:
+        driver.pipe("in", "a", 5, timestamp=0)
+        with pytest.raises(
+            ProcessingError, match=r"the timer callback hides at .* of which nothing"
+        ):
+            driver.pipe("in", "b", 500, timestamp=10)
+
+
+@pytest.mark.parametrize("at_ms", [1.5, None, "5", True, 2**63, -1, timedelta(seconds=1)])
+def test_a_time_that_no_record_can_have_is_no_timer_s(at_ms: Any) -> None:
+    for call in ("set", "cancel"):
+
+        class Sets(Remind):
+            def process(self, record: Record[str, int]) -> None:
+                getattr(self.timers, call)(record.key, at_ms)  # noqa: B023  called before the next
+
+        with (
+            driver_of(Sets) as driver,
+            pytest.raises(ProcessingError, match=r"KeyTimers was given|a timer was set for"),
+        ):
+            driver.pipe("in", "a", 0)
+
+
+def test_numpys_time_is_a_timer_s() -> None:
+    class Sets(Remind):
+        def process(self, record: Record[str, int]) -> None:
+            self.timers.set(record.key, np.int64(5))
+
+    with driver_of(Sets) as driver:
+        driver.pipe_all("in", [("a", 0, 0), ("a", 0, 7)])
+        assert driver.read("out", value=int) == [("a", 5)]

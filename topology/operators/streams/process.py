@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from logstate.contracts.errors import StoreError
+from logstate.contracts.errors import StoreAccessError
 from logstate.contracts.processing import Cancellable, ProcessorMetrics, TaskContext
-from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, headers_of
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import json
@@ -87,7 +87,11 @@ class ProcessNode(ProcessorNode):
         user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
         new_tuple = tuple.__new__
 
+        # A list that a processor appends to is its own: the record may be read again, and others
+        # get the same one.
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if headers is not None:
+                headers = list(headers)
             task.timestamp = timestamp
             task.headers = headers
             result = user_process(new_tuple(Record, (key, value, timestamp, headers)))
@@ -98,6 +102,8 @@ class ProcessNode(ProcessorNode):
             return process
 
         def process_values(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if headers is not None:
+                headers = list(headers)
             task.timestamp = timestamp
             task.headers = headers
             context.fixed_key = (key,)
@@ -149,7 +155,7 @@ class OperatorContext:
     def state_dir(self) -> Path:
         files, task = self._task.surroundings.files, self._task.task_id
         if files is None:
-            raise StoreError(
+            raise StoreAccessError(
                 f"Processor {self._name!r} asked for a state_dir, and task {task} has none: it"
                 " keeps a global store, is being replayed, or runs in a simulation. Keep what it"
                 " needs in its store."
@@ -172,7 +178,7 @@ class OperatorContext:
         if name in self._connections.global_names:
             return _ReadOnly(self._task.store(name), name)
         known = ", ".join(map(repr, self._connections.names)) or "none"
-        raise StoreError(
+        raise StoreAccessError(
             f"Processor {self._name!r} (declared at {self._declared_at}) asked for store {name!r},"
             f" to which it is not connected; connected: {known}. Add the store to the builder and"
             " name it in stores=."
@@ -256,7 +262,7 @@ class ForwardingContext(OperatorContext):
         if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
             timestamp = event_time_of(timestamp, self._forwarded)
         if headers is not None:
-            headers = headers_of(headers, self._forwarded)
+            headers = own_headers_of(headers, self._forwarded)
         fixed = self.fixed_key
         if fixed is not None and key is not fixed[0] and _is_other_key(key, fixed[0]):
             raise ValueError(
@@ -302,7 +308,7 @@ class _ReadOnly:
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute in _WRITES:
-            raise StoreError(
+            raise StoreAccessError(
                 f"Global store {self._name!r} is read-only here: it holds what its topic says."
                 " Write to that topic instead."
             )

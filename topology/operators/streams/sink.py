@@ -22,6 +22,7 @@ from logstate.contracts.record_parts import (
 )
 from logstate.contracts.records import Headers, RecordContext
 from logstate.contracts.serde import Encoders, Serde
+from logstate.contracts.topic_names import is_internal
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.graph.nodes import Partitioner, Process, SinkNode, TopicRef
@@ -134,13 +135,20 @@ def _header_writer(
 
 def _dynamic_writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Headers], None]:
     choose = _chooser(sink, task)
+    chosen = f"the topic chooser of sink {sink.name!r} returned"
     writers: dict[str, Callable[[Any, Any, int, Headers], None]] = {}
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         topic = choose(key, value, timestamp, headers)
         writer = writers.get(topic) if isinstance(topic, str) else None
         if writer is None:
-            name = topic_of(topic, f"the topic chooser of sink {sink.name!r} returned")
+            name = topic_of(topic, chosen)
+            if is_internal(task.application_id, name):
+                raise ValueError(
+                    f"{chosen} the topic {name!r}, which is named like one that this application"
+                    " makes for its state, or between its parts: other records in it would be read"
+                    " as such. Choose a topic of another name"
+                )
             fixed = SinkNode(
                 sink.name, TopicRef(name), sink.key, sink.value, partitioner=sink.partitioner
             )
@@ -158,7 +166,8 @@ def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Head
     def in_context(key: Any, value: Any, timestamp: int, headers: Headers) -> object:
         topic = task.topic
         partition = -1 if topic is None else task.partition
-        context = RecordContext(topic, partition, task.offset, timestamp, headers)
+        own = None if headers is None else list(headers)
+        context = RecordContext(topic, partition, task.offset, timestamp, own)
         return choose(key, value, context)
 
     return in_context

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, headers_of, shown
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of, shown
 from logstate.contracts.stores import ValueAndTimestamp
 
 
@@ -42,7 +42,7 @@ class TimedStore:
             ):
                 row = row._replace(timestamp=event_time_of(timestamp, self._given))
             if headers is not None:
-                row = row._replace(headers=headers_of(headers, self._given))
+                row = row._replace(headers=own_headers_of(headers, self._given))
         self._put(key, row, *start_ms)
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
