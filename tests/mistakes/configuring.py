@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 from logstate import Application, ErrorHandlers, Materialized, StreamsBuilder
+from logstate.contracts.serving import Serving
 from logstate.task.error_handlers import dead_letter, retry, skip
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
@@ -261,3 +262,52 @@ def stores_are_served_to_everybody() -> None:
 @mistake("metadata_for_key() needs the directory", "not in it", "serve='127.0.0.1:8080'")
 def an_owner_is_asked_for_without_an_address() -> None:
     application(cluster=FakeCluster({"in": 1, "out": 1})).metadata_for_key("counts", "ada")
+
+
+async def page(*told: Any) -> None:
+    """Tells somebody, if it is awaited."""
+
+
+@mistake("the state listener page at", "configuring.py", "async def", "never run")
+def a_state_listener_is_a_coroutine_function() -> None:
+    application().on_state_change(page)
+
+
+@mistake("restore_listener page at", "configuring.py", "async def", "never run")
+def a_restore_listener_is_a_coroutine_function() -> None:
+    application(restore_listener=page)
+
+
+@mistake("uncaught_exception_handler", "the exception", "configuring.py", "does not take that")
+def a_handler_of_failures_takes_nothing() -> None:
+    application(uncaught_exception_handler=lambda: "replace_worker")
+
+
+@mistake("timeout of start()", "got 5 (int)", "Write timedelta(seconds=...)")
+def a_time_out_is_a_number() -> None:
+    application(cluster=FakeCluster({"in": 1, "out": 1})).start(timeout=5)  # type: ignore[arg-type]
+
+
+@mistake("max_age of store()", "got 20 (int)", "Write timedelta(seconds=...)")
+def an_age_is_a_number() -> None:
+    application().store("counts", max_age=20)  # type: ignore[arg-type]
+
+
+@mistake("dead_letter_topic must be the name of a topic", "249 letters", "got 'dead letters'")
+def the_dead_letter_topic_has_a_blank() -> None:
+    ErrorHandlers(dead_letter_topic="dead letters")
+
+
+@mistake("output topic 'app-n-changelog'", "makes that topic for itself", "another name")
+def results_go_to_a_changelog() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).group_by_key().count(store="n")
+    builder.stream("in", value=str).to("app-n-changelog")
+    start(FakeCluster({"in": 1, "app-n-changelog": 1}), topology=builder.build())
+
+
+@mistake("certificate='/nowhere.crt'", "No such file", "Give a certificate in PEM")
+def a_certificate_is_missing() -> None:
+    serving = Serving("127.0.0.1:0", certificate="/nowhere.crt", private_key="/nowhere.key")
+    with application(cluster=FakeCluster({"in": 1, "out": 1}), serve=serving):
+        pass

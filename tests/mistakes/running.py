@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import timedelta
 from typing import Any
 
-from logstate import Materialized, Processor, StreamsBuilder, TopologyTestDriver, TumblingWindows
-from logstate.contracts.errors import FencedError
-from logstate.testing import Fault
-from logstate.topology import KStream
+from logstate import (
+    Application,
+    ErrorHandlers,
+    Materialized,
+    Processor,
+    StreamsBuilder,
+    TopologyTestDriver,
+    TumblingWindows,
+)
+from logstate.contracts.errors import FencedError, StoreUnavailableError
+from logstate.task.error_handlers import Decision, dead_letter
+from logstate.testing import FakeCluster, Fault
+from logstate.topology import KeyTimers, KStream, timer_store
 from logstate.worker.watch import Watch
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of, send
 from tests.mistakes.mistake import mistake
@@ -213,3 +223,86 @@ def a_range_crosses_zero() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.pipe("in", -1, "x", timestamp=1)
         list(driver.store("t").range(-5, 5))
+
+
+def answers_in_words(record: Any) -> Decision:
+    return Decision("skip")  # type: ignore[arg-type]
+
+
+@mistake("processing handler", HERE, "got 'skip'", "Write Decision(Action.SKIP)", "offset 0")
+def a_decision_is_a_word() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).map_values(int, value=int).to("out")
+    handlers = ErrorHandlers(processing=answers_in_words)
+    with TopologyTestDriver(builder.build(), error_handlers=handlers) as driver:
+        driver.pipe("in", "k", "no number")
+
+
+@mistake("would come back here, and fail for ever", "offset=0", "topic that is not read here")
+def dead_letters_go_to_the_topic_that_they_come_from() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=int).to("out")
+    handlers = ErrorHandlers(deserialization=dead_letter, dead_letter_topic="in")
+    with TopologyTestDriver(builder.build(), error_handlers=handlers) as driver:
+        driver.pipe_raw("in", b"k", b"no number", 1)
+
+
+async def remind(key: str, at_ms: int) -> None:
+    """Writes a letter, if it is awaited."""
+
+
+class Reminds(Processor[str, str, str, str]):
+    def init(self, context: Any) -> None:
+        self.timers = KeyTimers(context, "timers", remind)
+
+    def process(self, record: Any) -> None:
+        self.timers.set(record.key, 5)
+
+
+@mistake("the timer callback", f"remind at {HERE}", "async def", "never run")
+def a_timer_calls_a_coroutine_function() -> None:
+    timers = timer_store("timers", str)
+    driven(lambda s: s.process(Reminds, stores=timers, key=str, value=str, name="reminds"))
+
+
+def asks_a_query(value: str) -> str:
+    raise StoreUnavailableError("store 'names': partition 3 is on its way to another instance")
+
+
+@mistake("topic 'in'", "offset 0", f"{HERE}", "partition 3 is on its way")
+def a_function_asks_a_store_that_does_not_answer() -> None:
+    driven(lambda s: s.map_values(asks_a_query, value=str))
+
+
+@mistake("topic chooser", "'app-n-changelog'", "makes for its state", "offset 0", "Choose a topic")
+def a_chooser_names_a_changelog() -> None:
+    driven(lambda s: s.to(lambda key, value: "app-n-changelog"))
+
+
+class Waits:
+    """A function that waits for the application that calls it."""
+
+    def __init__(self) -> None:
+        builder = StreamsBuilder()
+        builder.stream("in", value=str).map_values(self.wait, value=str).to("out")
+        self.cluster = FakeCluster({"in": 1, "out": 1})
+        self.app = Application(
+            builder.build(),
+            application_id="app",
+            bootstrap="fake:9092",
+            state_dir=tempfile.mkdtemp(),
+            cluster=self.cluster,
+        )
+
+    def wait(self, value: str) -> str:
+        self.app.wait_until_running()
+        return value
+
+    def run(self) -> None:
+        self.cluster.produce("in", b"k", b"v", timestamp=1)
+        self.app.run(handle_signals=False)
+
+
+@mistake("called in the thread that runs it", "offset 0", HERE, "Wait in another thread")
+def a_function_waits_for_its_own_application() -> None:
+    Waits().run()
