@@ -28,6 +28,8 @@ class DropReason(StrEnum):
     #: an update of a versioned table that is older than the row (KIP-914)
     OUT_OF_ORDER = "out_of_order"
     STALE_RESPONSE = "stale_response"
+    #: one of its key, and of its id where there is one, had gone on within the interval
+    DUPLICATE = "duplicate"
 
     @property
     def is_late(self) -> bool:
@@ -46,6 +48,7 @@ _EXPECTED = frozenset(
         DropReason.NO_PARTITION,
         DropReason.OUT_OF_ORDER,
         DropReason.STALE_RESPONSE,
+        DropReason.DUPLICATE,
     }
 )
 

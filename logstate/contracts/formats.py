@@ -51,5 +51,8 @@ SCALARS: Final[Mapping[str, ScalarFormat]] = {
 #: keys with a window behind them: format to the layout that they have on a topic
 WINDOWED: Final[Mapping[str, str]] = {"windowed": "windowed", "session_windowed": "session"}
 
+#: a key with the id of a record behind it: 4 bytes length, key | id
+KEY_AND_ID: Final = "key_and_id"
+
 #: formats whose bytes follow from a schema
 WITH_SCHEMA: Final = frozenset({"json", "json_schema", "avro", "protobuf"})

@@ -27,6 +27,7 @@ _WHY = {
     DropReason.NO_PARTITION: "the partitioner gave it no partition",
     DropReason.OUT_OF_ORDER: "it is older than the row of its key",
     DropReason.STALE_RESPONSE: "its row had changed since it was asked for",
+    DropReason.DUPLICATE: "one like it had gone on within the interval",
 }
 
 _LINE = (

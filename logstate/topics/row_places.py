@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from logstate.contracts.changelog_keys import HEAD_BYTES, TAIL_BYTES, layout_of
-from logstate.contracts.formats import WINDOWED
+from logstate.contracts.formats import KEY_AND_ID, WINDOWED
 from logstate.contracts.partitioner import partition_of
 
 _LENGTH = struct.Struct(">i")
@@ -26,8 +26,8 @@ def key_part(kind: str, key_format: str) -> Callable[[bytes], bytes]:
     >>> key_part("timestamped_window", "string")(b"ada" + bytes(12))
     b'ada'
     """
-    if kind == "foreign_key_subscription":
-        return _foreign_key
+    if kind == "foreign_key_subscription" or key_format == KEY_AND_ID:
+        return _first_part
     layout = layout_of(kind, key_format, of_buffers=True)
     head, tail = HEAD_BYTES.get(layout, 0), TAIL_BYTES.get(layout, 0)
     if key_format in WINDOWED and layout not in WINDOWED.values():
@@ -38,7 +38,8 @@ def key_part(kind: str, key_format: str) -> Callable[[bytes], bytes]:
     return lambda key: key[head:end]
 
 
-def _foreign_key(key: bytes) -> bytes:
+def _first_part(key: bytes) -> bytes:
+    """The first of two keys, which has its length in front."""
     (length,) = _LENGTH.unpack_from(key)
     return key[_LENGTH.size : _LENGTH.size + length]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Generic, TextIO, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.records import Change, Windowed
@@ -35,6 +36,7 @@ from logstate.topology.dsl.aggregations import (
     count_one,
     reduction,
 )
+from logstate.topology.dsl.deduplication import IdOptions, KeyOptions, deduplicated
 from logstate.topology.dsl.flow import K, PairOptions, V
 from logstate.topology.dsl.global_table import GlobalKTable
 from logstate.topology.dsl.grouped_flow import (
@@ -194,6 +196,99 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.filterNot``.
         """
         return self._filtered(predicate, name, keeps=False)
+
+    def deduplicate_by_key(
+        self, interval: timedelta, **options: Unpack[KeyOptions]
+    ) -> KStream[K, V]:
+        """Of the records of a key within the interval, let the first that comes go on.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> alarms = builder.stream("alarms", value=str)
+        >>> alarms.deduplicate_by_key(timedelta(milliseconds=10), store="told").to("told")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe_all("alarms", [("hall", "a", 20), ("hall", "b", 30), ("hall", "c", 31)])
+        ...     driver.pipe("alarms", "attic", "d", timestamp=25)
+        ...     driver.read("told", value=str), driver.dropped_total
+        ([('hall', 'a'), ('hall', 'c'), ('attic', 'd')], 1)
+
+        A duplicate is a record of which one with the same key went on before, at most the interval
+        earlier or later by event time: a record that is out of order counts as one that is not. It
+        is measured from what went on, not from duplicates, so a key that never rests goes on once
+        per interval and a bit. Of two that went on, none is within the interval of the other.
+
+        Semantics: as every operator, but
+            Null key: goes on, whatever came before.
+            Late records: dropped and counted, if they are older than stream time by more than the
+                interval, because what went on near them may have expired. A longer ``retention`` of
+                the store takes later ones: by as much as it is longer than three intervals. Stream
+                time is that of the records with a key.
+            Repartition: only if an operator above may have changed keys; through ``<application
+                id>-<name>-repartition``, named after the store if ``name`` is not given. Null keys
+                go through it, too.
+            Store: the one named ``store``, else ``name``: a row, with the time, for each record
+                that went on, kept for three intervals. Another interval needs another store.
+            Quirk: duplicates are counted (``dropped_records_total``, reason ``duplicate``), like
+                all that is dropped.
+
+        Args:
+            interval: how far apart records of a key have to be to go on both; more than 0.
+            options: ``store``, a name or :class:`Materialized` of the operator's store; ``key`` and
+                ``value``, the serdes of the stream if they are not known, of which ``value`` is
+                needed for a repartition topic only; ``name``.
+
+        Raises:
+            TopologyError: the interval is not positive; neither a store nor a name is given; a
+                serde is missing; a retention is shorter than three intervals.
+
+        Source: ``KStream.deduplicateByKey`` of KIP-655, which Kafka Streams has not released. There
+        a late record passes if nothing like it is found.
+        """
+        return deduplicated(self, interval, None, {**options})
+
+    def deduplicate_by_key_value(
+        self,
+        id_selector: Callable[[V], object] | Callable[[K, V], object],
+        interval: timedelta,
+        **options: Unpack[IdOptions],
+    ) -> KStream[K, V]:
+        """Of the records of a key and an id within the interval, let the first that comes go on.
+
+        >>> from datetime import timedelta
+        >>> from logstate import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> paid = builder.stream("payments", value=dict)
+        >>> hour = timedelta(hours=1)
+        >>> once = paid.deduplicate_by_key_value(lambda p: p["id"], hour, id=str, store="paid")
+        >>> once.map_values(lambda p: p["cents"], value=int).to("once")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.pipe("payments", "ada", {"id": "p-1", "cents": 250})
+        ...     driver.pipe("payments", "ada", {"id": "p-2", "cents": 250})
+        ...     driver.pipe("payments", "ada", {"id": "p-1", "cents": 250})  # sent once more
+        ...     driver.read("once", value=int)
+        [('ada', 250), ('ada', 250)]
+
+        Semantics: as :meth:`deduplicate_by_key`, but
+            Null key: goes on, and its id is not asked for. So does a record whose id is None.
+            Null value: given to the selector as None.
+            Late records: as there; stream time is that of the records with a key and an id.
+            Store: as there, and its keys are pairs of key and id.
+
+        Args:
+            id_selector: ``id_selector(value)`` or ``id_selector(key, value)``; returns the id. Two
+                ids are the same exactly when their bytes are. It is unique for a key at most:
+                records of other keys may have it.
+            interval: as for :meth:`deduplicate_by_key`.
+            options: as there, and ``id`` (required), the serde of the ids.
+
+        Raises:
+            TopologyError: as there; the selector has another shape.
+
+        Source: ``KStream.deduplicateByKeyValue`` of KIP-655.
+        """
+        selector = callbacks.mapper(id_selector, "id selector")
+        return deduplicated(self, interval, selector, {**options})
 
     def merge(self, *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """One stream of the records of this and all others.

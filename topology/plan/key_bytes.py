@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from logstate.contracts.formats import SCALARS, WINDOWED, WITH_SCHEMA
+from logstate.contracts.formats import KEY_AND_ID, SCALARS, WINDOWED, WITH_SCHEMA
 
 Description = Mapping[str, Any]
 
-_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA}
+_KNOWN = {*SCALARS, *WINDOWED, *WITH_SCHEMA, KEY_AND_ID}
 #: keywords of a JSON schema that say what is written; the others say what is allowed
 _WRITTEN = frozenset(
     [

@@ -187,6 +187,12 @@ CASES = [
         (("SinkNode", "partitioner", 2, 0),),
     ),
     Case(
+        "deduplicate",
+        lambda b: words(b).deduplicate_by_key(ms(10), store="n"),
+        (*NO_KEY, *at(100, 95, 89, 90)),
+        (("DeduplicateNode", "duplicate", 2, 0), ("DeduplicateNode", "late", 1, 1)),
+    ),
+    Case(
         "count",
         lambda b: words(b).group_by_key().count(store="n"),
         NO_KEY + NO_VALUE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -44,6 +45,16 @@ def kept_by_a_processor(builder: StreamsBuilder) -> None:
     stream.process(Remembers, stores=["seen"], name="remember")
 
 
+def deduplicated_by_key(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key=str, value=int).repartition(name="again")
+    stream.deduplicate_by_key(timedelta(seconds=1), store="seen")
+
+
+def deduplicated_by_key_and_id(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key=str, value=int).repartition(name="again")
+    stream.deduplicate_by_key_value(str, timedelta(seconds=1), id=str, store="seen")
+
+
 @pytest.mark.parametrize(
     ("declare", "expected"),
     [
@@ -51,6 +62,8 @@ def kept_by_a_processor(builder: StreamsBuilder) -> None:
         (counted_behind_a_repartition, "murmur2"),
         (repartitioned_by_the_user, None),
         (kept_by_a_processor, None),
+        (deduplicated_by_key, "murmur2"),
+        (deduplicated_by_key_and_id, None),  # its keys are more than what was hashed
         (kept_with_other_keys, None),  # its keys have other bytes than those that were hashed
     ],
 )

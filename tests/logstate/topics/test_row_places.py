@@ -14,8 +14,10 @@ from logstate.serdes.foreign_key_serdes import (
     SubscriptionSerde,
 )
 from logstate.topics.row_places import key_part, with_place_of_left
+from logstate.topology.operators.streams.key_and_id_serde import KeyAndIdSerde
 
 KEY = b"user-7"
+_OF_ORDER = KeyAndIdSerde(string, string).serializer("t", True)((KEY.decode(), "order-1"))
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,7 @@ KEY = b"user-7"
         ("suppress_buffer", "session_windowed", KEY + pack_session_tail(20, 10)),
         ("outer_join", "string", bytes(8) + b"\x01" + KEY),
         ("join_buffer", "string", bytes(9) + KEY + bytes(4)),
+        ("timestamped_window", "key_and_id", _OF_ORDER + pack_window_tail(10, 0)),
     ],
 )
 def test_a_row_of_every_kind_lies_with_the_records_of_its_key(

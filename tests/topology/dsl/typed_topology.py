@@ -84,11 +84,19 @@ def every_format(builder: StreamsBuilder) -> None:
 def stateless(clicks: KStream[str, Click]) -> None:
     assert_type(clicks.filter(lambda click: click.ms > 1), KStream[str, Click])
     assert_type(clicks.filter(lambda key, click: key == click.user), KStream[str, Click])
+    second = timedelta(seconds=1)
+    assert_type(clicks.deduplicate_by_key(second, store="s"), KStream[str, Click])
+    assert_type(
+        clicks.deduplicate_by_key_value(lambda click: click.ms, second, id=int, store="t"),
+        KStream[str, Click],
+    )
+    clicks.deduplicate_by_key_value(lambda key, click: (key, click.ms), second, id=list, name="t")
     assert_type(clicks.map_values(lambda click: click.ms, value=int), KStream[str, int])
     assert_type(clicks.map(lambda key, click: (click.ms, key)), KStream[int, str])
     assert_type(clicks.select_key(lambda click: click.ms), KStream[int, Click])
     assert_type(clicks.flat_map_values(lambda click: [click.ms]), KStream[str, int])
     clicks.filter(lambda click: click.nothing)  # type: ignore[attr-defined]
+    clicks.deduplicate_by_key(second, retention=second)  # type: ignore[call-arg]
     clicks.map(lambda click: click.ms)  # type: ignore[arg-type, return-value]
 
 

@@ -99,6 +99,7 @@ def shop(edit_at: int | None = None, edit: Edit = lambda stream: stream) -> tupl
     here(located).join(rates, lambda a, b: a, grace=SECOND, left_value=int, name="rated").to(
         "rated", value=int
     )
+    here(orders).deduplicate_by_key(SECOND, store="alarms").to("alarms")
     here(orders).repartition(name="spread", partitions=4).to("spread")
     calm = users.transform_values(Same, value=str, store="same").suppress(
         until_time_limit(SECOND), name="calm"
