@@ -106,6 +106,8 @@ class StoreSpec:
     source_extractor: Callable[[Any, Any, int, int], int] | None = None
     #: that topic's key and value serde, which need not be the store's
     source_serdes: tuple[Serde[Any], Serde[Any]] | None = None
+    #: rows have the headers of that topic's records, if any; those of a table never do
+    keeps_source_headers: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     declared_at: str | None = None
     #: an aggregator that returns None means it: its row is deleted

@@ -221,9 +221,10 @@ def _positions(
 
 def logged_fields(spec: StoreSpec, records: Sequence[FetchedRecord]) -> Sequence[LoggedFields]:
     """Records as a store takes them over that has to see each."""
-    # Event time 0 travels as "no timestamp", which is -1, on internal topics.
+    # Event time 0 travels as "no timestamp", which is -1, on internal topics; elsewhere -1 is none.
+    earliest = 0 if spec.source_topic is None else -1
     fields: Sequence[LoggedFields] = [
-        (r.key(), r.value(), max(r.timestamp()[1], 0), r.headers()) for r in records
+        (r.key(), r.value(), max(r.timestamp()[1], earliest), r.headers()) for r in records
     ]
     return fields if spec.source_topic is None else readable(spec, fields)
 
@@ -234,14 +235,15 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
     Each record goes through what processing did with it: decoded by the serdes of the source,
     encoded by the store's. So a value that decodes to None (JSON's ``null``) deletes its row, a key
     that was written in another form (``{"b":1, "a":2}``) finds it, and records that were left out
-    then do not come back now: those without a key, and those that do not decode or encode.
+    then do not come back now: those without a key, those that do not decode or encode, and those
+    without a time.
 
     A timestamp extractor is asked again, so rows have the times that processing gave them. The time
     of the partition at that moment is not known any more: it is told -1, and where it answers with
     that, the record's own time stands for it, or the row would be lost. So it does where the clock
     gave the time. A record that it raises for, or gives no time, was left out then.
 
-    Rows have no headers, whatever the records had: a table keeps none.
+    Rows of tables have no headers, whatever the records had.
 
     Raises RegistryError where a schema cannot be had: that is no fault of a record.
     """
@@ -267,7 +269,8 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
         except Exception:  # noqa: BLE001  serdes raise anything
             return None
         timestamp = time_of(key, value, record_ms or 0)
-        return LoggedWrite(row_key, row, timestamp) if timestamp >= 0 else None
+        kept = headers if spec.keeps_source_headers else None
+        return LoggedWrite(row_key, row, timestamp, kept) if timestamp >= 0 else None
 
     return [kept for kept in map(read, writes) if kept is not None]
 
@@ -275,8 +278,10 @@ def readable(spec: StoreSpec, writes: Iterable[LoggedFields]) -> list[LoggedWrit
 def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
     """The event time of a record that was processed before; negative where it was left out."""
     extractor, is_told = spec.source_extractor, False
-    if extractor is None or extractor is wall_clock_time:
+    if extractor is None:
         return lambda _key, _value, record_ms: record_ms
+    if extractor is wall_clock_time:
+        return lambda _key, _value, record_ms: max(record_ms, 0)
     given_by = "the timestamp extractor returned"
 
     def time_of(key: object, value: object, record_ms: int) -> int:

@@ -132,7 +132,7 @@ class TableSourceLogicalNode(LogicalNode):
         if self.reuse_source_topic:
             for spec in self.table.own_stores():
                 if spec.capacity is None:  # what is forgotten is in a changelog only
-                    plan.reuse_topic(spec.name, self.source)
+                    plan.reuse_topic(spec.name, self.source, keeps_headers=False)
 
 
 class StoreLogicalNode(LogicalNode):

@@ -114,13 +114,14 @@ class PlanBuilder:
             )
         self.global_stores[store.spec.name] = store
 
-    def reuse_topic(self, store: str, source: SourceNode) -> None:
+    def reuse_topic(self, store: str, source: SourceNode, *, keeps_headers: bool = True) -> None:
         """Let the topic of a source be the changelog of the store that holds it."""
         self.stores[store] = replace(
             self.stores[store],
             source_topic=source.topics[0].name,
             source_extractor=source.timestamp_extractor,
             source_serdes=(source.key, source.value),
+            keeps_source_headers=keeps_headers,
         )
 
     def connect(self, processor: str, stores: Sequence[str]) -> None:

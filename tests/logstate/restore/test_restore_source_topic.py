@@ -17,11 +17,12 @@ from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.seams import run_steps
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.restore.restore import readable
-from logstate.serdes import avro, json, json_of, string
+from logstate.restore.restore import logged_fields, readable
+from logstate.serdes import avro, int64, json, json_of, string
 from logstate.serdes.built_in import ScalarSerde
 from logstate.task.error_handlers import ErrorHandlers, skip
 from logstate.testing import FakeCluster, TopologyTestDriver
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topology import Materialized, StreamsBuilder, Topology
 from logstate.topology.processor.timestamp_extractors import wall_clock_time
@@ -142,6 +143,66 @@ def test_a_row_has_no_headers_before_a_restore_and_none_after_it() -> None:
         driver.crash(loses_disk=True)
         assert driver.store("prices").get("a") == before
         assert before.headers is None
+
+@pytest.mark.parametrize("commit_every", [1, 100])
+def test_a_record_that_an_extractor_failed_on_is_left_out_again(commit_every: int) -> None:
+    def of_value(key: str, value: int, timestamp: int, partition_time: int) -> int:
+        return 100 // value
+
+    builder = StreamsBuilder()
+    builder.table("prices", key=str, value=int, store="prices", timestamp_extractor=of_value)
+    topology = builder.build(optimization="all")
+    handlers = ErrorHandlers(processing=skip, on_skip="keep")
+    with TopologyTestDriver(topology, error_handlers=handlers, commit_every=commit_every) as driver:
+        for key, price in (("a", 1), ("b", 0), ("a", 0), ("c", 2)):
+            driver.pipe("prices", key, price, timestamp=7)
+        before = list(driver.store("prices").all())
+        assert [key for key, _ in before] == ["a", "c"]
+        driver.crash(loses_disk=True)
+        assert list(driver.store("prices").all()) == before
+
+
+def test_an_extractor_is_asked_again_about_the_time_that_a_record_has() -> None:
+    """On topics of others -1 is no time, and not time 0."""
+
+    def own_or_value(key: str, value: int, timestamp: int, partition_time: int) -> int:
+        return timestamp if timestamp >= 0 else value
+
+    spec = prices_of_a_topic(source_extractor=own_or_value)
+    records = [
+        StoredRecord("prices", 0, n, b"a", encoded(5), time) for n, time in ((0, -1), (1, 0))
+    ]
+    assert [write.timestamp for write in logged_fields(spec, records)] == [5, 0]
+
+
+def test_a_record_that_has_no_time_is_left_out_again() -> None:
+    records = [
+        StoredRecord("prices", 0, n, b"a", encoded(5), time) for n, time in ((0, -1), (1, 3))
+    ]
+    assert [write.timestamp for write in logged_fields(prices_of_a_topic(), records)] == [3]
+
+
+def prices_of_a_topic(**options: Any) -> StoreSpec:
+    return StoreSpec(
+        "prices", "timestamped_key_value", string, int64, source_topic="prices", **options
+    )
+
+
+def encoded(price: int) -> bytes:
+    return price.to_bytes(8, "big")
+
+
+@pytest.mark.parametrize("commit_every", [1, 100])
+def test_rows_have_the_headers_after_a_restore_that_they_had(commit_every: int) -> None:
+    """None: those of tables have no headers, though the store could keep them."""
+    builder = StreamsBuilder()
+    table = Materialized("prices", headers=True)
+    builder.table("prices", key=str, value=int, store=table)
+    with TopologyTestDriver(builder.build("all"), commit_every=commit_every) as driver:
+        driver.pipe("prices", "a", 1, timestamp=7, headers=[("h", b"x")])
+        before = list(driver.store("prices").all())
+        driver.crash(loses_disk=True)
+        assert list(driver.store("prices").all()) == before
 
 
 JSON_RECORDS = [
