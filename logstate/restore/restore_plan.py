@@ -91,9 +91,7 @@ def first_offset(
             f" {committed} that its task reads on from: the offset was set back, or the directory"
             " belongs to another group"
         )
-    if position < log.start and is_trimmed:
-        return log.start  # its owner deletes expired windows only: no row is missing
-    if position < log.start:
+    if position < log.start and not is_trimmed:
         raise StoreCorruptedError(
             f"store {store!r} is at offset {position} of {changelog}, which now starts at"
             f" {log.start}: records it has not seen are gone"
@@ -111,7 +109,7 @@ def first_offset(
             f" which keeps deletions for {tombstone_lifetime_ms // 60_000}: those it missed may"
             " have been compacted away"
         )
-    return position
+    return max(position, log.start)  # its owner deletes expired windows only: no row is missing
 
 
 def target_of(log: LogRange, committed: int | None) -> int:

@@ -28,11 +28,19 @@ def first(
     known_id: str | None = "id-1",
     topic_id: str | None = "id-1",
     caught_up_at_ms: int = NOW,
+    is_trimmed: bool = False,
 ) -> int:
     ids = {"counts": known_id} if known_id is not None else {}
     meta = StoredMeta(topic_ids=ids, caught_up_at_ms=caught_up_at_ms)
     return first_offset(
-        "counts", CHANGELOG, position, log, meta=meta, topic_id=topic_id, now_ms=NOW
+        "counts",
+        CHANGELOG,
+        position,
+        log,
+        meta=meta,
+        topic_id=topic_id,
+        now_ms=NOW,
+        is_trimmed=is_trimmed,
     )
 
 
@@ -85,6 +93,20 @@ def test_rows_whose_age_a_wrong_clock_told_are_given_up() -> None:
         first(150, caught_up_at_ms=NOW + a_tenth + 1)
     assert first(200, caught_up_at_ms=NOW + 1000 * HALF_A_DAY) == 200
     assert first(150, caught_up_at_ms=0) == 150
+
+
+@pytest.mark.parametrize("log", [LOG, LogRange(200, 200)], ids=["a tail", "nothing"])
+def test_windows_below_a_trimmed_log_are_given_up_if_they_may_have_missed_deletions(
+    log: LogRange,
+) -> None:
+    """Their owner trims what has expired; compaction takes deletions of live windows as well."""
+    a_tenth = 2 * HALF_A_DAY // 10
+    assert first(99, log=log, is_trimmed=True) == log.start
+    assert first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW - HALF_A_DAY) == log.start
+    with pytest.raises(StoreCorruptedError, match="720 minutes ago"):
+        first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW - HALF_A_DAY - 1)
+    with pytest.raises(StoreCorruptedError, match="144 minutes from now"):
+        first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW + a_tenth + 1)
 
 
 def test_however_old_rows_at_the_end_of_the_log_missed_nothing() -> None:
