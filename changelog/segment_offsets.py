@@ -47,6 +47,10 @@ class SegmentOffsets:
             for segment in [s for s in self._first if start <= s < end]:
                 del self._first[segment]
 
+    def expired_before(self, segment: int) -> None:
+        """All segments before this one are gone, those too whose rows were deleted one by one."""
+        self._first = {s: offset for s, offset in self._first.items() if s >= segment}
+
     def trim_point(self, position: int) -> int:
         """Records below this offset may be deleted; ``position`` where nothing is live."""
         return min(self._first.values(), default=position)

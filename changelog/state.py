@@ -206,9 +206,9 @@ class TaskState:
         for name, segments in self._expiring.items():
             rows = self._rows[name]
             segments.sweep(rows)
-            layer = rows.freeze()
-            self._note_segments(name, layer)
-            rows.committed(layer)
+            rows.committed(rows.freeze())
+            if name in self._segments:
+                self._segments[name].expired_before(segments.first_part())
 
     def restore(self, store: str, records: Sequence[LoggedFields], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""

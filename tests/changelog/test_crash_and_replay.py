@@ -183,6 +183,19 @@ def test_a_replay_without_records_of_a_window_expires_it_all_the_same() -> None:
     assert lives[1].rows() == lives[0].rows()
 
 
+def test_a_window_that_was_deleted_before_it_expired_holds_no_log_after_a_crash() -> None:
+    lives = [Lives(kind_named("window"), logs_every_write=False) for _ in range(2)]
+    for life in lives:
+        for one in (Input("a", 1, 0, 1), Input("a", None, 0, 1)):
+            life.process(one)
+            life.commit()
+        life.apply()
+        life.process(Input("b", 1, 12 * RETENTION_MS, 1))
+        life.commit()
+    die(lives[1], CRASH)
+    assert [life.state.trim_points()["store"] for life in lives] == [2, 2]
+
+
 @pytest.mark.parametrize("keys", ["a b a", "a b c a", "a b a c"])
 def test_a_restored_lru_store_has_the_order_of_the_last_puts(keys: str) -> None:
     """A row keeps the place of its first write in a commit, but not here."""
