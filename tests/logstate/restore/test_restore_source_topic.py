@@ -134,34 +134,6 @@ def test_a_row_whose_time_was_the_clocks_comes_back_with_its_records() -> None:
         assert driver.store("prices").get("a").timestamp == 5
 
 
-def test_a_row_has_no_headers_before_a_restore_and_none_after_it() -> None:
-    builder = StreamsBuilder()
-    builder.table("prices", value=int, store=Materialized("prices", headers=True))
-    with TopologyTestDriver(builder.build("all")) as driver:
-        driver.pipe("prices", "a", 1, timestamp=5, headers=[("by", b"ada")])
-        before = driver.store("prices").get("a")
-        driver.crash(loses_disk=True)
-        assert driver.store("prices").get("a") == before
-        assert before.headers is None
-
-@pytest.mark.parametrize("commit_every", [1, 100])
-def test_a_record_that_an_extractor_failed_on_is_left_out_again(commit_every: int) -> None:
-    def of_value(key: str, value: int, timestamp: int, partition_time: int) -> int:
-        return 100 // value
-
-    builder = StreamsBuilder()
-    builder.table("prices", key=str, value=int, store="prices", timestamp_extractor=of_value)
-    topology = builder.build(optimization="all")
-    handlers = ErrorHandlers(processing=skip, on_skip="keep")
-    with TopologyTestDriver(topology, error_handlers=handlers, commit_every=commit_every) as driver:
-        for key, price in (("a", 1), ("b", 0), ("a", 0), ("c", 2)):
-            driver.pipe("prices", key, price, timestamp=7)
-        before = list(driver.store("prices").all())
-        assert [key for key, _ in before] == ["a", "c"]
-        driver.crash(loses_disk=True)
-        assert list(driver.store("prices").all()) == before
-
-
 def test_an_extractor_is_asked_again_about_the_time_that_a_record_has() -> None:
     """On topics of others -1 is no time, and not time 0."""
 
