@@ -33,7 +33,8 @@ def modules_with_examples() -> list[object]:
         text = path.read_text(encoding="utf-8")
         if ">>> " in text:
             needs = ("import pyspark", "from pyspark", "import pyarrow", "changelog.reading")
-            marks = [pytest.mark.spark] if any(each in text for each in needs) else []
+            needs_spark = path.parent.name == "spark" or any(each in text for each in needs)
+            marks = [pytest.mark.spark] if needs_spark else []
             cases.append(pytest.param(dotted_name(path), id=dotted_name(path), marks=marks))
     return cases
 

@@ -62,6 +62,18 @@ class RestoreProgress:
 RestoreListener = Callable[[RestoreProgress], None]
 
 
+def tell(listener: RestoreListener, progress: RestoreProgress) -> None:
+    """What a listener raises is logged: whoever only looks on must not end what it looks at."""
+    try:
+        listener(progress)
+    except Exception:
+        _LOGGER.exception(
+            "the restore listener %s failed; the restore goes on. It was told of %s",
+            function_site(listener),
+            progress,
+        )
+
+
 class Restorer:
     """The restore consumer of a worker and what it reads."""
 
@@ -191,7 +203,7 @@ class Restorer:
         if max(reached, known) >= target.target:
             target.is_done = True
         if self._listener is not None:
-            self._listener(self._progress(owned, target))
+            tell(self._listener, self._progress(owned, target))
 
     def _progress(self, owned: OwnedTask, target: StoreTarget) -> RestoreProgress:
         position, now = self._position(owned, target), self._monotonic_ms()
@@ -295,10 +307,10 @@ def _extracted_time(spec: StoreSpec) -> Callable[[object, object, int], int]:
                 if timestamp >= 0:
                     return timestamp
         if failure is not None:
-            tell(failure)
+            warn_of(failure)
         return -1
 
-    def tell(failure: Exception) -> None:
+    def warn_of(failure: Exception) -> None:
         nonlocal is_told
         if not is_told:
             is_told = True

@@ -63,7 +63,7 @@ def test_there_is_no_waiting_for_ever(app: Application, call: str) -> None:
     app.close()
 
 
-@pytest.mark.parametrize("stores", ["counts", 5, iter(["counts"])], ids=repr)
+@pytest.mark.parametrize("stores", ["counts", 5, iter(["counts"])])
 def test_the_stores_of_a_cut_are_a_collection_of_names(stores: Any) -> None:
     with pytest.raises(ConfigError, match=r"stores of a named cut must be names"):
         create_cut("fake:9092", "app", "noon", stores=stores)

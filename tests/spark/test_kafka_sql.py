@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark.kafka_sql import (
     decoded,
+    is_there,
     kafka_packages,
     kafka_table,
     newest_rows,
@@ -156,6 +157,15 @@ def test_a_json_key_of_a_source_topic_is_one_row_however_others_write_it(
         "7": 5,
         "no document": 6,
     }
+
+
+def test_null_documents_of_a_source_topic_only_are_no_rows() -> None:
+    document = {"format": "json"}
+    source = {"changelog_topic": "rows", "source_topics": ["rows"]}
+
+    assert "rlike" in is_there({**source, "value": document})
+    assert is_there({**source, "changelog_topic": "log", "value": document}) == "value is not null"
+    assert is_there({**source, "value": INT64}) == "value is not null"
 
 
 def test_without_the_connector_the_missing_coordinate_is_named(

@@ -11,8 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.changelog.spark import offsets_behind
 from logstate.changelog.spark.admission import CommitSize, admitted
+from logstate.changelog.spark.row_changes import DELETE, INSERT, RowHistory
+from logstate.serdes import json
+from logstate.testing.fake.fetched import StoredRecord
 from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64
 
@@ -180,3 +184,17 @@ def test_how_far_a_query_is_behind_is_told_by_its_progress(
 
     assert behind[0]["maxOffsetsBehindLatest"] == 5
     assert behind[-1] == dict.fromkeys(behind[0], 0)
+
+
+def test_a_null_document_of_a_source_topic_deletes_its_row() -> None:
+    document = json.describe()
+    entry = {"changelog_topic": "rows", "source_topics": ["rows"], "value": document}
+    written = [
+        StoredRecord("rows", 0, offset, b"a", value, 5, None)
+        for offset, value in enumerate((b"{}", b" null ", None))
+    ]
+
+    history = RowHistory(with_values=False, is_versioned=False)
+
+    found = [change.kind for change in history.changes(as_stored(entry)(written))]
+    assert found == [INSERT, DELETE, DELETE]

@@ -133,9 +133,8 @@ class KeyTimers(Generic[K]):
         kind: PunctuationKind = "stream_time",
         every: timedelta = timedelta(milliseconds=1),
     ) -> None:
-        problems = list(unfit(callback, "the timer callback", "(key, at_ms)", 2))
-        if problems:
-            raise misdeclared(problems[0])
+        for problem in unfit(callback, "the timer callback", "(key, at_ms)", 2):
+            raise misdeclared(problem)
         self._store: KeyValueStore[tuple[int, K], bytes] = context.store(store)
         self._callback: Callable[[K, int], object] = callback
         context.schedule(every, kind, self._run_due)

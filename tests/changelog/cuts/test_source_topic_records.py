@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from logstate.changelog.cuts.source_topic_records import as_stored, is_json_null
-from logstate.changelog.spark.kafka_sql import is_there
-from logstate.changelog.spark.row_changes import DELETE, INSERT, RowHistory
 from logstate.serdes import avro, int64, json, json_of, string
 from logstate.testing.fake.fetched import StoredRecord
 
@@ -52,8 +50,6 @@ def test_what_is_null_in_the_values_format_deletes_the_row(
         (1, 5, 0),
         (2, 5, 0),
     ]
-    history = RowHistory(with_values=False, is_versioned=False)
-    assert [change.kind for change in history.changes(found)] == [INSERT, DELETE, DELETE]
 
 
 def test_a_json_key_is_the_same_key_however_it_is_written() -> None:
@@ -79,12 +75,6 @@ def test_what_cannot_be_told_is_left_to_whoever_decodes_it() -> None:
 def test_records_of_a_changelog_are_read_as_they_are(one: dict[str, Any]) -> None:
     given = records((b'{"b":1, "a":2}', b"null"))
     assert as_stored(one)(given) == given
-
-
-def test_sql_leaves_out_null_documents_of_a_source_topic_only() -> None:
-    assert "rlike" in is_there(entry())
-    assert is_there(entry(changelog="app-users-changelog")) == "value is not null"
-    assert is_there(entry(value=int64.describe())) == "value is not null"
 
 
 @pytest.mark.parametrize("text", [b"null", b"\tnull\r\n", b" null "])

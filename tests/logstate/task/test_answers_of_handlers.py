@@ -24,7 +24,7 @@ NO_ACTION = ["skip", "SKIP", None, True, 1, skip]
 NO_DELAY = [5, 0.5, None, "5s", timedelta(seconds=-1)]
 
 
-@pytest.mark.parametrize("action", NO_ACTION, ids=repr)
+@pytest.mark.parametrize("action", NO_ACTION)
 def test_an_action_that_is_none_is_refused(action: Any) -> None:
     with pytest.raises(ConfigError, match=r"action of a Decision must be Action.FAIL, .*; got"):
         Decision(action)

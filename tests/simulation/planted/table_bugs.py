@@ -56,7 +56,7 @@ def an_answer_comes_before_its_subscription(patch: Patch) -> None:
 @rare_bug(of_variant("sources"))
 def a_global_table_is_read_by_the_way(patch: Patch) -> None:
     """Tasks start before the global table is complete."""
-    old = "while waiting and not is_stopping():"
+    old = "while (waiting or self._behind) and not is_stopping():"
     edit(patch, GlobalStores, "bootstrap", old, "while False:")
 
 
@@ -101,8 +101,8 @@ def a_restore_takes_the_times_of_the_records(patch: Patch) -> None:
         patch,
         restore,
         "readable",
-        "if extractor is None:",
-        "if extractor is not Ellipsis:",
+        "= _extracted_time(spec)",
+        "= lambda _key, _value, record_ms: record_ms",
         also=recovery_point,
     )
 
