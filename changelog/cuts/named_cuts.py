@@ -53,8 +53,6 @@ _KEPT = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
-#: a cut that is kept for less was never there
-_SHORTEST = timedelta(milliseconds=1)
 _NAMES = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
@@ -275,7 +273,7 @@ def _check_wanted(stores: object, keep: object, timeout: object) -> None:
         problem
         for name, given in (("keep", keep), ("timeout", timeout))
         if given is not None
-        for problem in duration(f"{name} of a named cut", given, least=_SHORTEST)
+        for problem in duration(f"{name} of a named cut", given)
     ]
     if stores is not None and (isinstance(stores, str) or not isinstance(stores, Collection)):
         problems.append(f"stores of a named cut must be names, as ['counts']; got {shown(stores)}")
