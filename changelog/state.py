@@ -238,11 +238,29 @@ class TaskState:
         number whose row came and went within one commit is in no log), and counts where no cut
         names them.
         """
-        for store in self._loads.end():
-            self._rows[store].drop_cache()
         for name, time in self._committed_clocks.items():
             if name in self.cells:
                 self.cells[name].time = time
+        self._show_replayed()
+
+    def followed(self) -> None:
+        """What a standby has read is applied: publish it, with the clocks that its stores learnt.
+
+        A cut says nothing of it, and where its task ran here, the last one is of the past. Of rows
+        that lay on the disk nobody has told the clock: they say themselves how far they reach.
+        """
+        for name, segments in self._expiring.items():
+            segments.reach(self._rows[name])
+        for name, row_clock in self._row_clocks.items():
+            cell = self.cells[f"store:{name}"]
+            cell.time = max(cell.time, row_clock.time)
+        self._show_replayed()
+
+    def _show_replayed(self) -> None:
+        for store in self._loads.end():
+            self._rows[store].drop_cache()
+        learnt = {name: cell.time for name, cell in self.cells.items()}
+        self._committed_clocks = {**self._committed_clocks, **learnt}
         self._renew_snapshots()
 
     # ------------------------------------------------------------------ trimming

@@ -126,6 +126,12 @@ class SegmentClock:
         if live > 0 and next(rows.scan(lower, upper), None) is not None:
             rows.delete_range(lower, upper)
 
+    def reach(self, rows: ReadableRows) -> None:
+        """Move the clock to the newest part that has rows, unless it is there."""
+        newest = next(rows.scan(reverse=True), None)
+        if newest is not None:
+            self.cell.time = max(self.cell.time, segment_of(newest[0]) * self.part_ms)
+
     def scan_parts(
         self,
         scan: Callable[..., Iterator[tuple[bytes, bytes]]],

@@ -312,7 +312,7 @@ class Standbys:
         try:
             self._rows.check_replays(owned)
             owned.task.state.apply(self._ends_of_ms)
-            owned.task.state.restored()
+            owned.task.state.followed()
         except LogstateError as exc:
             self._failed(owned, exc)
             return True
