@@ -77,6 +77,7 @@ def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: s
     world = World(bootstrap, application_id, folder)
     runs = generations(who)
     left_over: list[Chunk] = []
+    is_behind = False
     coming = iter(script(topology, sum(generation.parts for generation in runs)))
     try:
         for library, group_protocol, count, is_killed, loses_disk in runs:
@@ -90,6 +91,9 @@ def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: s
             how = (group_protocol, str(missed_after_ms))
             arguments = (bootstrap, application_id, str(state), topology, *how)
             with running(library, arguments, folder / f"{library}.log") as process:
+                if is_behind:  # what the killed one was given is worked off before more comes
+                    world.drain(READS[topology], process, quiet_s=_quiet_s(topology))
+                is_behind = is_killed
                 left_over = _feed(world, topology, process, waiting, is_killed=is_killed)
         return world.outputs
     finally:
@@ -100,12 +104,15 @@ def _feed(
     world: World, topology: str, process: Running, waiting: list[Chunk], *, is_killed: bool
 ) -> list[Chunk]:
     """Send chunk after chunk, each after the one before was worked off; returns what is left."""
-    quiet_s = _QUIET_BEHIND_TOPICS_S if topology in BEHIND_TOPICS else _QUIET_S
     kill_at = len(waiting) // 2 if is_killed else len(waiting)
     for number, chunk in enumerate(waiting):
         world.send(chunk)
         if number == kill_at:
             process.kill()
             return waiting[number + 1 :]
-        world.drain(READS[topology], process, quiet_s=quiet_s)
+        world.drain(READS[topology], process, quiet_s=_quiet_s(topology))
     return []
+
+
+def _quiet_s(topology: str) -> float:
+    return _QUIET_BEHIND_TOPICS_S if topology in BEHIND_TOPICS else _QUIET_S
