@@ -106,7 +106,12 @@ def headers_of(given: object, given_by: str) -> Headers:
 def own_headers_of(given: object, given_by: str) -> Headers:
     """The same in a list of their own: whoever gave them may go on with theirs."""
     headers = headers_of(given, given_by)
-    return headers.copy() if headers is given and headers is not None else headers
+    return own_copy(headers) if headers is given else headers
+
+
+def own_copy(headers: Headers) -> Headers:
+    """The same headers in a list that others do not see."""
+    return None if headers is None else list(headers)
 
 
 def is_topic(name: str) -> bool:

@@ -19,8 +19,8 @@ from logstate.contracts.errors import (
     ProductionError,
     RecordError,
 )
-from logstate.contracts.record_parts import shown
-from logstate.contracts.records import FetchedRecord, Headers, RecordMetadata, TopicPartition
+from logstate.contracts.record_parts import own_copy, shown
+from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
 from logstate.task.error_handlers import (
     Action,
     Decision,
@@ -41,6 +41,11 @@ _TELL_INTERVAL_MS = 10_000
 
 #: a record, or a schedule by its name
 Source: TypeAlias = "RecordMetadata | str"
+#: what is told of a record that a handler answers a dead letter for
+_NO_LETTER = (
+    "is left out of a global store, and there is no dead letter of it: every instance would send"
+    " one, at each start"
+)
 
 
 class Decisions:
@@ -74,7 +79,7 @@ class Decisions:
             None if record is None else record.key(),
             None if record is None else record.value(),
             task.timestamp if record is None else record.timestamp()[1],
-            None if record is None else _own(record.headers()),
+            None if record is None else own_copy(record.headers()),
             stage,
             str(task.task_id),
             node,
@@ -122,8 +127,7 @@ class Decisions:
         if decision.action is Action.DEAD_LETTER:
             if not task.sends:
                 task.skipped_total += 1
-                self._tell("is left out of a global store, and there is no dead letter of it:"
-                           " every instance would send one, at each start", failed)  # fmt: skip
+                self._tell(_NO_LETTER, failed)
                 return True
             topic = self._handlers.dead_letter_topic
             if topic is None:
@@ -188,11 +192,6 @@ class Decisions:
             "" if self._untold == 1 else f" ({self._untold} since this was told last)",
         )
         self._untold, self._tell_at_ms = 0, now_ms + _TELL_INTERVAL_MS
-
-
-def _own(headers: Headers) -> Headers:
-    """A list that a handler may change: the record may be processed again."""
-    return None if headers is None else list(headers)
 
 
 def where(record: FetchedRecord) -> RecordMetadata:

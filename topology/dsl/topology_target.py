@@ -85,10 +85,10 @@ def _attribute(module_name: str, attribute: str, directory: str | None) -> objec
     try:
         module = importlib.import_module(module_name)
     except SystemExit as error:
-        place = blame(error).function or module_name
+        culprit = blame(error).function or module_name
         raise ConfigError(
             f"Module {module_name!r} ended the process while it was imported: SystemExit"
-            f" {error.code!r}, in {place}. What it does as a script belongs below"
+            f" {error.code!r}, in {culprit}. What it does as a script belongs below"
             ' `if __name__ == "__main__":`.'
         ) from error
     except ModuleNotFoundError as error:

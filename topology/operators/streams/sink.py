@@ -17,6 +17,7 @@ from logstate.contracts.processing import TaskContext
 from logstate.contracts.record_parts import (
     headers_of,
     no_such_partition,
+    own_copy,
     partitions_of,
     topic_of,
 )
@@ -166,8 +167,7 @@ def _chooser(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Head
     def in_context(key: Any, value: Any, timestamp: int, headers: Headers) -> object:
         topic = task.topic
         partition = -1 if topic is None else task.partition
-        own = None if headers is None else list(headers)
-        context = RecordContext(topic, partition, task.offset, timestamp, own)
+        context = RecordContext(topic, partition, task.offset, timestamp, own_copy(headers))
         return choose(key, value, context)
 
     return in_context
