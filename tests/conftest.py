@@ -8,7 +8,8 @@ and the others with those that compute; whoever has no more of his kind helps th
 
 Property tests (marker `hypothesis`) try a hundred examples, the same ones each time, so that a run
 fails for what was changed and not by chance; `./dev test --fast` tries the first twenty, and
-`--hypothesis-profile=long` 10,000 new ones.
+`--hypothesis-profile=long` 10,000 new ones. They and the simulation go through the same lines many
+times, so their coverage is not measured: the figure is the same, and costs half as much again.
 
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
@@ -36,6 +37,7 @@ from logstate.local_broker.probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
+SIMULATION = ROOT / "tests" / "simulation"
 #: where Linux has files that are no more than memory, and what a whole run may take of it
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 6 << 30
@@ -59,6 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (tier := _tier(item)) is not None:
             item.add_marker(tier)
+        if item.get_closest_marker("hypothesis") or item.path.is_relative_to(SIMULATION):
+            item.add_marker("no_cover")
     order = (None, *TIERS)
     items.sort(key=lambda item: order.index(_tier(item)))
 
