@@ -24,7 +24,7 @@ from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.errors import StoreCorruptedError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.join_side_serde import SidedValue
+from logstate.serdes.join_serdes import SidedValue
 
 K = TypeVar("K")
 

@@ -17,7 +17,7 @@ from logstate.changelog.stores.logged_rows import LoggedRows
 from logstate.contracts.errors import StoreError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.foreign_key_serdes import CombinedKeySerde, Subscription
+from logstate.serdes.join_serdes import CombinedKeySerde, Subscription
 
 F = TypeVar("F")
 P = TypeVar("P")

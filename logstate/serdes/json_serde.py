@@ -10,13 +10,18 @@ What is refused when written, because it would come back as something else:
 - an object that is not an instance of the declared class, such as the dict one forgot to convert;
 - what the type would refuse when it is read, such as 2.5 in a field that is an ``int``. Nobody has
   checked the fields of an object that a function made, and a row that cannot be read again stays in
-  its store whatever is corrected later.
+  its store whatever is corrected later;
+- what would be read as another value (`logstate.serdes.sameness`): a text in a field of ``bytes``,
+  which is read as base64; a tuple, an object, a time or a number as a key where the type is plain
+  JSON, which has lists, dicts with text for keys, text, numbers, booleans and None.
 
-For the last a struct of scalars gets a look at each field (some 10 ns a field); everything else is
-decoded once more. Keys are encoded with dict entries and sets in sorted order, because equal keys
-must be equal bytes; values keep theirs. For the same reason a key is written as it will be written
-again once it was read: 52 in a field that is a float as 52.0, an object of a derived class without
-what the declared one does not have.
+For the last two a struct of scalars gets a look at each field (some 10 ns a field); everything else
+is decoded once more, and compared with what was given.
+
+Keys are encoded with dict entries and sets in sorted order, because equal keys must be equal bytes;
+values keep theirs. For the same reason a key is written as it will be written again once it was
+read: 52 in a field that is a float as 52.0, an object of a derived class without what the declared
+one does not have.
 """
 
 from __future__ import annotations
@@ -33,12 +38,19 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_schema import json_schema
 from logstate.serdes.plain_structs import readable_condition
+from logstate.serdes.sameness import (
+    Difference,
+    are_equal,
+    asks_for_sequences,
+    difference,
+    is_told_by_equality,
+)
 
 T = TypeVar("T")
 
 
 class JsonSerde(Serde[T]):
-    """JSON that decodes into ``type_``; ``Any`` for whatever is there.
+    """JSON that decodes into ``type_``; ``Any`` for whatever is there: dicts, lists and scalars.
 
     Raises SerdeError when msgspec cannot decode into the type. Fields that the type does not have
     are skipped unread: bytes in them that are no text do no harm, and are not noticed.
@@ -58,26 +70,27 @@ class JsonSerde(Serde[T]):
                 "that can be imported, or use json for plain dicts."
             ) from error
         self._may_hold_nan = _may_hold_float(parts)
+        self._is_told_by_equality = is_told_by_equality(parts)
+        self._asks_for_sequences = asks_for_sequences(type_)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
-        encode = msgspec.json.Encoder(order="deterministic" if is_key else None).encode
-        if self.type is Any:
-            return _refusing_nan(encode)
+        encode = self.unchecked_serializer(is_key=is_key)
         condition = readable_condition(self.type)
         if condition is not None:
             with_care = self._reading_back(encode, is_key=is_key)
             return _looking_at_fields(encode, self.type, condition, with_care)
         return self._reading_back(encode, is_key=is_key)
 
-    def unchecked_serializer(self) -> Serializer[T]:
-        """For values that are known to be of the class and to come back as they are."""
-        return msgspec.json.Encoder().encode
+    def unchecked_serializer(self, *, is_key: bool = False) -> Serializer[T]:
+        """For values that are known to come back as they are, or need not."""
+        return msgspec.json.Encoder(order="deterministic" if is_key else None).encode
 
     def _reading_back(self, encode: Serializer[Any], *, is_key: bool) -> Serializer[Any]:
         """Encodes, and asks of the bytes what a reader will ask."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
         cls = self.type if _is_record_class(self.type) else None
-        declared = _name(self.type)
+        is_told, sequences = self._is_told_by_equality, self._asks_for_sequences
+        declared = "json" if self.type is Any else f"json_of({_name(self.type)})"
 
         def serialize(value: Any) -> bytes:
             if cls is not None and type(value) is not cls and not isinstance(value, cls):
@@ -90,7 +103,11 @@ class JsonSerde(Serde[T]):
             try:
                 read = decode(data)
             except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
-                raise not_readable(f"json_of({declared})", error) from None
+                raise not_readable(declared, error) from None
+            if not is_told or not are_equal(read, value):
+                found = difference(value, read, sequences=sequences)
+                if found is not None:
+                    raise not_the_same(declared, found)
             return encode(read) if is_key else data
 
         return serialize
@@ -155,18 +172,6 @@ def json_of(type_: type[T] | Any) -> JsonSerde[T]:
     return JsonSerde(type_)
 
 
-def _refusing_nan(encode: Serializer[Any]) -> Serializer[Any]:
-    def serialize(value: Any) -> bytes:
-        data = encode(value)
-        # Only what was written as null can be a NaN, so most values pay for one search only. By
-        # find(): the operator `in` makes and drops an error first, ten times the search's cost.
-        if data.find(b"null") >= 0:
-            _refuse_nan(value)
-        return data
-
-    return serialize
-
-
 _LOOKING_AT_FIELDS = """\
 def bind(encode, cls, serialize_with_care):
     def serialize(value):
@@ -206,6 +211,16 @@ def not_readable(serde: str, error: Exception) -> SerdeError:
         "written, because every later read would fail. A field or item does not have its declared "
         "type: correct the function that made it (int(...), round(...)), or declare the type that "
         "it really has"
+    )
+
+
+def not_the_same(serde: str, found: Difference) -> SerdeError:
+    """The error for a value whose bytes would be read as another one."""
+    return SerdeError(
+        f"The value would not come back as it is with {serde}: {found}. It is refused before it is"
+        " written, because later nobody could tell. Make the value of its declared type in the"
+        " function that returns it (str.encode, list(...), isoformat()), or declare the type that"
+        " it really has"
     )
 
 

@@ -5,8 +5,10 @@ that the model reads (``serialization_alias`` must be one of them), without comp
 values in the model's order, in keys sorted by name, because equal keys must be equal bytes.
 
 Refused are, as everywhere in JSON, NaN and the infinities where the model would write them as null,
-objects of other classes than the declared one, and what the model would not read again: fields can
-be set to anything unless ``validate_assignment`` is on, and ``model_construct`` checks nothing.
+objects of other classes than the declared one, and what the model would not read again, or would
+read as another value (a text in a field that is an int): fields can be set to anything unless
+``validate_assignment`` is on, and ``model_construct`` checks nothing. Not looked at are private
+attributes and fields that the model excludes.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import msgspec
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
-from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable
+from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable, not_the_same
+from logstate.serdes.sameness import asks_for_sequences, difference
 
 M = TypeVar("M")
 
@@ -47,6 +50,7 @@ class PydanticSerde(Serde[M]):
         model = self.model
         to_json = model.__pydantic_serializer__.to_json
         validate = model.__pydantic_validator__.validate_json
+        sequences = asks_for_sequences(model)
         in_order = msgspec.json.Encoder(order="deterministic").encode
 
         def serialize(value: Any) -> bytes:
@@ -60,6 +64,9 @@ class PydanticSerde(Serde[M]):
                 read = validate(data)
             except ValueError as error:  # pydantic's, which quotes the value: only where and what
                 raise not_readable(model.__name__, _without_values(error)) from None
+            found = difference(value, read, sequences=sequences)
+            if found is not None:
+                raise not_the_same(model.__name__, found)
             if not is_key:
                 return data
             # As it will be written again once it was read: 52 in a float field is 52.0 then.

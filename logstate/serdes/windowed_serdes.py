@@ -62,12 +62,25 @@ class WindowedSerde(Serde[Windowed[K]]):
         return None if inner is None else inside(inner, self._writing)
 
     def _writing(self, inner: Serializer[K]) -> Serializer[Windowed[K]]:
-        pack = pack_start
+        pack, size_ms, end_of = pack_start, self.window_size_ms, self._end_of
 
         def serialize(windowed: Windowed[K]) -> bytes:
-            return inner(windowed.key) + pack(windowed.start_ms)
+            key, start_ms, end_ms = windowed
+            if end_ms - start_ms != size_ms and end_ms != end_of(start_ms):
+                raise SerdeError(
+                    f"The window ends {end_ms - start_ms} ms after its start, and would be read as"
+                    f" one that ends after {end_of(start_ms) - start_ms} ms: its end is not among"
+                    " the bytes. Declare windowed(..., size_ms) with the size of these windows, or"
+                    " the windows themselves; sessions are session_windowed(...)."
+                )
+            return inner(key) + pack(start_ms)
 
         return serialize
+
+    def _end_of(self, start_ms: int) -> int:
+        if self.end_of is not None:
+            return self.end_of(start_ms)
+        return min(start_ms + self.window_size_ms, MAX_TIME_MS)
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[Windowed[K]]:
         return self._reading(self.inner.deserializer(topic, is_key))

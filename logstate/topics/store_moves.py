@@ -21,7 +21,7 @@ from logstate.contracts.compatibility import NOTHING_DECIDED, Change
 from logstate.contracts.errors import UpgradeError
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic, generation_of
-from logstate.serdes.foreign_key_serdes import CombinedKeySerde
+from logstate.serdes.join_serdes import CombinedKeySerde
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Entry, Manifest, manifest_changes

@@ -15,13 +15,13 @@ from logstate.changelog.stores.versioned_reads import LATEST
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.contracts.windowed_keys import session_times, start_of_window
-from logstate.serdes.foreign_key_serdes import (
+from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
+    SideSerde,
     Subscription,
     SubscriptionSerde,
 )
-from logstate.serdes.join_side_serde import SideSerde
 from tests.changelog.store_bench import BenchContext
 
 TEXT, NUMBER = serdes.string, serdes.int64

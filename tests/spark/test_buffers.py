@@ -13,7 +13,7 @@ from logstate.changelog.rows.suppress_values import BufferedUpdate, encode_updat
 from logstate.changelog.stores.outer_join_buffer import _appended
 from logstate.contracts.records import TopicPartition
 from logstate.serdes import int64, string
-from logstate.serdes.join_side_serde import SidedValue, SideSerde
+from logstate.serdes.join_serdes import SidedValue, SideSerde
 from tests.spark.changelog_writer import INT64, STRING
 from tests.spark.changelog_writer import int64 as number
 

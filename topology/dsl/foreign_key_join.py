@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from logstate.contracts.errors import ProcessingError
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.foreign_key_serdes import (
+from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     SubscriptionResponse,
     SubscriptionResponseSerde,

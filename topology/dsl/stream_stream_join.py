@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, Required, TypedDict, TypeVar
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.join_side_serde import SideSerde
+from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
-from logstate.serdes.foreign_key_serdes import Instruction, Subscription
+from logstate.serdes.join_serdes import Instruction, Subscription
 from logstate.serdes.json_serde import json_of
 from tests.changelog.store_bench import MEDIA, StoreBench
 from tests.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest

@@ -20,13 +20,13 @@ from logstate.contracts.errors import StoreCorruptedError, StoreError
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.foreign_key_serdes import (
+from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
+    SideSerde,
     Subscription,
     SubscriptionSerde,
 )
-from logstate.serdes.join_side_serde import SideSerde
 
 TEXT = serdes.string
 OUTER = StoreSpec("s", "outer_join", TEXT, SideSerde(TEXT, serdes.int64))

@@ -1,3 +1,5 @@
+import decimal
+import fractions
 import math
 import struct
 import typing
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
+from logstate.contracts.windowed_keys import MAX_TIME_MS
 from logstate.serdes import (
     boolean,
     bytes_,
@@ -34,6 +37,30 @@ def encode(serde: Serde[typing.Any], value: object) -> bytes:
 
 def decode(serde: Serde[typing.Any], data: bytes) -> object:
     return serde.deserializer("topic", is_key=False)(data)
+
+
+class _Days:
+    """Windows of unequal size."""
+
+    size_ms = 10
+    varies = True
+
+    def end_of(self, start_ms: int) -> int:
+        return start_ms + 10 + start_ms % 3
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [
+        (float64, 3),
+        (float64, fractions.Fraction(1, 2)),
+        (windowed(str, 10), Windowed("a", MAX_TIME_MS - 3, MAX_TIME_MS)),
+        (windowed(str, _Days()), Windowed("a", 20, 32)),
+        (session_windowed(str), Windowed("a", 20, 20)),
+    ],
+)
+def test_what_is_equal_is_written(serde: Serde[object], value: object) -> None:
+    assert decode(serde, encode(serde, value)) == value
 
 
 @pytest.mark.parametrize(
@@ -100,6 +127,14 @@ def test_bytes_pass_through_unchanged(value: bytes) -> None:
         (int64, "5"),
         (int64, 1.0),
         (int64, 2**63),
+        (int64, True),
+        (int32, False),
+        (float64, True),
+        (float64, 2**53 + 1),
+        (float64, 10**400),
+        (float64, decimal.Decimal("0.1")),
+        (windowed(str, 10), Windowed("a", 20, 31)),
+        (windowed(str, _Days()), Windowed("a", 20, 40)),
         (int32, 2**31),
         (float64, "1.0"),
         (bytes_, 3),

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from logstate.serdes import string
-from logstate.serdes.foreign_key_serdes import Instruction, Subscription, SubscriptionSerde
+from logstate.serdes.join_serdes import Instruction, Subscription, SubscriptionSerde
 from logstate.topology import (
     HoppingWindows,
     JoinWindows,

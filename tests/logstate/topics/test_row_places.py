@@ -7,7 +7,7 @@ import pytest
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.serdes.built_in import string
-from logstate.serdes.foreign_key_serdes import (
+from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
     Subscription,

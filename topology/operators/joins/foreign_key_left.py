@@ -35,7 +35,7 @@ from logstate.contracts.drops import Drop, DropReason
 from logstate.contracts.processing import StreamProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
-from logstate.serdes.foreign_key_serdes import Instruction, Subscription, SubscriptionResponse
+from logstate.serdes.join_serdes import Instruction, Subscription, SubscriptionResponse
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 from logstate.topology.operators.joins.row_hash import RowHashes
 

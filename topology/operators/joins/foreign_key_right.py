@@ -11,7 +11,7 @@ from typing import Any
 from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
-from logstate.serdes.foreign_key_serdes import Instruction, Subscription, SubscriptionResponse
+from logstate.serdes.join_serdes import Instruction, Subscription, SubscriptionResponse
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode, TableNode
 
 

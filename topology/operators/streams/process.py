@@ -18,7 +18,7 @@ from logstate.contracts.processing import Cancellable, ProcessorMetrics, TaskCon
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.json_serde import json
+from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
     check_methods,
@@ -33,7 +33,7 @@ from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
 #: stands for the bytes of keys, whose serde is not known here
-_key_as_json = json.serializer("", True)
+_key_as_json = JsonSerde[Any]().unchecked_serializer(is_key=True)
 _WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from logstate import serdes
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
-from logstate.serdes.join_side_serde import SideSerde
+from logstate.serdes.join_serdes import SideSerde
 from logstate.topology.declaring.windows import JoinWindows
 from logstate.topology.graph.nodes import Process, ProcessorNode
 from logstate.topology.operators.joins.self_join import SelfJoinNode

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.contracts.errors import TopologyError
-from logstate.serdes.foreign_key_serdes import SubscriptionResponse
+from logstate.serdes.join_serdes import SubscriptionResponse
 from logstate.testing import TopologyTestDriver
 from logstate.topology import KTable, Materialized, StreamsBuilder
 from logstate.topology.graph.nodes import SinkNode

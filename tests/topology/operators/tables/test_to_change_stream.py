@@ -62,7 +62,7 @@ TABLES: dict[str, Build] = {
         lambda n: n * 10, value=int, store="mapped"
     ),
     "filtered": lambda builder: table(builder).filter(lambda n: n > 1),
-    "joined": lambda builder: table(builder).outer_join(other(builder), lambda a, b: (a, b)),
+    "joined": lambda builder: table(builder).outer_join(other(builder), lambda a, b: [a, b]),
     "windows": lambda builder: counts(builder, TumblingWindows(size=TEN)),
     "sessions": lambda builder: counts(
         builder, SessionWindows(gap=timedelta(milliseconds=3), grace=TEN)

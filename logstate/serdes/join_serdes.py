@@ -1,7 +1,11 @@
-"""What a foreign-key join sends through its two topics and keeps in its subscription store.
+"""What joins write: topics and stores of foreign-key joins, and the store of unmatched rows.
 
-Kafka Streams' formats, all integers big-endian; `hash` is the 16-byte hash of the left row, absent
-where that row is deleted (the first byte then has its top bit set)::
+The unmatched rows of a left or outer stream join wait as one byte for the side (1 left, 0 right),
+then the value as that side's serde writes it.
+
+A foreign-key join sends subscriptions and responses through its two topics, and keeps the former
+in a store. Kafka Streams' formats, all integers big-endian; `hash` is the 16-byte hash of the left
+row, absent where that row is deleted (the first byte then has its top bit set)::
 
     subscription      version (1) | instruction | hash? | left key | 4 bytes partition of the left
                       (version 0, written before Kafka 3.4, ends with the key)
@@ -182,6 +186,50 @@ class CombinedKeySerde(Serde[tuple[Any, Any]]):
             "schema": None,
             "foreign_key": self.foreign_key.describe(),
             "primary_key": self.primary_key.describe(),
+        }
+
+
+class SidedValue(NamedTuple):
+    """A value and the side of the join that it came from."""
+
+    is_left: bool
+    value: Any
+
+
+class SideSerde(Serde[SidedValue]):
+    """One serde for the values of both sides."""
+
+    def __init__(self, left: Serde[Any], right: Serde[Any]) -> None:
+        self.left = left
+        self.right = right
+        self.immutable = left.immutable and right.immutable
+
+    def serializer(self, topic: str, is_key: bool) -> Serializer[SidedValue]:
+        left = self.left.serializer(topic, is_key)
+        right = self.right.serializer(topic, is_key)
+
+        def serialize(sided: SidedValue) -> bytes:
+            is_left, value = sided
+            return b"\x01" + left(value) if is_left else b"\x00" + right(value)
+
+        return serialize
+
+    def deserializer(self, topic: str, is_key: bool) -> Deserializer[SidedValue]:
+        left = self.left.deserializer(topic, is_key)
+        right = self.right.deserializer(topic, is_key)
+
+        def deserialize(data: bytes) -> SidedValue:
+            is_left = data[0] == 1
+            return SidedValue(is_left, left(data[1:]) if is_left else right(data[1:]))
+
+        return deserialize
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "format": "sided",
+            "schema": None,
+            "left": self.left.describe(),
+            "right": self.right.describe(),
         }
 
 

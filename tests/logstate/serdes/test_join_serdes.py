@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from logstate import serdes
 from logstate.contracts.errors import SerdeError
-from logstate.serdes.foreign_key_serdes import (
+from logstate.serdes.join_serdes import (
     CombinedKeySerde,
     Instruction,
     Subscription,

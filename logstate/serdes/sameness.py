@@ -1,0 +1,238 @@
+"""Whether what is read back is what was written: equal, and of the type that was given.
+
+A declared type reads some values as others without a word: a text in a field of ``bytes`` as what
+it would be in base64, an array as a list where a tuple was given, 2**53 + 1 in a ``float`` as
+another number. Nobody could tell later, so whoever writes asks here.
+
+The same are, beside what is equal and of one type:
+
+- numbers of one value: 52 in the place of a ``float`` (a bool is no number here);
+- an object of a derived class and what the declared class has of it: text, numbers, containers,
+  records;
+- bytes, a bytearray and a memoryview; an aware time and the same instant at the same offset.
+
+Most values are told by ``==`` alone (`is_told_by_equality`); `difference` looks at the others, and
+says where they differ.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import math
+import typing
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from numbers import Number, Real
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import inspect
+
+_TEXT_OF_BYTES = (bytes, bytearray, memoryview)
+_TIMES = (datetime.datetime, datetime.time)
+_UNSET = msgspec.UNSET
+
+
+class Difference(NamedTuple):
+    """What is not the same: types only, values do not belong into logs."""
+
+    #: the way to it, as msgspec writes it: ``$.items[0].raw``
+    where: str
+    written: str
+    read: str
+
+    def __str__(self) -> str:
+        read = f"another {self.read}" if self.read == self.written else self.read
+        return f"at `{self.where}` there is {self.written}, and {read} would be read"
+
+
+def difference(written: Any, read: Any, *, sequences: bool = False) -> Difference | None:
+    """Where two values differ first; None where they are the same.
+
+    >>> print(difference({"raw": "abcd"}, {"raw": b"i"}))
+    at `$.raw` there is str, and bytes would be read
+    >>> difference([1, (2,)], [1.0, [2]], sequences=True) is None
+    True
+
+    ``sequences``: the type asks for any sequence somewhere, so that a tuple may become a list.
+    """
+    return _Comparison(sequences).of(written, read, "$")
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Whether ``==`` says so; no where it raises, as a signalling NaN does."""
+    try:
+        return bool(left == right)
+    except Exception:  # noqa: BLE001  whatever a class's own comparison raises
+        return False
+
+
+class _Comparison:
+    def __init__(self, sequences: bool) -> None:
+        self._arrays = (list, tuple) if sequences else (list,)
+
+    def of(self, written: Any, read: Any, where: str) -> Difference | None:
+        kind: Any = type(read)
+        if isinstance(written, msgspec.Raw):  # JSON that somebody else has made
+            return None
+        if kind is dict:
+            return self._entries(written, read, where)
+        if kind is list:
+            return self._items(written, read, where, self._arrays)
+        if isinstance(read, tuple):
+            return self._items(written, read, where, (tuple,))
+        names = field_names(kind)
+        if names is None:
+            return None if _is_same_leaf(written, read) else _differing(written, read, where)
+        if not isinstance(written, kind):
+            return _differing(written, read, where)
+        for name in names:
+            left, right = getattr(written, name, _UNSET), getattr(read, name, _UNSET)
+            found = None if left is right else self.of(left, right, f"{where}.{name}")
+            if found is not None:
+                return found
+        more = getattr(read, "__pydantic_extra__", None)
+        return None if more is None else self._entries(written.__pydantic_extra__, more, where)
+
+    def _entries(self, written: Any, read: dict[Any, Any], where: str) -> Difference | None:
+        if not isinstance(written, Mapping):
+            return _differing(written, read, where)
+        for key, value in written.items():
+            if key not in read:
+                of_key = type(key).__name__
+                return Difference(where, f"a key that is {of_key}", "a dict without it")
+            found = self.of(
+                value, read[key], f"{where}.{key}" if type(key) is str else f"{where}[]"
+            )
+            if found is not None:
+                return found
+        return None if len(read) == len(written) else _differing(written, read, where)
+
+    def _items(
+        self, written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]
+    ) -> Difference | None:
+        if not isinstance(written, kinds) or len(written) != len(read):
+            return _differing(written, read, where)
+        for place, (left, right) in enumerate(zip(written, read, strict=True)):
+            found = self.of(left, right, f"{where}[{place}]")
+            if found is not None:
+                return found
+        return None
+
+
+def _differing(written: Any, read: Any, where: str) -> Difference:
+    return Difference(where, type(written).__name__, type(read).__name__)
+
+
+def _is_same_leaf(written: Any, read: Any) -> bool:
+    if written is read:
+        return True
+    if isinstance(read, bool) or isinstance(written, bool):
+        return type(read) is type(written) and bool(read == written)
+    if isinstance(read, Number):
+        return isinstance(written, Number) and _is_same_number(written, read)
+    if isinstance(read, bytes):
+        return isinstance(written, _TEXT_OF_BYTES) and bytes(written) == read
+    if isinstance(read, _TIMES):
+        return _is_same_time(written, read)
+    if isinstance(read, AbstractSet):
+        return isinstance(written, AbstractSet) and bool(read == written)
+    return isinstance(written, type(read)) and are_equal(read, written)
+
+
+def _is_same_number(written: Any, read: Any) -> bool:
+    if isinstance(read, decimal.Decimal) and read.is_nan():
+        return isinstance(written, decimal.Decimal) and str(read) == str(written)
+    if isinstance(read, float) and math.isnan(read):
+        return isinstance(written, Real) and math.isnan(written)
+    return bool(read == written)
+
+
+def _is_same_time(written: Any, read: Any) -> bool:
+    """Without ``==``, to which two times of an hour that comes twice are never equal."""
+    if not isinstance(written, type(read)) or written.utcoffset() != read.utcoffset():
+        return False
+    return bool(written.replace(tzinfo=None) == read.replace(tzinfo=None))
+
+
+@lru_cache(maxsize=1_000)
+def field_names(cls: Any) -> tuple[str, ...] | None:
+    """The fields that a record of this class is written with; None for what is no record."""
+    if not isinstance(cls, type):
+        return None
+    if issubclass(cls, msgspec.Struct):
+        return cls.__struct_fields__
+    attributes = getattr(cls, "__attrs_attrs__", None)
+    if attributes is not None:
+        return tuple(one.name for one in attributes)
+    if hasattr(cls, "model_validate_json"):  # of pydantic
+        model: Any = cls
+        fields = model.__pydantic_fields__.items()
+        return tuple(name for name, field in fields if not field.exclude)
+    if dataclasses.is_dataclass(cls):
+        return tuple(one.name for one in dataclasses.fields(cls))
+    return None
+
+
+def is_told_by_equality(parts: typing.Iterable[Any]) -> bool:
+    """Whether ``==`` compares all that is written of a type; ``parts`` are all types in it.
+
+    Classes may compare less than their fields, or nothing (``eq=False``), or in a way of their own.
+    """
+    for part in parts:
+        cls: Any = getattr(part, "cls", None)
+        if isinstance(part, inspect.StructType):
+            if not cls.__struct_config__.eq or cls.__eq__ is not msgspec.Struct.__eq__:
+                return False
+        elif isinstance(part, inspect.DataclassType):
+            if not _is_compared_by_all_fields(cls):
+                return False
+        elif isinstance(part, inspect.NamedTupleType) and cls.__eq__ is not tuple.__eq__:
+            return False
+    return True
+
+
+def _is_compared_by_all_fields(cls: Any) -> bool:
+    code = getattr(cls.__eq__, "__code__", None)
+    # What dataclasses and attrs make is text that no file has.
+    if code is None or not code.co_filename.startswith("<"):
+        return False
+    attributes = getattr(cls, "__attrs_attrs__", None)
+    if attributes is not None:
+        return all(one.eq for one in attributes)
+    return all(one.compare for one in dataclasses.fields(cls))
+
+
+def asks_for_sequences(type_: Any) -> bool:
+    """Whether a type asks for any sequence, or collection, somewhere: what is read is a list.
+
+    >>> from collections.abc import Sequence
+    >>> asks_for_sequences(dict[str, Sequence[int]]), asks_for_sequences(list[int])
+    (True, False)
+    """
+    seen: set[int] = set()
+    waiting = [type_]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        origin = typing.get_origin(one) or one
+        if origin in _ANY_SEQUENCE:
+            return True
+        waiting.extend(typing.get_args(one))
+        if field_names(origin) is not None or hasattr(origin, "__total__"):
+            try:
+                waiting.extend(typing.get_type_hints(origin).values())
+            except (NameError, TypeError):  # an annotation that only exists for type checkers
+                continue
+    return False
+
+
+_ANY_SEQUENCE = (
+    collections.abc.Collection, collections.abc.Sequence, collections.abc.MutableSequence,
+)  # fmt: skip
