@@ -29,11 +29,12 @@ class MemoryBackend:
         return self._rows.pairs_between(lower, upper, reverse=reverse)
 
     def write(self, rows: Mapping[bytes, bytes | None], ranges: Sequence[KeyRange] = ()) -> None:
+        put, remove = self._rows.put, self._rows.remove
         for key, value in rows.items():
             if value is None:
-                self._rows.remove(key)
+                remove(key)
             else:
-                self._rows.put(key, value)
+                put(key, value)
         for lower, upper in ranges:
             for key in self._rows.keys_between(lower, upper):
                 self._rows.remove(key)

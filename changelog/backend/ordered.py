@@ -10,7 +10,7 @@ Whatever changes the dict first lets the walks that are under way read to their 
 Invariants:
 - every key of ``_index`` or ``_unindexed`` was in the dict once; a key may have left it since, so
   walks check membership;
-- while ``_index`` is None, ``_unindexed`` is not kept;
+- while ``_index`` is None, ``_unindexed`` is not kept, and no walk is under way;
 - no walk of ``_walks`` reads from the dict once that is not as it was when the walk began.
 """
 
@@ -66,17 +66,18 @@ class OrderedMap(dict[bytes, V], Generic[V]):
 
     def put(self, key: bytes, value: V) -> None:
         """Insert or replace."""
-        if self._walks:
-            self._end_walks()
-        if self._index is not None and key not in self:
-            self._unindexed.append(key)
+        if self._index is not None:  # one question where nothing was ever scanned
+            if self._walks:
+                self._end_walks()
+            if key not in self:
+                self._unindexed.append(key)
         self[key] = value
 
     def put_all(self, rows: Mapping[bytes, V]) -> None:
         """Insert or replace many."""
-        if self._walks:
-            self._end_walks()
         if self._index is not None:
+            if self._walks:
+                self._end_walks()
             self._unindexed += [key for key in rows if key not in self]
         self.update(rows)
 
@@ -84,12 +85,13 @@ class OrderedMap(dict[bytes, V], Generic[V]):
         """Delete if present."""
         if key not in self:
             return
+        if self._index is None:
+            del self[key]
+            return
         if self._walks:
             self._end_walks()
         del self[key]
-        # Left in the index, a key that comes back would be walked twice.
-        if self._index is not None:
-            self._discard(key)
+        self._discard(key)  # left in the index, a key that comes back would be walked twice
 
     def clear(self) -> None:
         self._end_walks()
