@@ -12,8 +12,8 @@ What is refused when written, because it would come back as something else:
   checked the fields of an object that a function made, and a row that cannot be read again stays in
   its store whatever is corrected later;
 - what would be read as another value (`logstate.serdes.sameness`): a text in a field of ``bytes``,
-  which is read as base64; a tuple, an object, a time or a number as a key where the type is plain
-  JSON, which has lists, dicts with text for keys, text, numbers, booleans and None.
+  which is read as base64; an object, a time or a number as a key where the type is plain JSON,
+  which has arrays, dicts with text for keys, text, numbers, booleans and None.
 
 For the last two a struct of scalars gets a look at each field (some 10 ns a field); everything else
 is decoded once more, and compared with what was given.
@@ -41,7 +41,6 @@ from logstate.serdes.plain_structs import readable_condition
 from logstate.serdes.sameness import (
     Difference,
     are_equal,
-    asks_for_sequences,
     difference,
     is_told_by_equality,
 )
@@ -71,7 +70,6 @@ class JsonSerde(Serde[T]):
             ) from error
         self._may_hold_nan = _may_hold_float(parts)
         self._is_told_by_equality = is_told_by_equality(parts)
-        self._asks_for_sequences = asks_for_sequences(type_)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = self.unchecked_serializer(is_key=is_key)
@@ -89,7 +87,7 @@ class JsonSerde(Serde[T]):
         """Encodes, and asks of the bytes what a reader will ask."""
         decode, may_hold_nan = self._decoder.decode, self._may_hold_nan
         cls = self.type if _is_record_class(self.type) else None
-        is_told, sequences = self._is_told_by_equality, self._asks_for_sequences
+        is_told = self._is_told_by_equality
         declared = "json" if self.type is Any else f"json_of({_name(self.type)})"
 
         def serialize(value: Any) -> bytes:
@@ -105,7 +103,7 @@ class JsonSerde(Serde[T]):
             except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
                 raise not_readable(declared, error) from None
             if not is_told or not are_equal(read, value):
-                found = difference(value, read, sequences=sequences)
+                found = difference(value, read)
                 if found is not None:
                     raise not_the_same(declared, found)
             return encode(read) if is_key else data

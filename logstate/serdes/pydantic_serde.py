@@ -21,7 +21,7 @@ import msgspec
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable, not_the_same
-from logstate.serdes.sameness import asks_for_sequences, difference
+from logstate.serdes.sameness import difference
 
 M = TypeVar("M")
 
@@ -50,7 +50,6 @@ class PydanticSerde(Serde[M]):
         model = self.model
         to_json = model.__pydantic_serializer__.to_json
         validate = model.__pydantic_validator__.validate_json
-        sequences = asks_for_sequences(model)
         in_order = msgspec.json.Encoder(order="deterministic").encode
 
         def serialize(value: Any) -> bytes:
@@ -64,7 +63,7 @@ class PydanticSerde(Serde[M]):
                 read = validate(data)
             except ValueError as error:  # pydantic's, which quotes the value: only where and what
                 raise not_readable(model.__name__, _without_values(error)) from None
-            found = difference(value, read, sequences=sequences)
+            found = difference(value, read)
             if found is not None:
                 raise not_the_same(model.__name__, found)
             if not is_key:

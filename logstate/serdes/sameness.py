@@ -7,6 +7,7 @@ another number. Nobody could tell later, so whoever writes asks here.
 The same are, beside what is equal and of one type:
 
 - numbers of one value: 52 in the place of a ``float`` (a bool is no number here);
+- a tuple and a list of the same, where a list is read: JSON has one kind of array;
 - an object of a derived class and what the declared class has of it: text, numbers, containers,
   records;
 - bytes, a bytearray and a memoryview; an aware time and the same instant at the same offset.
@@ -17,7 +18,6 @@ says where they differ.
 
 from __future__ import annotations
 
-import collections.abc
 import dataclasses
 import datetime
 import decimal
@@ -50,17 +50,35 @@ class Difference(NamedTuple):
         return f"at `{self.where}` there is {self.written}, and {read} would be read"
 
 
-def difference(written: Any, read: Any, *, sequences: bool = False) -> Difference | None:
+def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
     """Where two values differ first; None where they are the same.
 
     >>> print(difference({"raw": "abcd"}, {"raw": b"i"}))
     at `$.raw` there is str, and bytes would be read
-    >>> difference([1, (2,)], [1.0, [2]], sequences=True) is None
+    >>> difference([1, (2,)], [1.0, [2]]) is None
     True
-
-    ``sequences``: the type asks for any sequence somewhere, so that a tuple may become a list.
     """
-    return _Comparison(sequences).of(written, read, "$")
+    kind: Any = type(read)
+    if isinstance(written, msgspec.Raw):  # JSON that somebody else has made
+        return None
+    if kind is dict:
+        return _entries(written, read, where)
+    if kind is list:
+        return _items(written, read, where, (list, tuple))
+    if isinstance(read, tuple):
+        return _items(written, read, where, (tuple,))
+    names = field_names(kind)
+    if names is None:
+        return None if _is_same_leaf(written, read) else _differing(written, read, where)
+    if not isinstance(written, kind):
+        return _differing(written, read, where)
+    for name in names:
+        left, right = getattr(written, name, _UNSET), getattr(read, name, _UNSET)
+        found = None if left is right else difference(left, right, f"{where}.{name}")
+        if found is not None:
+            return found
+    more = getattr(read, "__pydantic_extra__", None)
+    return None if more is None else _entries(written.__pydantic_extra__, more, where)
 
 
 def are_equal(left: Any, right: Any) -> bool:
@@ -71,57 +89,27 @@ def are_equal(left: Any, right: Any) -> bool:
         return False
 
 
-class _Comparison:
-    def __init__(self, sequences: bool) -> None:
-        self._arrays = (list, tuple) if sequences else (list,)
+def _entries(written: Any, read: dict[Any, Any], where: str) -> Difference | None:
+    if not isinstance(written, Mapping):
+        return _differing(written, read, where)
+    for key, value in written.items():
+        if key not in read:
+            of_key = type(key).__name__
+            return Difference(where, f"a key that is {of_key}", "a dict without it")
+        found = difference(value, read[key], f"{where}.{key}" if type(key) is str else f"{where}[]")
+        if found is not None:
+            return found
+    return None if len(read) == len(written) else _differing(written, read, where)
 
-    def of(self, written: Any, read: Any, where: str) -> Difference | None:
-        kind: Any = type(read)
-        if isinstance(written, msgspec.Raw):  # JSON that somebody else has made
-            return None
-        if kind is dict:
-            return self._entries(written, read, where)
-        if kind is list:
-            return self._items(written, read, where, self._arrays)
-        if isinstance(read, tuple):
-            return self._items(written, read, where, (tuple,))
-        names = field_names(kind)
-        if names is None:
-            return None if _is_same_leaf(written, read) else _differing(written, read, where)
-        if not isinstance(written, kind):
-            return _differing(written, read, where)
-        for name in names:
-            left, right = getattr(written, name, _UNSET), getattr(read, name, _UNSET)
-            found = None if left is right else self.of(left, right, f"{where}.{name}")
-            if found is not None:
-                return found
-        more = getattr(read, "__pydantic_extra__", None)
-        return None if more is None else self._entries(written.__pydantic_extra__, more, where)
 
-    def _entries(self, written: Any, read: dict[Any, Any], where: str) -> Difference | None:
-        if not isinstance(written, Mapping):
-            return _differing(written, read, where)
-        for key, value in written.items():
-            if key not in read:
-                of_key = type(key).__name__
-                return Difference(where, f"a key that is {of_key}", "a dict without it")
-            found = self.of(
-                value, read[key], f"{where}.{key}" if type(key) is str else f"{where}[]"
-            )
-            if found is not None:
-                return found
-        return None if len(read) == len(written) else _differing(written, read, where)
-
-    def _items(
-        self, written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]
-    ) -> Difference | None:
-        if not isinstance(written, kinds) or len(written) != len(read):
-            return _differing(written, read, where)
-        for place, (left, right) in enumerate(zip(written, read, strict=True)):
-            found = self.of(left, right, f"{where}[{place}]")
-            if found is not None:
-                return found
-        return None
+def _items(written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]) -> Difference | None:
+    if not isinstance(written, kinds) or len(written) != len(read):
+        return _differing(written, read, where)
+    for place, (left, right) in enumerate(zip(written, read, strict=True)):
+        found = difference(left, right, f"{where}[{place}]")
+        if found is not None:
+            return found
+    return None
 
 
 def _differing(written: Any, read: Any, where: str) -> Difference:
@@ -205,34 +193,3 @@ def _is_compared_by_all_fields(cls: Any) -> bool:
     if attributes is not None:
         return all(one.eq for one in attributes)
     return all(one.compare for one in dataclasses.fields(cls))
-
-
-def asks_for_sequences(type_: Any) -> bool:
-    """Whether a type asks for any sequence, or collection, somewhere: what is read is a list.
-
-    >>> from collections.abc import Sequence
-    >>> asks_for_sequences(dict[str, Sequence[int]]), asks_for_sequences(list[int])
-    (True, False)
-    """
-    seen: set[int] = set()
-    waiting = [type_]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        origin = typing.get_origin(one) or one
-        if origin in _ANY_SEQUENCE:
-            return True
-        waiting.extend(typing.get_args(one))
-        if field_names(origin) is not None or hasattr(origin, "__total__"):
-            try:
-                waiting.extend(typing.get_type_hints(origin).values())
-            except (NameError, TypeError):  # an annotation that only exists for type checkers
-                continue
-    return False
-
-
-_ANY_SEQUENCE = (
-    collections.abc.Collection, collections.abc.Sequence, collections.abc.MutableSequence,
-)  # fmt: skip

@@ -71,7 +71,7 @@ class Loose(typing.NamedTuple):
     ("type_", "value", "complaint"),
     [
         (Blob, Blob("abcd"), r"at `\$\.raw` there is str, and bytes would be read"),  # type: ignore[arg-type]
-        (Blob, Blob(b"", ("a",)), r"at `\$\.tags` there is tuple, and list"),  # type: ignore[arg-type]
+        (Blob, Blob(b"", {"a"}), r"at `\$\.tags` there is set, and list"),  # type: ignore[arg-type]
         (Click, Click(b"ab"), r"at `\$\.page` there is bytes, and str"),  # type: ignore[arg-type]
         (Click, Click(Colour.RED), r"at `\$\.page` there is Colour, and str"),  # type: ignore[arg-type]
         (Click, Click(date(2026, 1, 1)), "there is date, and str"),  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ class Loose(typing.NamedTuple):
         (Anything, Anything(b"ab"), r"at `\$\.a` there is bytes, and str"),
         (Anything, Anything({1: 2}), r"at `\$\.a` there is a key that is int|dicts with str keys"),
         (tuple[int, ...], [1], "there is list, and tuple"),
-        (list[int], (1, 2), "there is tuple, and list"),
+        (list[int], {1, 2}, "there is set, and list"),
         (set[int], [1], "there is list, and set"),
         (float, 2**53 + 1, "there is int, and float"),
         (Colour, "red", "there is str, and Colour"),
@@ -99,7 +99,6 @@ class Loose(typing.NamedTuple):
         (typing.Any, {"raw": b"ab"}, "there is bytes, and str"),
         (typing.Any, {1: "a"}, "a key that is int|dicts with str keys"),
         (typing.Any, [Click("a")], "there is Click, and dict"),
-        (typing.Any, (1, 2), "there is tuple, and list"),
         (typing.Any, {3}, "there is set, and list"),
         (typing.Any, Colour.RED, "there is Colour, and str"),
     ],
@@ -112,15 +111,11 @@ def test_what_would_be_read_as_another_value_is_not_written(
         json_of(type_).serializer("t", is_key)(value)
 
 
-class Labels(msgspec.Struct):
-    names: Sequence[str] = ()
+@pytest.mark.parametrize("type_", [typing.Any, list[int], Sequence[int]])
+def test_a_tuple_is_written_as_the_list_that_is_read(type_: typing.Any) -> None:
+    serde = json_of(type_)
 
-
-def test_where_any_sequence_is_asked_for_a_tuple_may_be_read_as_a_list() -> None:
-    serde = json_of(Labels)
-
-    data = serde.serializer("t", False)(Labels(("a",)))
-    assert serde.deserializer("t", False)(data) == Labels(["a"])
+    assert serde.deserializer("t", False)(serde.serializer("t", False)((1, 2))) == [1, 2]
 
 
 def blob_of_text(text: str) -> Blob:
