@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import SnapshotError as SnapshotError
     from logstate.contracts.errors import StateDirectoryError as StateDirectoryError
     from logstate.contracts.errors import StoreAccessError as StoreAccessError
+    from logstate.contracts.errors import StoreArgumentError as StoreArgumentError
     from logstate.contracts.errors import StoreCorruptedError as StoreCorruptedError
     from logstate.contracts.errors import StoreError as StoreError
     from logstate.contracts.errors import StoreUnavailableError as StoreUnavailableError
@@ -106,8 +107,8 @@ _PUBLIC = {
         "BrokerError ConfigError DeserializationError FencedError ForeignGroupError"
         " LogstateError LostMemberError ProcessingError ProductionError RecordError"
         " RefusedError RegistryError RestoreError SerdeError SnapshotError"
-        " StateDirectoryError StoreAccessError StoreCorruptedError StoreError"
-        " StoreUnavailableError TopicError TopologyError UpgradeError"
+        " StateDirectoryError StoreAccessError StoreArgumentError StoreCorruptedError"
+        " StoreError StoreUnavailableError TopicError TopologyError UpgradeError"
     ),
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",

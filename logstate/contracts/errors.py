@@ -26,6 +26,7 @@
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
     │   └── StoreAccessError       it was asked for what it cannot do, or by somebody who has none
+    │       ├── StoreArgumentError     a key, time or partition of a query has another type
     │       └── StoreUnavailableError  a query cannot be answered here or now; says where or when
     ├── RestoreError            the changelog contradicts the committed position
     └── SnapshotError           the tasks did not cut together in time
@@ -194,6 +195,10 @@ class StoreCorruptedError(StoreError):
 
 class StoreAccessError(StoreError):
     """What was asked of a store cannot be had; whoever asked has to ask otherwise, or later."""
+
+
+class StoreArgumentError(StoreAccessError, SerdeError):
+    """An argument of a query is of another type than the store takes, or no key of it."""
 
 
 class StoreUnavailableError(StoreAccessError):

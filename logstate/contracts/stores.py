@@ -9,13 +9,21 @@ bytes), an iterator sees the state as it was when it was opened, so "iterate and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from logstate.contracts.errors import StoreAccessError, TopologyError
+from logstate.contracts.errors import (
+    RegistryError,
+    StoreAccessError,
+    StoreArgumentError,
+    TopologyError,
+)
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.internal_topic_config import problems_of_changelog
+from logstate.contracts.record_parts import shown
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.serde import Serde
 
@@ -272,4 +280,99 @@ def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreAccessError:
     has = ", ".join(read for read in _READS if hasattr(store, read))
     return StoreAccessError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
+    )
+
+
+# ------------------------------------------------------------------ arguments of reads
+
+_BOUNDS: Final = {"lower": "bound", "upper": "bound"}
+_SPAN: Final = {"from_ms": "time", "to_ms": "time", "reverse": "flag"}
+_OVERLAP: Final = {"earliest_end_ms": "time", "latest_start_ms": "time", "reverse": "flag"}
+#: names of arguments in their order, and what each is
+ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "get": {"key": "key", "as_of": "time or none"},
+    "fetch": {"key": "key", "start_ms": "time", "reverse": "flag"},
+    "fetch_range": {"key": "key", **_SPAN},
+    "fetch_session": {"key": "key", "start_ms": "time", "end_ms": "time"},
+    "headers_of": {"key": "key", "start_ms": "time", "end_ms": "time"},
+    "find_sessions": {"key": "key", **_OVERLAP},
+    "versions": {"key": "key", "from_ms": "time or none", "to_ms": "time or none"},
+    "range": _BOUNDS,
+    "reverse_range": _BOUNDS,
+    "prefix_scan": {"prefix": "prefix"},
+    "fetch_all": _SPAN,
+    "fetch_key_range": {**_BOUNDS, **_SPAN},
+    "find_sessions_of_key_range": {**_BOUNDS, **_OVERLAP},
+}
+
+
+def check_arguments(
+    spec: StoreSpec,
+    encode_key: Callable[[Any], bytes],
+    read: str,
+    arguments: Sequence[Any],
+    options: Mapping[str, Any] = {},
+) -> None:
+    """Raises StoreArgumentError for the first argument that the read cannot take, and names it.
+
+    A key of another type, a time that is a datetime: deep inside, each is the error of a codec or
+    of a comparison, which says nothing of the question. How many there may be is the read's affair.
+    """
+    kinds = ARGUMENTS.get(read, {})
+    given = {**dict(zip(kinds, arguments, strict=False)), **options}
+    for name, value in given.items():
+        kind = kinds.get(name)
+        argument = f"{read}({name}=...)"
+        if (
+            kind == "key"
+            or (kind == "bound" and value is not None)
+            or (kind == "prefix" and not isinstance(value, bytes))
+        ):
+            _check_key(spec, encode_key, argument, value)
+        elif kind == "time" or (kind == "time or none" and value is not None):
+            _check_time(spec, argument, value)
+
+
+def checked_partition(store: str, partition: Any) -> int | None:
+    """The partition; raises StoreArgumentError for what is none."""
+    if partition is None or (type(partition) is int and partition >= 0):
+        return partition
+    raise StoreArgumentError(
+        f"store {store!r}: partition= takes an int from 0 on, found {shown(partition)}"
+        f" ({type(partition).__name__}). Leave it out where the key's own partition is meant"
+    )
+
+
+def _check_time(spec: StoreSpec, argument: str, given: Any) -> None:
+    if type(given) is int:
+        return
+    remedy = "Give the number of milliseconds"
+    if isinstance(given, date):
+        remedy = "Give int(moment.timestamp() * 1000) of an aware datetime"
+    raise _unfit(spec, f"{argument} takes an int, ms since the epoch", given, remedy)
+
+
+def _check_key(
+    spec: StoreSpec, encode_key: Callable[[Any], bytes], argument: str, key: Any
+) -> None:
+    try:
+        if key is not None:
+            encode_key(key)
+            return
+    except RegistryError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, why) from error
+    raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, "Keys are never None")
+
+
+def _keys(spec: StoreSpec) -> str:
+    known = SCALARS.get(str(spec.key_format.get("format")))
+    return f"a key of {spec.key!r}" + ("" if known is None else f": {known.type_.__name__}")
+
+
+def _unfit(spec: StoreSpec, expected: str, given: Any, remedy: str) -> StoreArgumentError:
+    return StoreArgumentError(
+        f"store {spec.name!r}: {expected}, found {shown(given)} ({type(given).__name__}). {remedy}"
     )

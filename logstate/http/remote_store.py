@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.stores import checked_partition
 from logstate.directory.metadata import KeyQueryMetadata, StorePlace
 from logstate.http.answers import Answers, MisdirectedError
 from logstate.http.cursors import CursorGoneError
@@ -101,8 +102,8 @@ class RemoteStore(StoreReads):
         arguments = (key, *arguments)
         self._codec.arguments_out(read, arguments)  # a wrong key is no reason to wait
         place, lookup = self._place, self._lookup
-        if partition is not None:
-            return self._retried(read, arguments, lambda: partition)
+        if checked_partition(self.name, partition) is not None:
+            return self._retried(read, arguments, lambda: partition)  # type: ignore[arg-type,return-value]
         guess = self._retried(read, arguments, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
             return guess
@@ -124,6 +125,7 @@ class RemoteStore(StoreReads):
         return guess
 
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+        self._codec.arguments_out(read, arguments)  # said at the call, not at the first row
         return self.over_all(read, *arguments)
 
     def over_all(self, read: str, *arguments: Any) -> Iterator[Any]:

@@ -13,7 +13,12 @@ import msgspec
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, VersionedRecord
+from logstate.contracts.stores import (
+    StoreSpec,
+    ValueAndTimestamp,
+    VersionedRecord,
+    check_arguments,
+)
 from logstate.contracts.topic_names import changelog_topic
 
 
@@ -76,6 +81,7 @@ class StoreCodec:
     """Arguments and results of the reads of one store."""
 
     def __init__(self, spec: StoreSpec, application_id: str) -> None:
+        self._spec = spec
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
         self._name = spec.name
         self._key_out = spec.key.serializer(topic, True)
@@ -84,10 +90,11 @@ class StoreCodec:
         self._value_in = spec.value.deserializer(topic, False)
 
     def arguments_out(self, read: str, arguments: Sequence[Any]) -> list[Any]:
-        """Raises SerdeError for a key of another type."""
+        """Raises StoreArgumentError for a key of another type, or a time that is no number."""
+        check_arguments(self._spec, self._key_out, read, arguments)
         keys = READS[read].keys
         return [
-            self._encoded(one) if place < keys and one is not None else one
+            self._key_out(one) if place < keys and one is not None else one
             for place, one in enumerate(arguments)
         ]
 
@@ -144,15 +151,6 @@ class StoreCodec:
 
     def _plain_out(self, value: Any) -> bytes | None:
         return None if value is None else self._value_out(value)
-
-    def _encoded(self, key: Any) -> bytes:
-        try:
-            return self._key_out(key)
-        except Exception as exc:
-            raise SerdeError(
-                f"store {self._name!r}: the key {key!r:.100} is not one of its keys:"
-                f" {type(exc).__name__}: {exc}"
-            ) from exc
 
     def _decoded(self, key: bytes) -> Any:
         try:

@@ -109,7 +109,7 @@ class RoutedStore(QueryableStore):
         answer: Answer = self._workers.read(self._task(partition), question)
         return answer
 
-    def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+    def _rows_here(self, read: str, *arguments: Any) -> Iterator[Any]:
         self._workers.check(self.name)
         here = self._here()
         if not here:

@@ -24,9 +24,14 @@ from typing import Any, TypeVar, cast
 
 from logstate.changelog.stores.readers import MakeReader, reader_maker
 from logstate.changelog.view import CommittedRows, StateView
-from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.stores import StoreSpec, no_such_read
+from logstate.contracts.stores import (
+    StoreSpec,
+    check_arguments,
+    checked_partition,
+    no_such_read,
+)
 from logstate.contracts.topic_names import changelog_topic
 from logstate.queries.found_rows import found_rows
 from logstate.queries.freshness import Freshness
@@ -154,6 +159,10 @@ class QueryableStore(StoreReads):
         return [o for t, o in sorted(self._tasks().items()) if t.sub_topology == self._sub_topology]
 
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
+        check_arguments(self._spec, self._encode_key, read, arguments)
+        return self._rows_here(read, *arguments)
+
+    def _rows_here(self, read: str, *arguments: Any) -> Iterator[Any]:
         local = self._local()
         if not local:
             raise self._nowhere()
@@ -161,6 +170,19 @@ class QueryableStore(StoreReads):
             yield from self._read(owned, read)(*arguments)
 
     def _of_key(
+        self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
+    ) -> Any:
+        try:
+            return self._found(read, checked_partition(self.name, partition), key, *arguments,
+                               **options)  # fmt: skip
+        except StoreAccessError:
+            raise
+        except Exception:
+            # Looked at only now: most questions are well put, and some are asked very often.
+            check_arguments(self._spec, self._encode_key, read, (key, *arguments), options)
+            raise
+
+    def _found(
         self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any
     ) -> Any:
         if partition is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from logstate.contracts.errors import StoreUnavailableError
-from logstate.contracts.stores import StoreSpec, no_such_read
+from logstate.contracts.stores import ARGUMENTS, StoreSpec, check_arguments, no_such_read
 from logstate.task.task import Task
 from logstate.topology.plan.plan import Topology
 
@@ -18,9 +18,19 @@ class DriverStore:
         self._spec = spec
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or hasattr(self._store, name):
-            return getattr(self._store, name)
-        raise no_such_read(self._spec, self._store, name)
+        if not name.startswith("_") and not hasattr(self._store, name):
+            raise no_such_read(self._spec, self._store, name)
+        found = getattr(self._store, name)
+        if name not in ARGUMENTS:
+            return found
+        spec = self._spec
+        encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
+
+        def read(*arguments: Any, **options: Any) -> Any:
+            check_arguments(spec, encode_key, name, arguments, options)
+            return found(*arguments, **options)
+
+        return read
 
 
 def driver_store(topology: Topology, task: Task, name: str) -> DriverStore:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
-from logstate.contracts.errors import SerdeError, StoreError, StoreUnavailableError
+from logstate.contracts.errors import StoreArgumentError, StoreError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import Windowed
 from logstate.contracts.serving import Serving
@@ -143,8 +143,12 @@ def test_a_wrong_question_is_answered_at_once(pair: Pair) -> None:
     app = pair.apps[0]
     with pytest.raises(StoreUnavailableError, match="there is no store 'count'"):
         app.remote_store("count")
-    with pytest.raises(SerdeError, match="the key 7 is not one of its keys"):
+    with pytest.raises(StoreArgumentError, match=r"<serde string>: str, found 7 \(int\)"):
         app.remote_store("counts").get(7)
+    with pytest.raises(StoreArgumentError, match=r"range\(upper=\.\.\.\) takes .* found 7"):
+        app.remote_store("counts").range("a", 7)
+    with pytest.raises(StoreArgumentError, match=r"partition= takes an int.* found '0' \(str\)"):
+        app.remote_store("counts").get("a", partition="0")  # type: ignore[arg-type]
     store = app.remote_store("counts")
     with pytest.raises(StoreError, match=r"has no fetch\(\)"):
         store.fetch(pair.elsewhere(app), 0)
