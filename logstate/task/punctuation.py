@@ -87,6 +87,8 @@ class Schedules(NamedTuple):
 
     due: Sequence[tuple[PunctuationKind, Punctuation, int]]
     made: Mapping[PunctuationKind, int]
+    #: due times that wait for schedules yet to be made
+    committed: Mapping[str, int]
 
 
 class Punctuations:
@@ -102,8 +104,9 @@ class Punctuations:
             "wall_clock": [],
         }
         self._made: dict[PunctuationKind, int] = {"stream_time": 0, "wall_clock": 0}
-        #: due times from a committed cut, waiting for their schedules to be made again
-        self._committed: dict[str, int] = {}
+        #: due times from a committed cut, waiting for their schedules to be made again; replaced,
+        #: never changed
+        self._committed: Mapping[str, int] = {}
         self.next_stream_time: int | None = None
         #: the batch is to end after the record at hand
         self.is_interrupted = False
@@ -137,7 +140,9 @@ class Punctuations:
         schedules = self._by_kind[kind]
         label = name or self.name_of_next(kind)
         self._made[kind] += 1
-        first = self._committed.pop(label, _first_time(kind, interval_ms, now, start_ms))
+        first = self._taken(label)
+        if first is None:
+            first = _first_time(kind, interval_ms, now, start_ms)
         schedule = Punctuation(label, interval_ms, first, callback, start_ms)
         schedules.append(schedule)
         self.refresh()
@@ -181,9 +186,11 @@ class Punctuations:
 
     def set_next_times(self, times: Mapping[str, int]) -> None:
         """Take over the due times of a committed cut."""
-        self._committed = dict(times)
+        self._committed = times
         for schedule in self._all():
-            schedule.next_time = self._committed.pop(schedule.name, schedule.next_time)
+            due = self._taken(schedule.name)
+            if due is not None:
+                schedule.next_time = due
         self.refresh()
 
     def schedules(self) -> Schedules:
@@ -194,7 +201,7 @@ class Punctuations:
             for schedule in schedules
             if not schedule.is_cancelled
         ]
-        return Schedules(due, dict(self._made))
+        return Schedules(due, dict(self._made), self._committed)
 
     def go_back_to(self, then: Schedules) -> None:
         """Undo what was scheduled, cancelled and fired since ``then``.
@@ -202,6 +209,7 @@ class Punctuations:
         Records that are replayed make their schedules again; they must not meet the first ones.
         """
         self._made = dict(then.made)
+        self._committed = then.committed
         for schedules in self._by_kind.values():
             schedules.clear()
         for kind, schedule, next_time in then.due:
@@ -209,6 +217,13 @@ class Punctuations:
             schedule.next_time = next_time
             self._by_kind[kind].append(schedule)
         self.refresh()
+
+    def _taken(self, name: str) -> int | None:
+        """The due time of a schedule in the committed cut, which counts once."""
+        due = self._committed.get(name)
+        if due is not None:
+            self._committed = {n: time for n, time in self._committed.items() if n != name}
+        return due
 
     def _all(self) -> list[Punctuation]:
         return [*self._by_kind["stream_time"], *self._by_kind["wall_clock"]]

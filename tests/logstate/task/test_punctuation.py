@@ -249,6 +249,17 @@ def test_going_back_is_possible_more_than_once() -> None:
         assert punctuations.next_times() == {"stream_time-0": 0}
 
 
+def test_a_schedule_that_is_undone_gives_its_due_time_back_to_the_cut() -> None:
+    """A record that makes it, fails and is tried again finds what the first attempt found."""
+    punctuations = Punctuations()
+    punctuations.set_next_times({"tick": 70, "tock": 90})
+    then = punctuations.schedules()
+    for _ in range(2):
+        tick = punctuations.add("stream_time", 10, lambda _: None, now=65, name="tick")
+        assert tick.next_time == 70
+        punctuations.go_back_to(then)
+
+
 def test_a_cancelled_schedule_is_not_among_those_that_come_back() -> None:
     punctuations = Punctuations()
     punctuations.add("stream_time", 10, lambda _: None, now=0).cancel()
