@@ -19,7 +19,7 @@ from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoreSpec
-from tests.changelog.store_bench import BenchContext
+from tests.changelog.store_bench import BenchContext, StoreBench
 
 META = b"\x00meta"
 
@@ -309,6 +309,25 @@ def test_restored_rows_are_committed_rows(state: TaskState, disk: RecordingBacke
 
 
 # --- memory ---------------------------------------------------------------------------------------
+
+
+def test_what_a_replay_has_learnt_counts_where_no_cut_names_it() -> None:
+    """An application that was taken over names neither the numbers of rows nor their clocks."""
+    buffer = StoreSpec("a", "join_buffer", serdes.string, serdes.string, grace_ms=10)
+    first, second = StoreBench(buffer), StoreBench(buffer)
+    for value in ("1", "2"):
+        first.store.put("k", value, 100, None)
+    second.state.set_clocks({})
+    second.log = first.commit()
+    second.state.restore("a", second.log, 2)
+    second.state.apply()
+    second.state.restored()
+
+    assert not second.store.put("k", "too late", 89, None)
+    second.store.put("k", "3", 100, None)
+    assert [write.key[-1] for write in second.commit()] == [3]
+    first.close()
+    second.close()
 
 
 def test_cached_rows_are_counted_over_all_stores_and_can_be_dropped(state: TaskState) -> None:

@@ -269,6 +269,27 @@ def test_a_rolled_back_record_leaves_no_trace_but_clocks(
     assert list(opened.rows.scan()) == before
 
 
+def test_a_record_that_comes_behind_a_replay_replaces_none_that_waits():
+    """No cut names the numbers of an application that was taken over."""
+    restored = buffer(("a", "1", 20), ("a", "2", 20)).restored()
+    restored.store.put("a", "3", 20, None)
+    restored.store.put("end", "x", 30, None)
+
+    assert drained(restored) == [("a", "1", 20), ("a", "2", 20), ("a", "3", 20)]
+
+
+def test_a_record_that_is_too_late_for_what_was_replayed_is_not_taken():
+    assert not buffer(("a", "1", 30)).restored().store.put("a", "2", 19, None)
+
+
+def test_what_a_replay_brings_may_be_older_than_all_that_waited():
+    opened = buffer(("a", "1", 29), ("a", "2", 30))
+    assert drained(opened) == []
+    opened.store.restore(buffer(("b", "3", 20)).log())
+
+    assert drained(opened) == [("b", "3", 20)]
+
+
 # ---------------------------------------------------------------------- subscriptions
 
 

@@ -184,6 +184,23 @@ def test_a_restored_buffer_continues_where_it_was():
     assert restored.drain() == opened.drain() == [("b", "2"), ("a", "4")]
 
 
+@pytest.mark.parametrize("was_aborted", [False, True])
+def test_what_another_let_wait_leaves_in_its_turn_after_a_replay(was_aborted: bool):
+    """The order is in memory and is built anew, also where rows were changed as often before."""
+    opened, other = Opened(), Opened()
+    opened.put("a", "1", 10)
+    opened.commit()
+    if was_aborted:
+        opened.put("b", "2", 5)
+        opened.rows.discard()
+    other.put("c", "3", 7)
+
+    opened.buffer.restore(other.commit())
+
+    assert (opened.buffer.num_records, opened.buffer.min_timestamp) == (2, 7)
+    assert opened.drain() == [("c", "3"), ("a", "1")]
+
+
 def test_an_old_changelog_format_is_refused():
     with pytest.raises(RestoreError, match="only version 3"):
         Opened().buffer.restore([LoggedWrite(b"a", b"x", 1, [("v", b"\x01")])])

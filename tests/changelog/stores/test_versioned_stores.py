@@ -300,3 +300,34 @@ def test_a_replay_from_the_middle_goes_on_with_the_clock_that_its_rows_stand_for
 
     assert bench.rows() == bench.restored().rows()
     bench.close()
+
+
+def test_a_record_that_is_rolled_back_does_not_make_older_ones_too_late_for_a_replay(
+    tmp_path: Path,
+) -> None:
+    bench = StoreBench(spec_of(), tmp_path / "db")
+    bench.store.put("a", 1, 100)
+    bench.commit(applies=False)
+    bench.begin_record()
+    bench.store.put("a", 2, 100_000)
+    bench.end_record(rollback=True)
+    bench.state.apply()
+    bench.store.put("b", 3, 90)
+    bench.commit(applies=False)
+    bench.reopen()
+
+    assert bench.store.get("b") == VersionedRecord(3, 90)
+    assert bench.rows() == bench.restored().rows()
+    bench.close()
+
+
+def test_a_record_that_is_rolled_back_ends_no_version(bench: StoreBench) -> None:
+    bench.store.put("a", 1, 100)
+    bench.commit()
+    before = bench.rows()
+    bench.begin_record()
+    bench.store.put("a", 2, 120)
+    bench.end_record(rollback=True)
+    bench.commit()
+
+    assert bench.rows() == before

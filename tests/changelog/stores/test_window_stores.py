@@ -190,6 +190,28 @@ def test_windows_with_headers_keep_and_log_them(medium: str, tmp_path: Path) -> 
     bench.close()
 
 
+@pytest.mark.parametrize("kind", ["window", "timestamped_window"])
+def test_what_a_replay_brings_takes_the_place_of_what_was_read(kind: StoreKind) -> None:
+    """Rows of a key that are read are kept together, and those with times as objects."""
+
+    def value(number: int) -> Any:
+        return number if kind == "window" else ValueAndTimestamp(number, 120)
+
+    bench, other = StoreBench(spec_of("memory", kind)), StoreBench(spec_of("memory", kind))
+    bench.store.put("a", value(1), 100)
+    bench.commit()
+    assert bench.store.fetch("a", 100) == value(1)
+    assert bench.store.fetch("a", 110) is None
+    assert list(bench.store.fetch_range("a", 0, 200)) == [(100, value(1))]
+    other.store.put("a", value(2), 100)
+    other.store.put("a", value(3), 110)
+    bench.state.restore("views", other.commit(), 3)
+
+    assert bench.store.fetch("a", 100) == value(2)
+    assert bench.store.fetch("a", 110) == value(3)
+    assert list(bench.store.fetch_range("a", 0, 200)) == [(100, value(2)), (110, value(3))]
+
+
 def test_a_store_with_rows_but_no_clock_shows_them_all(tmp_path: Path) -> None:
     bench = StoreBench(spec_of(), tmp_path / "db")
     bench.store.put("a", 1, 100)

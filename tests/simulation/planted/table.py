@@ -38,6 +38,7 @@ from tests.simulation.planted import (  # noqa: F401  each registers its bugs
     membership_bugs,
     overlap_bugs,
     production_bugs,
+    replay_bugs,
     restore_bugs,
     standby_bugs,
     start_bugs,
