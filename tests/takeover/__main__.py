@@ -6,9 +6,11 @@ classic one that may follow it. Every case runs the same records through generat
 libraries, and through Kafka Streams alone; what comes out must be equal, record by record. Kafka
 Streams has several ways to get through the parts (it goes on, is restarted, is restarted without
 its disk, is killed), and some of its operators lose results on the way: one of them has to be met
-exactly. Where it stops to hand on what waits in a buffer until it is restarted
-(``FORGETS_WHAT_WAITS``), logstate hands that on after it; then the results have to be those of
-Kafka Streams that went on, and their order is told. The last line counts.
+exactly. Who is killed has committed some records of the chunk before it, by chance more or fewer;
+Kafka Streams alone is killed when it has committed as many. Where it stops to hand on what waits in
+a buffer until it is restarted (``FORGETS_WHAT_WAITS``), logstate hands that on after it; then the
+results have to be those of Kafka Streams that went on, and their order is told. The last line
+counts.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from logstate.local_broker.broker import LocalBroker
-from tests.takeover.generations import controls, run
+from tests.takeover.generations import Outcome, controls, run
 from tests.takeover.process import GenerationFailedError
 from tests.takeover.topologies import TOPOLOGIES
 from tests.takeover.world import Output
@@ -76,11 +78,11 @@ def main() -> int:
 
 def _run(bootstrap: str, folder: Path, topology: str, directions: Sequence[str]) -> list[str]:
     """What became of a topology in every direction: equal, DIFFERENT or refused."""
-    outputs = cache(partial(_outputs, bootstrap, folder, topology))
+    outcome = cache(partial(_outcome, bootstrap, folder, topology))
     kinds = []
     for who in directions:
         try:
-            kind, said = _compared(outputs, who, is_ordered=topology not in FORGETS_WHAT_WAITS)
+            kind, said = _compared(outcome, who, is_ordered=topology not in FORGETS_WHAT_WAITS)
         except (GenerationFailedError, AssertionError) as error:  # it failed, or it stands still
             kind, said = "refused", str(error)
         print(f"{kind:10} {topology} {who}: {said}", flush=True)
@@ -89,24 +91,28 @@ def _run(bootstrap: str, folder: Path, topology: str, directions: Sequence[str])
 
 
 def _compared(
-    outputs: Callable[[str], list[Output]], who: str, *, is_ordered: bool
+    outcome: Callable[[str, int | None], Outcome], who: str, *, is_ordered: bool
 ) -> tuple[str, str]:
-    found = outputs(who)
+    found, killed_behind = outcome(who, None)
+    where = "" if killed_behind is None else f", killed behind {killed_behind} records"
     told = None
     for alone in controls(who):
-        different = difference(outputs(alone), found)
+        behind = killed_behind if "!" in alone else None
+        different = difference(outcome(alone, behind).outputs, found)
         if different is None:
-            return "equal", f"{len(found)} outputs, as {alone} alone"
+            return "equal", f"{len(found)} outputs, as {alone} alone{where}"
         told = told or different
     went_on = next(alone for alone in controls(who) if "!" not in alone and set(alone[1:]) == {"-"})
-    if not is_ordered and sorted(outputs(went_on)) == sorted(found):
+    if not is_ordered and sorted(outcome(went_on, None).outputs) == sorted(found):
         return "equal", f"{len(found)} outputs, as {went_on} alone, and what waited came later"
-    return "DIFFERENT", told or ""
+    return "DIFFERENT", f"{told}{where}"
 
 
-def _outputs(bootstrap: str, folder: Path, topology: str, who: str) -> list[Output]:
+def _outcome(
+    bootstrap: str, folder: Path, topology: str, who: str, killed_behind: int | None
+) -> Outcome:
     name = f"{topology}-{uuid.uuid4().hex[:8]}"
-    return run(bootstrap, name, folder / name, topology, who)
+    return run(bootstrap, name, folder / name, topology, who, killed_behind)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,14 @@ class Generation(NamedTuple):
     loses_disk: bool = False
 
 
+class Outcome(NamedTuple):
+    """What came out, and what tells apart runs that were killed."""
+
+    outputs: list[Output]
+    #: records of the chunk in which one was killed that it had committed; None where none was
+    killed_behind: int | None
+
+
 def generations(who: str) -> list[Generation]:
     """The processes that letters stand for.
 
@@ -71,13 +79,25 @@ def controls(who: str) -> Iterator[str]:
         yield from (f"J!{later}" for later in ("J", "j"))
 
 
-def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: str) -> list[Output]:
-    """What comes out when ``who`` runs one part after the other."""
+def run(
+    bootstrap: str,
+    application_id: str,
+    folder: Path,
+    topology: str,
+    who: str,
+    killed_behind: int | None = None,
+) -> Outcome:
+    """What comes out when ``who`` runs one part after the other.
+
+    Who is killed, is when it has committed ``killed_behind`` records of a chunk, as another was
+    before; None: while it works on the chunk.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     world = World(bootstrap, application_id, folder)
     runs = generations(who)
     left_over: list[Chunk] = []
     is_behind = False
+    committed: int | None = None
     coming = iter(script(topology, sum(generation.parts for generation in runs)))
     try:
         for library, group_protocol, count, is_killed, loses_disk in runs:
@@ -94,24 +114,32 @@ def run(bootstrap: str, application_id: str, folder: Path, topology: str, who: s
                 if is_behind:  # what the killed one was given is worked off before more comes
                     world.drain(READS[topology], process, quiet_s=_quiet_s(topology))
                 is_behind = is_killed
-                left_over = _feed(world, topology, process, waiting, is_killed=is_killed)
-        return world.outputs
+                kill_at = len(waiting) // 2 if is_killed else len(waiting)
+                for chunk in waiting[:kill_at]:
+                    world.send(chunk)
+                    world.drain(READS[topology], process, quiet_s=_quiet_s(topology))
+                left_over = waiting[kill_at + 1 :]
+                if is_killed:
+                    committed = _kill(world, topology, process, waiting[kill_at], killed_behind)
+        return Outcome(world.outputs, committed)
     finally:
         world.close()
 
 
-def _feed(
-    world: World, topology: str, process: Running, waiting: list[Chunk], *, is_killed: bool
-) -> list[Chunk]:
-    """Send chunk after chunk, each after the one before was worked off; returns what is left."""
-    kill_at = len(waiting) // 2 if is_killed else len(waiting)
-    for number, chunk in enumerate(waiting):
+def _kill(world: World, topology: str, process: Running, chunk: Chunk, behind: int | None) -> int:
+    """Kill it, with a chunk before it; returns how many records of the chunk it committed."""
+    if behind is None:
         world.send(chunk)
-        if number == kill_at:
-            process.kill()
-            return waiting[number + 1 :]
+    else:
+        world.send(chunk[:behind])
         world.drain(READS[topology], process, quiet_s=_quiet_s(topology))
-    return []
+    process.kill()
+    left = world.left_behind(READS[topology])
+    if behind is None:
+        return len(chunk) - left
+    assert left == 0, "it was killed when all was committed"
+    world.send(chunk[behind:])
+    return behind
 
 
 def _quiet_s(topology: str) -> float:

@@ -8,6 +8,7 @@ from logstate.contracts.errors import MembersLiveError, RetriableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic, run_steps
 from logstate.kafka.cluster import KafkaCluster
+from logstate.kafka.group_offsets import StableOffsets
 from logstate.topics.handover import check_nobody_lives
 from tests.patience import until
 from tests.takeover.process import Running
@@ -66,6 +67,17 @@ class World:
 
         until(is_drained, lambda: f"not drained; {len(self.outputs)} outputs")
 
+    def left_behind(self, read: set[str]) -> int:
+        """Records that nobody has committed, once no transaction can change that any more."""
+        inputs = self._read_inputs(read)
+        ends = self._admin.end_offsets(inputs)
+        group = StableOffsets({"bootstrap.servers": self.bootstrap}, self.application_id)
+        try:
+            found = until(lambda: group.of(inputs), "its last transaction stays open")
+        finally:
+            group.close()
+        return sum(end - found.get(tp, (0, ""))[0] for tp, end in ends.items())
+
     def wait_until_nobody_lives(self) -> None:
         """What ``logstate handover`` asks: whoever was killed counts until its session is over."""
 
@@ -96,10 +108,13 @@ class World:
         return (self._reader.position(self._output) or 0) >= end
 
     def _is_committed(self, read: set[str]) -> bool:
-        inputs = [tp for tp in self._inputs if tp.topic.rpartition(".")[2] in read]
+        inputs = self._read_inputs(read)
         ends = self._admin.end_offsets(inputs)
         try:
             found = self._admin.committed_so_far(self.application_id, inputs)
         except RetriableError:  # it took too long
             return False
         return all((found[tp].offset or 0) >= end for tp, end in ends.items())
+
+    def _read_inputs(self, read: set[str]) -> list[TopicPartition]:
+        return [tp for tp in self._inputs if tp.topic.rpartition(".")[2] in read]
