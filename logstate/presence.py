@@ -125,7 +125,12 @@ class Presence:
         """The committed changes of a store, from its changelog."""
         application_id = self._settings.application_id
         return ChangeReader(
-            spec, application_id, self._cluster, after, from_beginning=from_beginning
+            spec,
+            application_id,
+            self._cluster,
+            after,
+            from_beginning=from_beginning,
+            wall_clock_ms=self._clock.wall_clock_ms,
         )
 
     def task_counts(self) -> dict[int, int]:

@@ -92,6 +92,11 @@ class Serving:
         token: object = self.token
         if not isinstance(token, str):
             yield f"token of Serving must be text; got {type(token).__name__}"  # and no secret
+        elif not all("!" <= character <= "~" for character in token):
+            yield (
+                "token of Serving must be of visible ASCII characters: it travels in a header,"
+                " where others are refused or changed on the way"
+            )
         files: dict[str, object] = {
             "certificate": self.certificate,
             "private_key": self.private_key,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
 import itertools
+import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from logstate.contracts.errors import LogstateError
+from logstate.contracts.errors import LogstateError, StoreUnavailableError
 from logstate.contracts.stores import StoreSpec
 from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
@@ -19,29 +19,44 @@ from logstate.http.client import READ_PATH
 from logstate.http.cursors import Cursors
 from logstate.http.keys import key_of, plain, plain_row
 from logstate.http.page import page
+from logstate.http.parameters import (
+    BadRequestError,
+    at_least,
+    check_text,
+    flag,
+    is_base64,
+    number,
+    read_of_key,
+    read_of_range,
+)
 from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import (
-    BadRequestError,
     Reason,
+    StreamOf,
     answered,
+    error_event,
     health,
     json_response,
     ndjson_response,
     refused,
 )
+from logstate.http.threads import Threads
 from logstate.http.wire import ReadRequest
 
 try:
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
-    from starlette.requests import Request
-    from starlette.responses import Response, StreamingResponse
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
 _BODY_BYTES_MAX = 1024 * 1024
 _PAGE_DEFAULT = 100
+#: requests that wait for other instances, and those of others that are answered from here
+_ASKING, _ANSWERING = 40, 20
+#: requests at a time, but for those of probes; more are told to come again
+_REQUESTS_MAX = 200
 #: of the topology
 _FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
 
@@ -66,50 +81,65 @@ class Served(Protocol):
 
 
 class AsgiService:
-    """The routes; each blocking read runs in a thread of the server's pool."""
+    """The routes; each blocking read runs in a thread."""
 
     def __init__(self, served: Served, answers: Answers) -> None:
         self._served = served
         self._answers = answers
         self._token = answers.serving.token
-        self._pages: Cursors[_Lines] = Cursors(answers.lookup.now_ms)
-        #: of changes, that are open
-        self._streams = 0
+        self._pages: Cursors[tuple[str, _Lines]] = Cursors(answers.lookup.now_ms)
+        self._probes, self._asking, self._answering = (
+            Threads(2),
+            Threads(_ASKING),
+            Threads(_ANSWERING),
+        )
+        self._reading = Threads(max(1, answers.serving.streams))
+        #: that are not answered yet, but for those of probes
+        self._requests = 0
+        #: requests for changes, whose streams are open
+        self._streams: set[Request] = set()
 
     def app(self) -> Starlette:
         """The ASGI application."""
+        served, here, others = self._served, self._answering, self._asking
         routes = [
             Route("/", page),
-            Route("/live", self._of(lambda _: health(self._served.live()), is_open=True)),
-            Route("/ready", self._of(lambda _: health(self._served.ready()), is_open=True)),
-            Route("/status", self._of(lambda _: json_response(self._served.status()))),
-            Route(
-                "/metrics",
-                self._of(
-                    lambda _: Response(
-                        self._served.metrics(), media_type="text/plain; version=0.0.4"
-                    )
-                ),
-            ),
-            Route("/topology", self._of(self._topology)),
-            Route("/stores", self._of(lambda _: json_response({"stores": self._served.stores()}))),
-            Route("/stores/{store}", self._of(self._range)),
+            Route("/live", self._probe(served.live)),
+            Route("/ready", self._probe(served.ready)),
+            Route("/status", self._of(lambda _: json_response(served.status()), here)),
+            Route("/metrics", self._of(self._metrics, here)),
+            Route("/topology", self._of(self._topology, here)),
+            Route("/stores", self._of(lambda _: json_response({"stores": served.stores()}), here)),
+            Route("/stores/{store}", self._of(self._range, others)),
             Route("/stores/{store}/changes", self._changes),
-            Route("/stores/{store}/{key:path}", self._of(self._key)),
+            Route("/stores/{store}/{key:path}", self._of(self._key, others)),
             Route(READ_PATH, self._read, methods=["POST"]),
         ]
         return Starlette(routes=routes)
 
     # ------------------------------------------------------------------ who may ask, and errors
 
-    def _of(self, handler: Callable[[Request], Response], *, is_open: bool = False) -> Any:
+    def _probe(self, found: Callable[[], Reason]) -> Any:
+        """For everybody, and answered however many others wait."""
+
+        async def endpoint(_request: Request) -> Response:
+            return await self._probes.run(answered, lambda _: health(found()), None)
+
+        return endpoint
+
+    def _of(self, handler: Callable[[Request], Response], threads: Threads) -> Any:
         async def endpoint(request: Request) -> Response:
-            if not is_open and not self._may(request):
+            if not self._may(request):
                 return self._nobody()
+            if self._requests >= _REQUESTS_MAX:
+                return refused(503, f"{self._requests} requests are being answered: try again")
+            self._requests += 1
             try:
-                return await run_in_threadpool(functools.partial(answered, handler, request))
+                return await threads.run(answered, handler, request)
             except asyncio.CancelledError:  # by the server, when it ends
                 return refused(503, "this instance ends before it has an answer: ask another one")
+            finally:
+                self._requests -= 1
 
         return endpoint
 
@@ -126,6 +156,9 @@ class AsgiService:
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
+    def _metrics(self, _request: Request) -> Response:
+        return Response(self._served.metrics(), media_type="text/plain; version=0.0.4")
+
     def _topology(self, request: Request) -> Response:
         form = request.query_params.get("as", "text")
         if form not in _FORMS:
@@ -136,12 +169,11 @@ class AsgiService:
 
     def _key(self, request: Request) -> Response:
         name, query = request.path_params["store"], request.query_params
-        spec = self._spec(name)
-        is_base64 = query.get("key") == "base64"
-        key = key_of(request.path_params["key"], spec.key, name, is_base64=is_base64)
+        spec = self._spec(request)
+        key = key_of(request.path_params["key"], spec.key, name, is_base64=is_base64(query))
         store = self._remote(request, name)
-        partition = _number(query, "partition")
-        read, arguments = _read_of_key(spec.kind, query)
+        partition = number(query, "partition")
+        read, arguments = read_of_key(spec.kind, query)
         found = store.answer(read, key, *arguments, partition=partition)
         about = {
             "partition": found.partition,
@@ -164,44 +196,39 @@ class AsgiService:
     def _range(self, request: Request) -> Response:
         """NDJSON: a row per line; the rows of a partition are of one commit, told before them."""
         name, query = request.path_params["store"], request.query_params
-        spec = self._spec(name)
-        store = self._remote(request, name)
-        limit = min(_number(query, "limit") or _PAGE_DEFAULT, self._answers.serving.page_rows)
-        if limit < 1:
-            raise BadRequestError(f"limit must be at least 1; got {limit}")
+        spec = self._spec(request)
+        most = self._answers.serving.page_rows
+        limit = min(number(query, "limit", _PAGE_DEFAULT, least=1) or most, most)
         if "continue" in query:
-            return ndjson_response(_page(self._pages.taken(query["continue"]), limit, self._pages))
-        if spec.kind.endswith(("window", "session")):
-            ends = (_number(query, "from", 0), _number(query, "to", 2**62))
-            read = "find_sessions_of_key_range" if spec.kind == "session" else "fetch_all"
-            arguments: tuple[Any, ...] = (None, None, *ends) if spec.kind == "session" else ends
-        else:
-            keys = (query.get("lower"), query.get("upper"))
-            read = "range"
-            arguments = tuple(
-                None if text is None else key_of(text, spec.key, name, is_base64=False)
-                for text in keys
-            )
+            lines = self._pages.taken(query["continue"])
+            if lines[0] != name:
+                raise BadRequestError(f"the page that goes on there is one of store {lines[0]!r}")
+            return ndjson_response(_page(*lines, limit, self._pages), self._asking)
+        store = self._remote(request, name)
+        as_bytes = is_base64(query)
+        given = (query.get("lower"), query.get("upper"))
+        keys = [
+            None if text is None else key_of(text, spec.key, name, is_base64=as_bytes)
+            for text in given
+        ]
+        read, arguments = read_of_range(spec.kind, (keys[0], keys[1]), query)
         answers = store.answers_of_all(read, *arguments)
         first = next(answers, None)  # what fails at once gets a status, not a broken stream
-        lines = _lines(itertools.chain([] if first is None else [first], answers))
-        return ndjson_response(_page(lines, limit, self._pages))
+        rest = _lines(itertools.chain([] if first is None else [first], answers))
+        return ndjson_response(_page(name, rest, limit, self._pages), self._asking)
 
     def _remote(self, request: Request, name: str) -> RemoteStore:
-        at_least: dict[str, int] = {}
-        for one in request.query_params.getlist("at_least"):
-            partition, _, offset = one.rpartition(":")
-            if not partition or not offset.isdigit():
-                raise BadRequestError(f"at_least must be topic-partition:offset; got {one!r:.100}")
-            at_least[partition] = int(offset)
-        standbys = _flag(request.query_params, "standbys")
-        if standbys and at_least:
+        query = request.query_params
+        offsets, standbys = at_least(query), flag(query, "standbys")
+        if standbys and offsets:
             raise BadRequestError(
                 "standbys=true and at_least= exclude each other: copies know no positions"
             )
-        return self._served.remote_store(name, at_least, standbys=standbys)
+        return self._served.remote_store(name, offsets, standbys=standbys)
 
-    def _spec(self, name: str) -> Any:
+    def _spec(self, request: Request) -> StoreSpec:
+        check_text(request.scope.get("raw_path") or b"", request.scope["query_string"])
+        name = request.path_params["store"]
         spec = self._answers.specs.get(name)
         if spec is None:
             known = sorted(self._answers.specs)
@@ -212,23 +239,36 @@ class AsgiService:
         """Server-sent events, until the reader goes."""
         if not self._may(request):
             return self._nobody()
-        if self._streams >= self._answers.serving.streams:
-            return refused(503, f"{self._streams} streams of changes are open, which is the most")
-        self._streams += 1
+        if len(self._streams) >= self._answers.serving.streams:
+            refusal = f"{len(self._streams)} streams of changes are open, which is the most"
+            return refused(503, refusal)
+        opened: Any = None
+
+        async def ended() -> None:
+            self._streams.discard(request)
+            if isinstance(opened, ChangeReader):
+                await self._reading.run_to_its_end(opened.close)
+
+        self._streams.add(request)
         try:
-            opened = await run_in_threadpool(_opened, self._reader_of, request)
+            opened = await self._reading.run(_opened, self._reader_of, request)
         finally:
-            self._streams -= 1
-        if isinstance(opened, Response):
-            return opened
-        return StreamingResponse(
+            if not isinstance(opened, ChangeReader):
+                await ended()
+        if not isinstance(opened, ChangeReader):
+            return opened  # type: ignore[no-any-return]
+        if request.method == "HEAD":  # whoever asks so reads nothing, and never goes
+            await ended()
+            return Response(media_type="text/event-stream")
+        return StreamOf(
             self._events(opened),
+            ended,
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
     def _reader_of(self, request: Request) -> ChangeReader:
-        spec, query = self._spec(request.path_params["store"]), request.query_params
+        spec, query = self._spec(request), request.query_params
         after = request.headers.get("last-event-id") or query.get("after", "")
         begin = query.get("from", "now")
         if begin not in ("now", "beginning"):
@@ -236,36 +276,44 @@ class AsgiService:
         return self._served.changes(spec, after, from_beginning=begin == "beginning")
 
     async def _events(self, reader: ChangeReader) -> AsyncIterator[bytes]:
-        self._streams += 1
         try:
             yield b"retry: 1000\n\n"
             while True:
-                yield await run_in_threadpool(reader.read)
+                yield await self._reading.run(reader.read)
         except LogstateError as exc:
-            yield b"event: error\ndata: " + msgspec.json.encode({"error": str(exc)}) + b"\n\n"
-        finally:
-            self._streams -= 1
-            reader.close()
+            yield error_event(str(exc))
 
     # ------------------------------------------------------------------ between instances
 
     async def _read(self, request: Request) -> Response:
         if not self._may(request):
             return self._nobody()
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > _BODY_BYTES_MAX:
-                return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
-        return await run_in_threadpool(functools.partial(answered, self._reply_to, bytes(body)))
+        body, timeout = bytearray(), self._answers.serving.timeout
+        try:
+            async with asyncio.timeout(timeout.total_seconds()):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > _BODY_BYTES_MAX:
+                        return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
+        except TimeoutError:
+            return refused(408, f"the request was not here within {timeout.total_seconds():g} s")
+        except ClientDisconnect:
+            return refused(400, "the request ended before it was whole")
+        return await self._answering.run(answered, self._reply_to, bytes(body))
 
     def _reply_to(self, body: bytes) -> Response:
         try:
             request = msgspec.msgpack.decode(body, type=ReadRequest)
         except msgspec.MsgspecError as exc:
             raise BadRequestError(f"no request of an instance: {exc}") from exc
-        reply = msgspec.msgpack.encode(self._answers.reply(request))
-        return Response(reply, media_type="application/msgpack")
+        try:
+            reply = self._answers.reply(request)
+        except (TypeError, ValueError, OverflowError, struct.error) as exc:
+            raise BadRequestError(
+                f"{request.read!r:.100} of store {request.store!r:.100} cannot be read with these"
+                f" arguments: {type(exc).__name__}: {exc}"
+            ) from exc
+        return Response(msgspec.msgpack.encode(reply), media_type="application/msgpack")
 
 
 def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> Any:
@@ -278,35 +326,6 @@ def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> A
 
     refusal = answered(open_it, request)
     return found[0] if found else refusal
-
-
-def _number(query: Mapping[str, str], name: str, default: int | None = None) -> int | None:
-    given = query.get(name)
-    if given is None:
-        return default
-    try:
-        return int(given)
-    except ValueError:
-        raise BadRequestError(f"{name} must be a whole number; got {given!r:.100}") from None
-
-
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    given = query.get(name, "false")
-    if given not in ("true", "false"):
-        raise BadRequestError(f"{name} must be true or false; got {given!r:.100}")
-    return given == "true"
-
-
-def _read_of_key(kind: str, query: Mapping[str, str]) -> tuple[str, tuple[Any, ...]]:
-    """Which read a request for a key means."""
-    earliest, latest = _number(query, "from", 0), _number(query, "to", 2**62)
-    if kind.endswith("window"):
-        start = _number(query, "start")
-        return ("fetch_range", (earliest, latest)) if start is None else ("fetch", (start,))
-    if kind == "session":
-        return "find_sessions", (earliest, latest)
-    as_of = _number(query, "as_of")
-    return "get", () if as_of is None else (as_of,)
 
 
 def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
@@ -324,12 +343,18 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
     yield False, b'{"end":true}'
 
 
-def _page(lines: _Lines, limit: int, cursors: Cursors[_Lines]) -> Iterator[bytes]:
+def _page(
+    store: str, lines: _Lines, limit: int, cursors: Cursors[tuple[str, _Lines]]
+) -> Iterator[bytes]:
     """So many rows, and where it goes on."""
     left = limit
     for is_row, line in lines:
         yield line + b"\n"
         left -= is_row
         if left == 0:
-            yield msgspec.json.encode({"continue": cursors.kept(lines)}) + b"\n"
+            try:
+                last = {"continue": cursors.kept((store, lines))}
+            except StoreUnavailableError as exc:  # the status has been sent
+                last = {"error": str(exc)}
+            yield msgspec.json.encode(last) + b"\n"
             return

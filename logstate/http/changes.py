@@ -4,20 +4,23 @@ They are read from the store's changelog: any instance has those of all partitio
 the tasks does not notice. Order is that of each partition's commits. A row that is written several
 times between two commits is one change, and so is what compaction has left of older ones.
 
-The id of an event is the position of the reader after it, in every partition: ``0:15,1:7``.
+The id of an event is the position of the reader after it, in every partition, and when that was, in
+seconds: ``0:15,1:7@1767225600``. A log that is compacted keeps a deletion for a time only
+(``delete.retention.ms``): who goes on from an older id could miss it without a word, so he begins
+anew. A reader to whom nothing is sent is told his id every second, and so has a young one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
-from logstate.contracts.errors import LogstateError
+from logstate.contracts.errors import BrokerError, LogstateError
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Cluster
+from logstate.contracts.seams import Admin, Cluster
 from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
@@ -26,6 +29,10 @@ from logstate.http.keys import plain
 #: records of one look, and how long it waits for the first
 _BATCH = 1_000
 _WAIT_S = 1.0
+#: of the numbers in an id
+_DIGITS_MAX = 19
+#: the brokers' default of delete.retention.ms
+_DELETIONS_KEPT_MS = 86_400_000
 
 
 class NoChangesError(LogstateError):
@@ -52,7 +59,9 @@ class ChangeReader:
         after: str,
         *,
         from_beginning: bool,
+        wall_clock_ms: Callable[[], int],
     ) -> None:
+        self._wall_clock_ms = wall_clock_ms
         self._layout = layout_of(spec.kind, "")  # a windowed serde reads its windows itself
         if self._layout == "opaque":
             raise NoChangesError(f"store {spec.name!r} is of kind {spec.kind}: internal to a join")
@@ -64,12 +73,13 @@ class ChangeReader:
             self._key, self._value = row_decoders(spec.key, spec.value, topic)
         else:
             self._key, self._value = record_decoders(*spec.source_serdes, topic)
-        self._positions = _begin(cluster, topic, after, from_beginning=from_beginning)
+        now_ms = wall_clock_ms()
+        self._positions = _begin(cluster, topic, after, now_ms, from_beginning=from_beginning)
         self._consumer = cluster.log_consumer()
         self._consumer.assign(self._positions)
 
     def read(self) -> bytes:
-        """The events that are there within a second; a comment where there are none."""
+        """The events that are there within a second; the id alone where there are none."""
         polled = self._consumer.poll(_BATCH, _WAIT_S)
         if polled.out_of_range:
             gone = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
@@ -79,7 +89,7 @@ class ChangeReader:
             for partition, records in polled.records.items()
             for record in records
         ]
-        return b"".join(events) or b": nothing yet\n\n"
+        return b"".join(events) or f": nothing yet\nid: {self._id()}\n\n".encode()
 
     def close(self) -> None:
         """Let go of the consumer."""
@@ -97,8 +107,11 @@ class ChangeReader:
             about.update(self._row(record))
         except Exception as exc:  # noqa: BLE001  whatever a serde says of bytes of others
             about["error"] = f"it cannot be decoded: {type(exc).__name__}: {exc}"
-        place = ",".join(f"{tp.partition}:{at}" for tp, at in self._positions.items())
-        return f"id: {place}\ndata: ".encode() + msgspec.json.encode(about) + b"\n\n"
+        return f"id: {self._id()}\ndata: ".encode() + msgspec.json.encode(about) + b"\n\n"
+
+    def _id(self) -> str:
+        places = ",".join(f"{tp.partition}:{at}" for tp, at in self._positions.items())
+        return f"{places}@{self._wall_clock_ms() // 1_000}"
 
     def _row(self, record: FetchedRecord) -> Mapping[str, Any]:
         key, value, headers = record.key(), record.value(), list(record.headers() or ())
@@ -114,7 +127,7 @@ class ChangeReader:
 
 
 def _begin(
-    cluster: Cluster, topic: str, after: str, *, from_beginning: bool
+    cluster: Cluster, topic: str, after: str, now_ms: int, *, from_beginning: bool
 ) -> dict[TopicPartition, int]:
     admin = cluster.admin()
     try:
@@ -126,25 +139,58 @@ def _begin(
         if not after:
             return start if from_beginning else admin.stable_offsets(partitions)
         end = admin.end_offsets(partitions)
+        given = _place(after)
+        if given is None or given.positions.keys() != {tp.partition for tp in partitions}:
+            raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
+        wanted = {tp: given.positions[tp.partition] for tp in partitions}
+        gone = [tp for tp, at in wanted.items() if not start[tp] <= at <= end[tp]]
+        if gone:
+            ranges = ", ".join(f"{tp} has {start[tp]} to {end[tp]}" for tp in gone)
+            raise ChangesGoneError(
+                f"{after!r:.200} lies outside of what is left ({ranges}): expired windows are"
+                " deleted, or the application was reset. Read the store, and begin anew"
+            )
+        if given.at_ms is not None and wanted != end:
+            _check_age(admin, topic, after, now_ms - given.at_ms)
+        return wanted
     finally:
         admin.close()
-    given = _positions(after)
-    if given.keys() != {tp.partition for tp in partitions}:
-        raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
-    wanted = {tp: given[tp.partition] for tp in partitions}
-    gone = [tp for tp, at in wanted.items() if not start[tp] <= at <= end[tp]]
-    if gone:
-        ranges = ", ".join(f"{tp} has {start[tp]} to {end[tp]}" for tp in gone)
+
+
+def _check_age(admin: Admin, topic: str, after: str, age_ms: int) -> None:
+    """Raises ChangesGoneError where a deletion may have been compacted away meanwhile."""
+    try:
+        config = admin.topic_configs([topic]).get(topic, {})
+    except BrokerError:  # it may not be read; then it is what brokers begin with
+        config = {}
+    if "compact" not in config.get("cleanup.policy", "compact"):
+        return
+    kept_ms = int(config.get("delete.retention.ms", _DELETIONS_KEPT_MS))
+    if age_ms > kept_ms - kept_ms // 10:
         raise ChangesGoneError(
-            f"{after!r:.200} lies outside of what is left ({ranges}): expired windows are deleted,"
-            " or the application was reset. Read the store, and begin anew"
+            f"{after!r:.200} is {age_ms // 1_000} s old, and {topic} keeps deletions for"
+            f" {kept_ms // 1_000} s (delete.retention.ms): some may have been compacted away since."
+            " Read the store, and begin anew"
         )
-    return wanted
 
 
-def _positions(text: str) -> dict[int, int]:
-    """Of an id; empty where it is none."""
-    parts = [part.split(":") for part in text.split(",")]
-    if not all(len(part) == 2 and part[0].isdecimal() and part[1].isdecimal() for part in parts):
-        return {}
-    return {int(partition): int(offset) for partition, offset in parts}
+class _Place(NamedTuple):
+    """What an id says; the time is not in those of earlier versions."""
+
+    positions: dict[int, int]
+    at_ms: int | None
+
+
+def _place(text: str) -> _Place | None:
+    """Of an id; None where it is none."""
+    places, separator, at_s = text.partition("@")
+    parts = [part.split(":") for part in places.split(",")]
+    numbers = [number for part in parts for number in part] + [at_s] * bool(separator)
+    if not all(len(part) == 2 for part in parts) or not all(map(_is_number, numbers)):
+        return None
+    positions = {int(partition): int(offset) for partition, offset in parts}
+    return _Place(positions, 1_000 * int(at_s) if separator else None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

@@ -15,6 +15,8 @@ from logstate.contracts.serde import Serde
 from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
 
 KEY_MAX = 8_192
+#: base64 of either alphabet is taken
+_STANDARD = str.maketrans("-_", "+/")
 #: objects of these types are written in a path as Python reads them
 _IN_PATHS = (str, int, float)
 
@@ -30,7 +32,8 @@ def key_of(text: str, serde: Serde[Any], store: str, *, is_base64: bool) -> Any:
     decode = serde.deserializer(f"{store}-changelog", True)
     try:
         if is_base64:
-            return decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            padded = text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)
+            return decode(base64.b64decode(padded.translate(_STANDARD), validate=True))
         known = SCALARS.get(name)
         if known is not None and known.type_ in _IN_PATHS:
             key = known.type_(text)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.stores import checked_partition
 from logstate.directory.metadata import KeyQueryMetadata, StorePlace
 from logstate.http.answers import Answers, MisdirectedError
@@ -102,8 +102,10 @@ class RemoteStore(StoreReads):
         arguments = (key, *arguments)
         self._codec.arguments_out(read, arguments)  # a wrong key is no reason to wait
         place, lookup = self._place, self._lookup
-        if checked_partition(self.name, partition) is not None:
-            return self._retried(read, arguments, lambda: partition)  # type: ignore[arg-type,return-value]
+        chosen = checked_partition(self.name, partition)
+        if chosen is not None:
+            self._check_partition(chosen)
+            return self._retried(read, arguments, lambda: chosen)
         guess = self._retried(read, arguments, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
             return guess
@@ -145,6 +147,14 @@ class RemoteStore(StoreReads):
             yield self._retried(read, arguments, lambda number=partition: number)  # type: ignore[misc]
 
     # ------------------------------------------------------------------ pieces
+
+    def _check_partition(self, partition: int) -> None:
+        """One that there is not would be waited for."""
+        count = self._until_known(lambda: self._lookup.task_count(self._place))
+        if not self._place.is_global and not 0 <= partition < count:
+            raise StoreAccessError(
+                f"store {self.name!r} has no partition {partition}: they are 0 to {count - 1}"
+            )
 
     def _retried(
         self, read: str, arguments: tuple[Any, ...], number: Callable[[], int]

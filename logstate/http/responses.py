@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -11,11 +12,18 @@ from logstate.contracts.errors import LogstateError, SerdeError, StoreError, Sto
 from logstate.http.answers import MisdirectedError
 from logstate.http.changes import ChangesGoneError, NoChangesError
 from logstate.http.cursors import CursorGoneError
+from logstate.http.parameters import BadRequestError
+from logstate.http.threads import Threads
 
 try:
     from starlette.responses import Response, StreamingResponse
+    from starlette.types import Receive, Scope, Send
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
+
+
+#: of lines that are sent together
+_PART_BYTES = 16_384
 
 
 class Reason(Protocol):
@@ -24,10 +32,6 @@ class Reason(Protocol):
     @property
     def reason(self) -> str: ...
     def __bool__(self) -> bool: ...
-
-
-class BadRequestError(LogstateError):
-    """What was asked cannot be understood."""
 
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -49,9 +53,48 @@ def json_response(content: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(content), status, media_type="application/json")
 
 
-def ndjson_response(lines: Iterator[bytes]) -> Response:
-    """A document per line."""
-    return StreamingResponse(lines, media_type="application/x-ndjson")
+def ndjson_response(lines: Iterator[bytes], threads: Threads) -> Response:
+    """A document per line; the lines are made in threads."""
+    return StreamingResponse(_parts(lines, threads), media_type="application/x-ndjson")
+
+
+async def _parts(lines: Iterator[bytes], threads: Threads) -> AsyncIterator[bytes]:
+    while part := await threads.run(_part, lines):
+        yield part
+
+
+def _part(lines: Iterator[bytes]) -> bytes:
+    """Some lines at a time; empty: there are no more."""
+    part = bytearray()
+    for line in lines:
+        part += line
+        if len(part) >= _PART_BYTES:
+            break
+    return bytes(part)
+
+
+class StreamOf(StreamingResponse):
+    """A stream whose end is told, also where its reader goes before it begins."""
+
+    def __init__(
+        self, content: AsyncIterator[bytes], ended: Callable[[], Awaitable[None]], **settings: Any
+    ) -> None:
+        super().__init__(content, **settings)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:  # by the server, when it ends
+            reason = error_event("this instance ends: go on with another one, or with its next run")
+            await send({"type": "http.response.body", "body": reason, "more_body": False})
+        finally:
+            await self._ended()
+
+
+def error_event(reason: str) -> bytes:
+    """Why a stream of events ends."""
+    return b"event: error\ndata: " + msgspec.json.encode({"error": reason}) + b"\n\n"
 
 
 def refused(status: int, reason: str) -> Response:

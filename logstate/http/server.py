@@ -12,11 +12,13 @@ from logstate.contracts.serving import Serving, host_and_port
 
 try:
     import uvicorn
+
+    from logstate.http.deadlines import with_deadlines
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
 
-#: requests at a time; more are told to come again
-_CONCURRENT_MAX = 200
+#: connections at a time; more are told to come again
+_CONNECTIONS_MAX = 1_000
 _END_S = 5.0
 
 
@@ -58,7 +60,8 @@ class Server:
             lifespan="off",
             ws="none",
             server_header=False,
-            limit_concurrency=_CONCURRENT_MAX,
+            http=with_deadlines(serving.timeout.total_seconds()),
+            limit_concurrency=_CONNECTIONS_MAX,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=2,
             ssl_certfile=None if serving.certificate is None else str(serving.certificate),

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from logstate.app import Application
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.http.server import Server
+from logstate.http.wire import ReadRequest
 from tests import patience
 from tests.logstate.neighbours import KEYS, cluster_with, instance, shared, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
@@ -68,11 +71,32 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
     ("path", "reason"),
     [
         ("/stores/count/k1", "there is no store 'count'; the topology has"),
-        ("/stores/counts/%FF?key=base64", "is no key of store 'counts', whose keys are string"),
+        (
+            "/stores/counts/%FF",
+            "the path of the request is no UTF-8: invalid start byte at byte 15",
+        ),
+        ("/stores/counts?lower=k%FF", "the query of the request is no UTF-8"),
+        ("/stores/counts/_w?key=base64", "is no key of store 'counts', whose keys are string"),
+        ("/stores/counts/azM!!?key=base64", "'azM!!' is no key of store 'counts'"),
+        ("/stores/counts/azM?key=base46", "key must be base64, or not be given; got 'base46'"),
         ("/stores/counts/" + "k" * 9_000, "has 9000 characters, and at most 8192"),
         ("/stores/per-10s/k1?from=x", "from must be a whole number; got 'x'"),
         ("/stores/counts?limit=-3", "limit must be at least 1"),
+        ("/stores/counts?limit=0", "limit must be at least 1"),
+        ("/stores/per-10s/k1?start=1" + "0" * 30, "start must be a whole number; got '1000"),
+        (
+            "/stores/per-10s/k1?start=9223372036854775808",
+            "start must be at least 0 and below 2**63",
+        ),
+        ("/stores/per-10s/k1?from=1" + "0" * 5_000, "from must be a whole number; got '1000"),
+        ("/stores/counts/k1?partition=4", "has no partition 4: they are 0 to 3"),
+        ("/stores/counts/k1?partition=-1", "partition must be at least 0"),
         ("/stores/counts/k1?at_least=in", "at_least must be topic-partition:offset; got 'in'"),
+        ("/stores/counts/k1?at_least=in-0:\u00b2", "at_least must be topic-partition:offset; got"),
+        (
+            "/stores/counts/k1?at_least=in-0:1" + "0" * 5_000,
+            "the offset of at_least must be a whole",
+        ),
     ],
 )
 def test_wrong_input_is_refused_with_the_reason(http: httpx.Client, path: str, reason: str) -> None:
@@ -81,10 +105,38 @@ def test_wrong_input_is_refused_with_the_reason(http: httpx.Client, path: str, r
     assert reason in answer.json()["error"]
 
 
-def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client) -> None:
+def test_a_range_is_one_of_the_keys_that_are_given_however_they_are_written(
+    http: httpx.Client,
+) -> None:
+    def keys(path: str, **query: Any) -> set[str]:
+        lines = http.get(path, params={"limit": 7, **query}).text.splitlines()
+        return {row["key"] for row in map(json.loads, lines) if "key" in row}
+
+    assert keys("/stores/counts", lower="k18", upper="k2") == {"k18", "k19", "k2"}
+    assert keys("/stores/counts", lower="azE4", upper="azI=", key="base64") == {"k18", "k19", "k2"}
+    assert keys("/stores/per-10s", lower="k18", upper="k2") == {"k18", "k19", "k2"}
+
+
+def test_a_page_goes_on_in_the_store_that_it_is_of(http: httpx.Client) -> None:
+    first = [json.loads(line) for line in http.get("/stores/counts?limit=2").text.splitlines()]
+    refused = http.get("/stores/per-10s", params={"continue": first[-1]["continue"]})
+    assert (refused.status_code, "one of store 'counts'" in refused.text) == (400, True)
+
+
+def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client, app: Application) -> None:
     assert http.post("/instances/read", content=b"\xc1").status_code == 400
     assert http.post("/instances/read", content=b"x" * 1_100_000).status_code == 413
     assert http.get("/instances/read").status_code == 405
+    own = app.all_instances()[0].instance
+    for wrong in (
+        ReadRequest(own, "per-10s", 0, "fetch_range", [b"k1", "a", []]),
+        ReadRequest(own, "per-10s", 0, "fetch", [b"k1", 2**63]),
+        ReadRequest(own, "counts", 0, "get", []),
+        ReadRequest(own, "counts", 0, "get", ["k1"]),
+        ReadRequest(own, "counts", 0, "get", [b"k1"], {"no_such_option": True}),
+    ):
+        answer = http.post("/instances/read", content=msgspec.msgpack.encode(wrong))
+        assert answer.status_code == 400, wrong
 
 
 def test_a_range_comes_in_pages_of_lines(http: httpx.Client) -> None:

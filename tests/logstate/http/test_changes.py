@@ -11,12 +11,14 @@ import httpx
 import pytest
 
 from logstate.app import Application
+from logstate.contracts.clock import ManualClock
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition
+from logstate.contracts.seams import NewTopic
 from logstate.contracts.serde import HeaderList, Serde
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
-from logstate.http.changes import ChangeReader
+from logstate.http.changes import ChangeReader, ChangesGoneError
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder
 from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
@@ -59,7 +61,8 @@ def events(response: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def positions(place: str) -> dict[int, int]:
-    return {int(p): int(at) for p, _, at in (one.partition(":") for one in place.split(","))}
+    places = place.partition("@")[0].split(",")
+    return {int(p): int(at) for p, _, at in (one.partition(":") for one in places)}
 
 
 def until_counted(found: Iterator[tuple[str, dict[str, Any]]]) -> tuple[str, dict[str, int]]:
@@ -126,6 +129,9 @@ def test_what_is_not_committed_is_no_change(http: httpx.Client, cluster: FakeClu
         ("/stores/counts/changes?from=yesterday", 400, "from must be now or beginning"),
         ("/stores/counts/changes?after=garbage", 400, "'garbage' is not the id of a change"),
         ("/stores/counts/changes?after=0:1", 400, "is not the id of a change of this store"),
+        ("/stores/counts/changes?after=0:1" + "0" * 5_000, 400, "is not the id of a change"),
+        ("/stores/counts/changes?after=0:\u00b2,1:0,2:0,3:0", 400, "is not the id of a change"),
+        ("/stores/counts/changes?after=0:0,1:0,2:0,3:0@x", 400, "is not the id of a change"),
         ("/stores/counts/changes?after=0:9999,1:0,2:0,3:0", 410, "begin anew"),
     ],
 )
@@ -159,6 +165,40 @@ def test_changes_that_are_deleted_below_a_reader_end_its_stream(
     assert (refused.status_code, "has " in refused.json()["error"]) == (410, True)
 
 
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_an_id_that_is_older_than_deletions_are_kept_is_gone_on_from_nowhere(policy: str) -> None:
+    """A deletion that was compacted away meanwhile would be missed without a word."""
+    builder = StreamsBuilder()
+    builder.table("in", value=str, store="rows")
+    spec, cluster = builder.build("none").stores["rows"], FakeCluster()
+    config = {"cleanup.policy": policy, "delete.retention.ms": "60000"}
+    topic = "app-rows-changelog"
+    cluster.admin().create_topics([NewTopic(topic, 1, 1, config)])
+    clock = ManualClock(1_000_000)
+
+    def reader(after: str) -> ChangeReader:
+        return ChangeReader(
+            spec, "app", cluster, after, from_beginning=True, wall_clock_ms=clock.wall_clock_ms
+        )
+
+    cluster.produce(topic, b"k", b"v", timestamp=1)
+    first = reader("")
+    place = first.read().decode().partition("\n")[0].removeprefix("id: ")
+    assert place == "0:1@1000"
+    clock.advance(55_000)
+    reader(place).close()  # nothing was written since: nothing can have been missed
+    cluster.produce(topic, b"k", None, timestamp=2)
+    if policy == "compact":
+        with pytest.raises(ChangesGoneError, match=r"is 55 s old, and .* keeps deletions for 60 s"):
+            reader(place)
+    else:
+        reader(place).close()
+    reader("0:1").close()  # of an earlier version: nobody knows how old it is
+    assert first.read().decode().startswith("id: 0:2@1055\n")
+    assert first.read().decode() == ": nothing yet\nid: 0:2@1055\n\n"
+    first.close()
+
+
 class Named(Serde[str]):
     """Text whose codec a header names, on topics; in stores it is UTF-8."""
 
@@ -190,7 +230,10 @@ def test_headers_say_how_a_source_topic_is_read_and_nothing_about_a_changelog(
     spec = builder.build(optimization).stores["rows"]
     cluster = FakeCluster({topic: 1})
     cluster.produce(topic, b"k", data, timestamp=1, headers=[("codec", b"utf-16")])
-    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True)
+    clock = ManualClock()
+    reader = ChangeReader(
+        spec, "app", cluster, "", from_beginning=True, wall_clock_ms=clock.wall_clock_ms
+    )
     told = reader.read().decode()
     reader.close()
     assert '"key":"k","value":"\u00e4"' in told

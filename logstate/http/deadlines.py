@@ -1,0 +1,65 @@
+"""Connections that are given up: of whoever does not ask, and of whoever does not read the answer.
+
+The server waits for both without a limit. A few hundred silent connections would keep everybody
+out, and a reader who stands still keeps rows of a commit, or a stream of changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+
+def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
+    """The server's protocol, in which a request is there, and an answer read on, within a time."""
+
+    class Limited(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+        """See the module."""
+
+        _asked: asyncio.TimerHandle | None = None
+        _read: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._await_request()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._is_answering():
+                self._asked = _without(self._asked)
+            elif self._asked is None:
+                self._await_request()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._read = self._read or self.loop.call_later(limit_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._read = _without(self._read)
+            super().resume_writing()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._asked, self._read = _without(self._asked), _without(self._read)
+            super().connection_lost(exc)
+
+        def _await_request(self) -> None:
+            self._asked = self.loop.call_later(limit_s, self._give_up)
+
+        def _give_up(self) -> None:
+            self._asked = None
+            if not self._is_answering():
+                self.transport.abort()
+
+        def _is_answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+    return Limited
+
+
+def _without(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """None, and the timer does not ring."""
+    if timer is not None:
+        timer.cancel()
+    return None

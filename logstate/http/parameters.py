@@ -1,0 +1,109 @@
+"""What a request asks for, out of its path and its query: checked here, refused with the reason.
+
+A server decodes what is no UTF-8 into U+FFFD, which is a character like others: another key would
+be looked up. So bytes are looked at as they were sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from logstate.contracts.errors import LogstateError
+
+if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams as Query
+
+#: times, offsets and numbers of partitions are signed integers of eight bytes
+_LARGEST = 2**63 - 1
+#: a number of more digits is none of these, and reading one of thousands takes long
+_DIGITS_MAX = 19
+_LATEST_MS = 2**62
+
+
+class BadRequestError(LogstateError):
+    """What was asked cannot be understood."""
+
+
+def check_text(path: bytes, query: bytes) -> None:
+    """Raises BadRequestError where either is no UTF-8 once it is decoded."""
+    for name, sent in (("path", path), ("query", query)):
+        try:
+            unquote_to_bytes(sent).decode()
+        except UnicodeDecodeError as exc:
+            raise BadRequestError(
+                f"the {name} of the request is no UTF-8: {exc.reason} at byte {exc.start}. A key of"
+                " other bytes is given as base64, with ?key=base64"
+            ) from exc
+
+
+def number(query: Query, name: str, default: int | None = None, *, least: int = 0) -> int | None:
+    """A whole number of at least ``least``; the default where it is not given."""
+    given = query.get(name)
+    return default if given is None else whole(name, given, least)
+
+
+def whole(name: str, given: str, least: int = 0) -> int:
+    """The number that a text is; raises BadRequestError."""
+    digits = given.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > _DIGITS_MAX:
+        raise BadRequestError(f"{name} must be a whole number; got {given!r:.100}")
+    found = int(given)
+    if not least <= found <= _LARGEST:
+        raise BadRequestError(f"{name} must be at least {least} and below 2**63; got {found}")
+    return found
+
+
+def flag(query: Query, name: str) -> bool:
+    """True or false; false where it is not given."""
+    given = query.get(name, "false")
+    if given not in ("true", "false"):
+        raise BadRequestError(f"{name} must be true or false; got {given!r:.100}")
+    return given == "true"
+
+
+def is_base64(query: Query) -> bool:
+    """Whether keys are the base64 of their bytes."""
+    given = query.get("key")
+    if given not in (None, "base64"):
+        raise BadRequestError(f"key must be base64, or not be given; got {given!r:.100}")
+    return given is not None
+
+
+def at_least(query: Query) -> dict[str, int]:
+    """``topic-partition`` -> the offset that an answer must have reached."""
+    found: dict[str, int] = {}
+    for one in query.getlist("at_least"):
+        partition, _, offset = one.rpartition(":")
+        if not partition or not offset.isdecimal():
+            raise BadRequestError(f"at_least must be topic-partition:offset; got {one!r:.100}")
+        found[partition] = whole("the offset of at_least", offset)
+    return found
+
+
+def span(query: Query) -> tuple[int, int]:
+    """``from`` and ``to``: milliseconds, both inclusive."""
+    earliest, latest = number(query, "from", 0), number(query, "to", _LATEST_MS)
+    assert earliest is not None
+    assert latest is not None
+    return earliest, latest
+
+
+def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
+    """Which read a request for a key means."""
+    if kind.endswith("window"):
+        start = number(query, "start")
+        return ("fetch_range", span(query)) if start is None else ("fetch", (start,))
+    if kind == "session":
+        return "find_sessions", span(query)
+    as_of = number(query, "as_of")
+    return "get", () if as_of is None else (as_of,)
+
+
+def read_of_range(kind: str, keys: tuple[Any, Any], query: Query) -> tuple[str, tuple[Any, ...]]:
+    """Which read a request for rows means; ``keys``: the first and the last, None = open."""
+    if kind.endswith("window"):
+        return "fetch_key_range", (*keys, *span(query))
+    if kind == "session":
+        return "find_sessions_of_key_range", (*keys, *span(query))
+    return "range", keys
