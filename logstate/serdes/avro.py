@@ -46,7 +46,8 @@ from logstate.serdes.avro_schema import (
     schema_name,
 )
 from logstate.serdes.immutability import is_immutable
-from logstate.serdes.json_serde import not_readable
+from logstate.serdes.json_serde import not_readable, not_the_same
+from logstate.serdes.sameness import asks_for_sequences, difference
 
 try:
     import fastavro
@@ -128,14 +129,14 @@ class AvroSerde(Serde[T]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
-            return _writer(self._parsed, b"", self.type)
+            return _writer(self._parsed, b"", self.type, is_key=is_key)
         write: Serializer[T] | None = None
 
         def serialize(value: T) -> bytes:
             nonlocal write
             if write is None:  # The first record: only now is the network needed.
                 schema_id, parsed = self._subjects.bind(topic, is_key)
-                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type)
+                write = _writer(parsed, _FRAME.pack(0, schema_id), self.type, is_key=is_key)
             return write(value)
 
         return serialize
@@ -236,8 +237,9 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     return _parse(schema_and_text(schema.text)[0], named)
 
 
-def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
+def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:
     write = fastavro.schemaless_writer
+    sequences = asks_for_sequences(type_)
     check = fit_check(parsed)
     read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
@@ -245,8 +247,11 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
     def serialize(value: Any) -> bytes:
         out = io.BytesIO()
         out.write(prefix)
+        given = value
         if not unconverted:
             value = msgspec.to_builtins(value, builtin_types=_NATIVE_TYPES)
+        if is_key:
+            value = _in_order(value)
         try:
             # Strict: a field that the schema does not have would be lost without a word.
             write(out, parsed, value, strict_allow_default=True)
@@ -255,16 +260,33 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any) -> Serializer[Any]:
             raise _misfit(value, parsed) from None
         check(value)
         if not unconverted:
+            declared = f"avro(type={type_.__name__})"
             try:
-                msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
+                read = msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
             except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
-                raise not_readable(f"avro(type={type_.__name__})", error) from None
+                raise not_readable(declared, error) from None
+            found = difference(given, read, sequences=sequences)
+            if found is not None:
+                raise not_the_same(declared, found)
         data = out.getvalue()
         if read_back is not None and len(data) > _MAX_NATIVE_BYTES:
             read_back(data)  # Nested too deeply to be read again? Then it must not be written.
         return data
 
     return serialize
+
+
+def _in_order(value: Any) -> Any:
+    """With the entries of maps by their names: equal keys must be equal bytes.
+
+    Fields of records are written in the schema's order anyway.
+    """
+    if type(value) is dict:
+        entries = sorted(value.items()) if all(type(key) is str for key in value) else value.items()
+        return {name: _in_order(one) for name, one in entries}
+    if type(value) is list or type(value) is tuple:
+        return type(value)(map(_in_order, value))
+    return value
 
 
 def _reader(
