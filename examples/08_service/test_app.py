@@ -14,7 +14,7 @@ from logstate import Application, Serving
 from logstate.testing import FakeCluster
 
 app = import_module("examples.08_service.app")
-SHOWN = "of-all-instances"
+SHOWN = "of all instances"
 PATIENCE = timedelta(minutes=3)
 
 
