@@ -29,7 +29,7 @@ from logstate.http.remote_store import RemoteStore
 from logstate.http.tls_files import check_files
 from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_places import Holder, Neighbours, Peer
 from logstate.told_figures import ToldFigures
 from logstate.topics.placement import placed_by
 from logstate.topology.graph.sub_topology import SubTopology
@@ -173,14 +173,23 @@ class Presence:
 
     def _tell_neighbours(self) -> None:
         known, now = self.link.known, self._clock.monotonic_ms()
-        peers = (
-            Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
-            for entry in known.present(now)
-            for member in entry.group_members
+        peers: list[Peer] = []
+        holders: list[Holder] = []
+        for entry in known.present(now):
+            inside = [
+                Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
+                for member in entry.group_members
+            ]
+            peers += inside
+            holders.append(Holder(frozenset(p.id for p in inside), frozenset(entry.tasks)))
+        self._workers.know(
+            Neighbours(
+                tuple(sorted(peers, key=lambda peer: peer.id)),
+                tuple(holders),
+                known.present_members(now),
+                known.silent_members(now),
+            )
         )
-        inside = tuple(sorted(peers, key=lambda peer: peer.id))
-        told = Neighbours(inside, known.present_members(now), known.silent_members(now))
-        self._workers.know(told)
 
     def _entry(self) -> InstanceEntry:
         workers = self._workers

@@ -39,10 +39,20 @@ class Peer:
 
 
 @dataclass(frozen=True)
+class Holder:
+    """An instance: its members, by what they are known by, and the tasks that it says it has."""
+
+    members: frozenset[str]
+    tasks: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Neighbours:
     """What the directory tells of the group."""
 
     peers: tuple[Peer, ...] = ()
+    #: None: not known
+    holders: tuple[Holder, ...] | None = None
     #: transactional ids of instances that were heard of lately
     present: frozenset[str] = frozenset()
     #: transactional ids of instances that ended without a word

@@ -9,7 +9,8 @@ noticed.
 
 A member that is about to join tells of itself first, follows what the group will give it, and joins
 when it has that (``warm_up``). Those that will be given other tasks because of it see it coming and
-follow them as well.
+follow them as well. It waits for what others have: of a task that nobody has, every second without
+it is one in which nobody processes its records. So it is where a static member comes back.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class FollowedTasks:
         self._ask_member_id: Callable[[], str] = lambda: ""
         #: of this worker, also before it has joined; empty where it is not known
         self.member_id = ""
+        self._is_joining = False
         #: by what the present choice was made
         self._chosen_by: tuple[tuple[Peer, ...], str] | None = None
         self._chosen: frozenset[TaskId] = frozenset()
@@ -83,7 +85,6 @@ class FollowedTasks:
         """Some of the work. ``owned``: the worker's own tasks; ``is_busy``: they have records."""
         if self._standbys is None or not self._is_used:
             return
-        self.member_id = self._ask_member_id()
         self._choose()
         standbys = self._standbys
         standbys.want(self._chosen - owned.keys())
@@ -103,12 +104,15 @@ class FollowedTasks:
         if not config.standby_replicas or config.acceptable_lag is None:
             return
         since_ms = self._clock.monotonic_ms()
+        self._is_joining = True
         while not is_stopping():
-            yield from self.turn({}, is_busy=False)
+            self._choose()
             why = self._may_join(self._clock.monotonic_ms() - since_ms)
             if why:
                 _LOGGER.info("joins the group: %s", why)
+                self._is_joining = False
                 return
+            yield from self.turn({}, is_busy=False)
             if not self.has_more:
                 yield Step("wait_for_peers", self._wait, (_LOOK_S,))
 
@@ -119,18 +123,37 @@ class FollowedTasks:
             return "it has no member id before it has joined (classic protocol)"
         if waited_ms >= config.warm_up_timeout_ms:
             return f"{len(self.reports)} tasks are not warm, but it has waited long enough"
-        if self._own not in {peer.id for peer in self.neighbours.peers}:
+        peers = self._peers()
+        if self._own not in {peer.id for peer in peers}:
             is_long = waited_ms >= config.peers_timeout_ms
             return "it has not heard of the other members" if is_long else ""
-        if len({peer.instance for peer in self.neighbours.peers}) == 1:
+        if len({peer.instance for peer in peers}) == 1:
             return "nobody else is there"
-        lags = [self.reports[t].lag if t in self.reports else None for t in self._stateful()]
+        elsewhere = [task_id for task_id in self._stateful() if self._is_elsewhere(task_id)]
+        if not elsewhere:
+            return "nobody else has any of its tasks with state"
+        lags = [self.reports[t].lag if t in self.reports else None for t in elsewhere]
         limit = config.acceptable_lag or 0
         is_warm = all(lag is not None and lag <= limit for lag in lags)
         return f"its {len(lags)} tasks with state are warm" if is_warm else ""
 
     def _stateful(self) -> list[TaskId]:
         return [t for t in self._coming if self._plan is not None and self._plan.changelogs(t)]
+
+    def _is_elsewhere(self, task_id: TaskId) -> bool:
+        """Whether another instance has a task, as far as it is known."""
+        holders, task = self.neighbours.holders, str(task_id)
+        if holders is None:
+            return True
+        return any(task in one.tasks and self._own not in one.members for one in holders)
+
+    def _peers(self) -> tuple[Peer, ...]:
+        """Of the group, as it is told. A static member knows of itself before others tell it."""
+        told, own = self.neighbours, self._config.instance_id
+        is_known = own is None or own in {peer.id for peer in told.peers}
+        if is_known or not self._is_joining or told.holders is None:
+            return told.peers
+        return (*told.peers, Peer(self.member_id, own, ""))
 
     @property
     def _is_used(self) -> bool:
@@ -181,7 +204,8 @@ class FollowedTasks:
             yield from standbys.close()
 
     def _choose(self) -> None:
-        by = self.neighbours.peers, self._own
+        self.member_id = self._ask_member_id()
+        by = self._peers(), self._own
         if by == self._chosen_by:
             return
         self._chosen_by = by

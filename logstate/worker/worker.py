@@ -129,6 +129,8 @@ class Worker:
         self._maintenance = Maintenance(config, clock, self._observer.applied)
         self._begun_commits: Commits | None = None
         self.is_stopping = False
+        #: what the group takes away now is let go of anyway
+        self._is_closing = False
 
     def stop(self, *, leaves_group: bool = False) -> None:
         """Ask the loop to end after its current turn; safe from any thread."""
@@ -255,6 +257,8 @@ class Worker:
     def _answer(self, rebalance: Rebalance) -> Steps[None]:
         _LOGGER.info("partitions %s: %s", rebalance.kind, [str(tp) for tp in rebalance.partitions])
         self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
+        if self._is_closing:  # all that could be committed is, and the tasks are let go of anyway
+            return
         if rebalance.kind == "assigned":
             self._assigned(rebalance.partitions)
             return
@@ -393,10 +397,16 @@ class Worker:
     def _close(self, closing: Closing) -> Steps[None]:
         if self._begun_commits is not None:
             yield from closing.steps(self._begun_commits.abandon())
+        self._observer.tasks_changed({})
+        if self._transactions.is_open:  # it would hold up who reads the outputs, and the heirs
+            yield from closing.steps(self._transactions.close())
+        # Before the stores are closed, which takes a while: the heirs wait for the group.
+        self._is_closing = True
+        if self._started is not None:
+            yield from closing.steps(self._started.clients.leave())
         closing.call(self._close_lapsed)
         for task_id in list(self._tasks.all()):
             closing.call(partial(self._close_task, task_id, is_last=True))
-        self._observer.tasks_changed({})
         closing.call(self.processing.close)
         yield from closing.steps(self._transactions.close())
         yield from closing.steps(self._restorer.close())

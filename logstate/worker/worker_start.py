@@ -59,13 +59,18 @@ class Clients:
     consumer: Membership | None = None
     background: Background | None = None
 
+    def leave(self) -> Steps[None]:
+        """Leave the group."""
+        consumer, self.consumer = self.consumer, None
+        yield from _close("close_consumer", consumer)
+
     def close(self, closing: Closing) -> Steps[None]:
         """Leave the group and let go of every client."""
         if self.manifests is not None:
             yield from closing.steps(self.manifests.close())
         if self.globals is not None:
             yield from closing.steps(self.globals.close())
-        yield from closing.steps(_close("close_consumer", self.consumer))
+        yield from closing.steps(self.leave())
         yield from closing.steps(_close("close_plain_producer", self.outputs))
         if self.background is not None:
             closing.call(self.background.close)

@@ -11,7 +11,7 @@ import random
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from logstate.restore.standby_places import Neighbours, Peer
+from logstate.restore.standby_places import Holder, Neighbours, Peer
 from logstate.testing.simulation.slot import Ordered, Slot
 from logstate.testing.simulation.swarm import Swarm
 from logstate.worker.followed_tasks import FollowedTasks
@@ -81,8 +81,10 @@ class Standbys(Schedule):
         elif kind == "joining":
             told.append(Peer(f"{rng.random()}", None, "newcomer"))
         self._told = tuple(told)
-        silent = self._silent(rng)
-        slot.worker.followed.neighbours = Neighbours(self._told, self._present(rng), silent)
+        silent, holders = self._silent(rng), self._holders() if kind in ("true", "old") else None
+        slot.worker.followed.neighbours = Neighbours(
+            self._told, holders, self._present(rng), silent
+        )
         self.counters[f"told_{kind}"] += 1
 
     def _silent(self, rng: random.Random) -> frozenset[str]:
@@ -100,6 +102,13 @@ class Standbys(Schedule):
             for slot in self.slots
             if rng.random() < (_HEARD_OF if slot.is_running else _SLANDERED)
         )
+
+    def _holders(self) -> tuple[Holder, ...]:
+        """What every member has, as it would tell."""
+        told = [
+            (s.worker.followed.member_id, s.worker._tasks.all()) for s in self.slots if s.worker
+        ]
+        return tuple(Holder(frozenset({m}), frozenset(map(str, tasks))) for m, tasks in told)
 
     def _peers(self) -> tuple[Peer, ...]:
         """Members of the group, and static ones that are about to join it."""

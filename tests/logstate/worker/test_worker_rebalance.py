@@ -9,7 +9,7 @@ import pytest
 
 from logstate.contracts.errors import AbortableError, BrokerError, RetriableError
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Polled, Rebalance
+from logstate.contracts.seams import Polled, Rebalance, Step
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.testing.fake.consumers import FakeGroupConsumer
@@ -324,3 +324,36 @@ def test_every_assignment_is_a_new_epoch(cluster: FakeCluster) -> None:
     epochs = {owned.task_id: owned.epoch for owned in one.tasks.values()}
     assert max(epochs.values()) > before
     assert set(epochs) == {TaskId(0, 0), TaskId(0, 1)}
+
+
+def test_who_ends_leaves_the_group_before_it_closes_its_stores() -> None:
+    """The heirs wait for the group; closing takes a while, and nobody reads what is closed."""
+    rig = WorkerRig(cluster_of(), counted).start().until_running()
+    left: list[tuple[int, list[str]]] = []
+
+    def look(step: Step) -> None:
+        if step.name == "close_consumer":
+            left.append((len(rig.worker._tasks), list(rig.stages)))
+
+    rig.before = look
+    rig.stop()
+    assert left == [(2, [])]
+    assert not len(rig.worker._tasks)
+
+
+def test_who_fails_ends_its_transaction_before_it_leaves_the_group() -> None:
+    cluster = cluster_of()
+    rig = WorkerRig(cluster, counted).start().until_running()
+    send(cluster, "x")
+    rig.turn()
+
+    def fail(step: Step) -> None:
+        if step.name == "poll":
+            raise BrokerError("no more of this")
+
+    rig.before = fail
+    with pytest.raises(BrokerError, match="no more of this"):
+        rig.turn()
+    ends = [name for name in rig.steps if name in ("abort", "close_consumer")]
+    assert ends == ["abort", "close_consumer"]
+    assert outputs(cluster) == []
