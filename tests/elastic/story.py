@@ -31,6 +31,8 @@ BROKER = {
 }
 #: how long it is watched after a step
 _AFTER_S = 3.0
+#: a step in which nothing moves: what a pause is here anyway, between two commits
+NOTHING = "nothing"
 _LOADED_S = 300.0
 _DRAINED_S = 120.0
 
@@ -77,12 +79,15 @@ class Findings:
 
     def figures(self) -> dict[str, float | None]:
         """The last line."""
-        stays = [m.pause_stay_ms for m in self.moves if m.moved < PARTITIONS]
+        still = [m.pause_stay_ms for m in self.moves if m.name == NOTHING]
+        moves = [m for m in self.moves if m.name != NOTHING]
+        stays = [m.pause_stay_ms for m in moves if m.moved < PARTITIONS]
         return {
             "lost": self.lost,
             "duplicated": self.duplicated,
+            "pause_still_ms_max": round(max(still, default=0)),
             "pause_stay_ms_max": round(max(stays, default=0)),
-            "pause_move_ms_max": round(max((m.pause_move_ms for m in self.moves), default=0)),
+            "pause_move_ms_max": round(max((m.pause_move_ms for m in moves), default=0)),
             "failover_standby_ms_p95": _p95(self.failover_standby_ms),
             "failover_cold_ms_p95": _p95(self.failover_cold_ms),
             "kafka_streams_failover_ms_p95": _p95(self.kafka_streams_failover_ms),
@@ -138,6 +143,8 @@ class Story:
             raise TimeoutError(f"only {self._watcher.outputs} outputs")
         self._catch_up()
         self._report(HEAD)
+        with self._move(NOTHING):
+            time.sleep(_AFTER_S)
         for name, started, stopped in (
             ("1 -> 2", (1,), ()),
             ("2 -> 4", (2, 3), ()),

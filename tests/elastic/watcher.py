@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 PARTITIONS = 12
 _BATCH = 20_000
-_POLL_S = 0.05
+_POLL_S = 0.01
 
 
 class Counted(msgspec.Struct):
