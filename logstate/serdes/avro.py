@@ -47,7 +47,7 @@ from logstate.serdes.avro_schema import (
 )
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_serde import not_readable, not_the_same
-from logstate.serdes.sameness import asks_for_sequences, difference
+from logstate.serdes.sameness import difference
 
 try:
     import fastavro
@@ -239,7 +239,6 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
 
 def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:
     write = fastavro.schemaless_writer
-    sequences = asks_for_sequences(type_)
     check = fit_check(parsed)
     read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
@@ -265,7 +264,7 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
                 read = msgspec.convert(value, type_, builtin_types=_NATIVE_TYPES)
             except Exception as error:  # noqa: BLE001  msgspec's, or what a __post_init__ raises
                 raise not_readable(declared, error) from None
-            found = difference(given, read, sequences=sequences)
+            found = difference(given, read)
             if found is not None:
                 raise not_the_same(declared, found)
         data = out.getvalue()
