@@ -243,7 +243,7 @@ def test_a_key_may_look_like_a_path(looks: Callable[..., str], product: str) -> 
 def test_a_wrong_key_gets_the_reason_as_text(looks: Callable[..., str]) -> None:
     found = looks("amounts", STRANGER)
     assert found.startswith(f"400: '{STRANGER}' is no key of store 'amounts', whose keys are")
-    assert looks("amounts", "7", partition="99").startswith("503: ")
+    assert looks("amounts", "7", partition="99").startswith("400: store 'amounts' has no")
 
 
 @pytest.fixture
