@@ -11,9 +11,15 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+#: a network may be slow, and what is sent is many times a request
+_READING_TAKES = 3
+
 
 def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
-    """The server's protocol, in which a request is there, and an answer read on, within a time."""
+    """The server's protocol, in which a request is there within a time.
+
+    An answer is read on within three times of it.
+    """
 
     class Limited(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """See the module."""
@@ -34,7 +40,9 @@ def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._read = self._read or self.loop.call_later(limit_s, self.transport.abort)
+            self._read = self._read or self.loop.call_later(
+                _READING_TAKES * limit_s, self.transport.abort
+            )
 
         def resume_writing(self) -> None:
             self._read = _without(self._read)

@@ -68,7 +68,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Windowed):
         return {"key": plain(value.key), "start_ms": value.start_ms, "end_ms": value.end_ms}
     try:
-        return msgspec.to_builtins(value)
+        return msgspec.to_builtins(value, str_keys=True)
     except (TypeError, msgspec.MsgspecError):
         return str(value)
 

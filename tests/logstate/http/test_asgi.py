@@ -16,6 +16,8 @@ import pytest
 from logstate.app import Application
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
+from logstate.contracts.stores import ValueAndTimestamp
+from logstate.http.keys import plain
 from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
 from tests import patience
@@ -205,3 +207,17 @@ def test_an_address_that_another_has_is_said_to_be_so(http: httpx.Client, tmp_pa
     taken = f"{http.base_url.host}:{http.base_url.port}"
     with pytest.raises(ConfigError, match=r"cannot be listened at.*Another process has the port"):
         Server(Serving(taken))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({(1, 2): 3}, b'"{(1, 2): 3}"'),
+        ({1: b"\xff"}, b'{"1":"/w=="}'),
+        (float("nan"), b"null"),
+        (ValueAndTimestamp(object, 5), b'{"value":"<class \'object\'>","timestamp":5}'),
+    ],
+    ids=["keys of no text", "bytes", "nan", "a class"],
+)
+def test_a_value_that_json_has_not_is_shown_as_it_prints(value: Any, shown: bytes) -> None:
+    assert msgspec.json.encode(plain(value)) == shown
