@@ -113,8 +113,17 @@ class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
     """A session store of one task. Keys are never None."""
 
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:
-        """Write a session; None removes it. ``headers`` are kept where the store keeps headers."""
+        """Write a session; None removes it. ``headers`` are kept where the store keeps headers.
+
+        Raises ValueError for one that ends before it starts: no search by time would find it.
+        """
         key, start_ms, end_ms = session
+        if end_ms < start_ms:
+            raise ValueError(
+                f"session store {self.name!r} was given a session that starts at {start_ms} ms and"
+                f" ends at {end_ms} ms, before its start. The order is Windowed(key, start_ms,"
+                " end_ms), both inclusive"
+            )
         put = value if value is None or not self._with_headers else (value, headers)
         self._put(self._row_key(key, end_ms, start_ms), end_ms, put)
 

@@ -9,19 +9,37 @@ message about one must not fail for that.
 
 from __future__ import annotations
 
+import re
 import traceback
 
+#: of ``str.encode`` and ``bytes.__bytes__``, which serdes call as they are because that costs least
+_OF_CODEC = re.compile(r"descriptor '\w+' for '(\w+)' objects doesn't apply to an? '(.+)' object")
 _TEXT_MAX = 2_000
 #: a stack trace in a header is cut here: headers count towards the record's size
 _TRACE_MAX = 4_000
 
 
 def text_of(error: BaseException) -> str:
-    """What the error says, cut where it is long."""
+    """What the error says, cut where it is long; of a codec's own error, what it means.
+
+    >>> try:
+    ...     str.encode(5)
+    ... except TypeError as error:
+    ...     text_of(error)
+    'a str is needed, found int: make it one, or declare the type that it really has'
+    """
     try:
         text = str(error)
     except Exception as exc:  # noqa: BLE001  a user's __str__
         return f"(no text: its __str__ raised {type(exc).__name__})"
+    of_codec = _OF_CODEC.fullmatch(text) if isinstance(error, TypeError) else None
+    if of_codec is not None:
+        needed, found = of_codec.groups()
+        found = "None" if found == "NoneType" else found
+        return (
+            f"a {needed} is needed, found {found}: make it one, or declare the type that it really"
+            " has"
+        )
     if len(text) <= _TEXT_MAX:
         return text
     return f"{text[:_TEXT_MAX]}… (cut: {len(text)} characters)"

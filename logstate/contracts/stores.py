@@ -15,6 +15,7 @@ from datetime import date
 from functools import cached_property
 from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     RegistryError,
     StoreAccessError,
@@ -362,7 +363,7 @@ def _check_key(
     except RegistryError:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {text_of(error)}"
         raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, why) from error
     raise _unfit(spec, f"{argument} takes {_keys(spec)}", key, "Keys are never None")
 

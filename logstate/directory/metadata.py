@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError, StoreUnavailableError
 from logstate.contracts.partitioner import partition_of
 from logstate.directory.entries import Figures, InstanceEntry, TaskEntry
@@ -174,7 +175,7 @@ class Lookup:
         except Exception as exc:
             raise SerdeError(
                 f"store {place.name!r}: the key {key!r:.100} is not one of its keys:"
-                f" {type(exc).__name__}: {exc}"
+                f" {type(exc).__name__}: {text_of(exc)}"
             ) from exc
 
     def _metadata(self, entry: InstanceEntry) -> StreamsMetadata:

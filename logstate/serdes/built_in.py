@@ -66,7 +66,8 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
         if type(value) is not exact and not is_same(value):
             raise SerdeError(
                 f"The {name} serde takes {exact.__name__}, found {type(value).__name__}: it would"
-                f" not come back as it is. Return {exact.__name__}(...) or declare its type."
+                f" not come back as it is. Return {exact.__name__}(...), or declare the type that"
+                " it really has"
             )
         return pack(value)
 

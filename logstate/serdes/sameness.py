@@ -172,7 +172,8 @@ def is_told_by_equality(parts: typing.Iterable[Any]) -> bool:
     Classes may compare less than their fields, or nothing (``eq=False``), or in a way of their own.
     """
     for part in parts:
-        cls: Any = getattr(part, "cls", None)
+        declared: Any = getattr(part, "cls", None)
+        cls = typing.get_origin(declared) or declared
         if isinstance(part, inspect.StructType):
             if not cls.__struct_config__.eq or cls.__eq__ is not msgspec.Struct.__eq__:
                 return False

@@ -71,7 +71,7 @@ class WindowedSerde(Serde[Windowed[K]]):
                     f"The window ends {end_ms - start_ms} ms after its start, and would be read as"
                     f" one that ends after {end_of(start_ms) - start_ms} ms: its end is not among"
                     " the bytes. Declare windowed(..., size_ms) with the size of these windows, or"
-                    " the windows themselves; sessions are session_windowed(...)."
+                    " the windows themselves; sessions are session_windowed(...)"
                 )
             return inner(key) + pack(start_ms)
 

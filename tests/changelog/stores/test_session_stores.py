@@ -47,6 +47,12 @@ def test_a_session_is_found_by_its_exact_times(bench: StoreBench) -> None:
     assert bench.store.fetch_session("a", 10, 20) == 1
 
 
+def test_a_session_that_ends_before_it_starts_is_refused(bench: StoreBench) -> None:
+    with pytest.raises(ValueError, match=r"'visits' .* starts at 20 ms and ends at 10 ms"):
+        bench.store.put(Windowed("a", 20, 10), 1)
+    assert bench.commit() == []
+
+
 def test_sessions_are_found_that_overlap_the_asked_time_both_ends_included(
     bench: StoreBench,
 ) -> None:

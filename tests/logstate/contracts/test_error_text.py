@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from logstate.contracts.error_text import text_of, trace_of
 
 
@@ -19,6 +21,14 @@ def caught(error: Exception) -> Exception:
 
 def test_a_short_text_is_what_the_error_says() -> None:
     assert text_of(ValueError("no")) == "no"
+
+
+def test_an_error_of_a_codec_says_what_was_needed() -> None:
+    for codec, needed in ((str.encode, "str"), (bytes.__bytes__, "bytes")):
+        for wrong, found in ((5, "int"), (None, "None"), ([], "list")):
+            with pytest.raises(TypeError) as error:
+                codec(wrong)  # type: ignore[operator]
+            assert text_of(error.value).startswith(f"a {needed} is needed, found {found}:")
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:

@@ -118,6 +118,25 @@ def test_a_tuple_is_written_as_the_list_that_is_read(type_: typing.Any) -> None:
     assert serde.deserializer("t", False)(serde.serializer("t", False)((1, 2))) == [1, 2]
 
 
+T = typing.TypeVar("T")
+
+
+class Box(msgspec.Struct, typing.Generic[T]):
+    content: T
+
+
+class LooseBox(msgspec.Struct, typing.Generic[T], eq=False):
+    content: T
+
+
+@pytest.mark.parametrize("cls", [Box, LooseBox])
+def test_a_generic_struct_is_compared_as_any_other(cls: typing.Any) -> None:
+    write = json_of(cls[bytes]).serializer("t", False)
+    assert write(cls(b"ab")) == b'{"content":"YWI="}'
+    with pytest.raises(SerdeError, match=r"at `\$\.content` there is str, and bytes"):
+        write(cls("abcd"))
+
+
 def blob_of_text(text: str) -> Blob:
     return Blob(text)  # type: ignore[arg-type]
 

@@ -225,3 +225,49 @@ def test_a_model_that_would_not_be_read_again_is_not_written(
         assert "4111" not in str(it.value)
     assert serialize(Counted(n=2)) == b'{"n":2,"note":""}'
     assert not recwarn.list
+
+
+class Lax(BaseModel):
+    n: int = 0
+    is_new: bool = False
+    at: datetime.datetime = NOON
+    inner: Item = Item(name="a")
+    cache: int = Field(0, exclude=True)
+    _seen: int = 0
+
+
+class More(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+def changed(value: BaseModel, **fields: Any) -> BaseModel:
+    """As functions change them: nothing validates it."""
+    for name, field in fields.items():
+        setattr(value, name, field)
+    return value
+
+
+@pytest.mark.parametrize("is_key", [False, True])
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (changed(Lax(), n="5"), r"Lax: at `\$\.n` there is str, and int would be read"),
+        (changed(Lax(), n=True), r"at `\$\.n` there is bool, and int"),
+        (changed(Lax(), is_new=1), r"at `\$\.is_new` there is int, and bool"),
+        (changed(Lax(), at="2026-01-31T12:00:00Z"), r"at `\$\.at` there is str, and datetime"),
+        (changed(Lax(), inner={"name": "a"}), r"at `\$\.inner` there is dict, and Item"),
+        (More.model_validate({"at": NOON}), r"at `\$\.at` there is datetime, and str"),
+    ],
+)
+def test_a_model_that_would_be_read_as_another_one_is_not_written(
+    value: BaseModel, complaint: str, is_key: bool
+) -> None:
+    with pytest.raises(SerdeError, match=complaint):
+        round_trip(value, is_key=is_key)
+
+
+def test_what_a_model_keeps_to_itself_is_not_looked_at() -> None:
+    value = Lax(n=3, cache=7)
+    value._seen = 5
+    assert round_trip(value).n == 3
+    assert round_trip(More.model_validate({"n": 3, "names": ["a"]})).names == ["a"]

@@ -15,7 +15,12 @@ from typing import Any
 
 from logstate.contracts.errors import StoreAccessError
 from logstate.contracts.processing import Cancellable, ProcessorMetrics, TaskContext
-from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of
+from logstate.contracts.record_parts import (
+    TIMESTAMP_MAX,
+    event_time_of,
+    own_headers_of,
+    shown,
+)
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import JsonSerde
@@ -258,7 +263,14 @@ class ForwardingContext(OperatorContext):
         self.fixed_key: tuple[Any] | None = None
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        key, value, timestamp, headers = record
+        try:
+            key, value, timestamp, headers = record
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{self._forwarded.removesuffix(' a record with')} {shown(record)}"
+                f" ({type(record).__name__}), which is no Record: give Record(key, value,"
+                " timestamp), or record._replace(value=...) of the one that it got"
+            ) from None
         if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
             timestamp = event_time_of(timestamp, self._forwarded)
         if headers is not None:
