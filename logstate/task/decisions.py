@@ -208,8 +208,10 @@ class RefusedResults:
         self._decided: dict[Source, tuple[Decision, RecordError]] = {}
         #: how often each was refused, for handlers that try again
         self._attempts: Counter[Source] = Counter()
-        #: schedules that were passed over since the last commit
-        self._passed_over: set[str] = set()
+        #: schedules that were passed over, or went well after all, since the last commit began
+        self._settled: set[str] = set()
+        #: those of the commit under way
+        self._committing: set[str] = set()
 
     def __bool__(self) -> bool:
         """Whether anything is to be passed over: on the path of every record."""
@@ -291,7 +293,7 @@ class RefusedResults:
         decision, error = self._decided[source]
         self._decisions.carry_out(decision, self._told(record, error), source)
         if isinstance(source, str):
-            self._passed_over.add(source)
+            self._settled.add(source)
 
     def leave_out(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
         """What is to be passed over keeps the state that it wrote: only what it sent goes.
@@ -301,10 +303,19 @@ class RefusedResults:
         if self.has(source):
             del self._task.outputs[outputs:]
             self.carry_out(source, record)
+        elif isinstance(source, str) and source in self._attempts:
+            self._settled.add(source)  # its next failure is another one
+
+    def freeze(self) -> None:
+        """A commit begins: what is settled from here on belongs to the next."""
+        if self._settled:
+            self._committing |= self._settled
+            self._settled.clear()
 
     def discard(self) -> None:
         """What was passed over since the last commit will come again."""
-        self._passed_over.clear()
+        self._settled.clear()
+        self._committing.clear()
         self._decisions.discard()
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -314,9 +325,9 @@ class RefusedResults:
                 self._decided.pop(source, None)
                 self._attempts.pop(source, None)
         self._decisions.committed(lambda source: self._is_past(source, offsets))
-        self._passed_over.clear()
+        self._committing.clear()
 
     def _is_past(self, source: Source, offsets: Mapping[TopicPartition, int]) -> bool:
         if isinstance(source, str):
-            return source in self._passed_over
+            return source in self._committing
         return offsets.get(TopicPartition(source.topic, source.partition), 0) > source.offset

@@ -62,6 +62,8 @@ class LateResults:
         self._decisions = decisions
         self._asks = asks
         self._decided: dict[Row, tuple[Decision, FailedRecord]] = {}
+        #: those that were decided before the commit under way began
+        self._committing: tuple[Row, ...] = ()
 
     def guarded(self, node: str, forward: Callable[..., None]) -> Callable[..., None]:
         """``forward`` of an operator's rows that are due."""
@@ -87,9 +89,15 @@ class LateResults:
         """This row is passed over when it is met again."""
         self._decided[row] = decision, told
 
+    def freeze(self) -> None:
+        """A commit begins: what is decided from here on belongs to the next."""
+        self._committing = tuple(self._decided)
+
     def committed(self) -> None:
         """What was passed over is gone."""
-        self._decided.clear()
+        for row in self._committing:
+            self._decided.pop(row, None)
+        self._committing = ()
 
     def _place(self) -> RecordMetadata | None:
         task = self._task

@@ -321,6 +321,8 @@ class Task(TaskProgress):
         """Emit what was held back for the commit, then take out everything since the last one."""
         while any(held.emit() for held in reversed(self.held_back)):
             pass
+        self.guard.refusals.freeze()
+        self.guard.late_results.freeze()
         changes = self.state.freeze()
         clocks = dict(changes.clocks)
         clocks[STREAM_TIME] = self.stream_time

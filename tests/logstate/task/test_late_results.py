@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from logstate.contracts.errors import ProcessingError
-from logstate.task.error_handlers import ErrorHandlers, dead_letter, skip
+from logstate.task.decisions import Decisions
+from logstate.task.error_handlers import Action, Decision, ErrorHandlers, dead_letter, skip
+from logstate.task.late_results import LateResultFailed, LateResults
 from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     JoinWindows,
@@ -144,3 +146,22 @@ def test_an_unmatched_row_of_a_join_is_one_too() -> None:
             driver.pipe("left", value, value, timestamp=1 + 40 * i)
         assert [v for _, v in driver.read("out", value=str)] == ["a+None", "c+None", "d+None"]
         assert driver.task.skipped_total == 1
+
+
+def test_a_row_is_passed_over_until_its_own_commit_has_ended() -> None:
+    """One that was under way before does not forget it: the row may come again yet."""
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out")
+    with TopologyTestDriver(builder.build(), error_handlers=SKIP) as rig:
+        rows = LateResults(rig.task, Decisions(rig.task, SKIP), lambda _: True)
+        forward = rows.guarded("node", lambda _key, value: raises(value))
+        rows.freeze()  # the commit under way
+        with pytest.raises(LateResultFailed) as late:
+            forward("k", 2)
+        rows.decided(late.value.row, Decision(Action.SKIP), late.value.told)
+        rows.committed()
+        forward("k", 2)
+        rows.freeze()
+        rows.committed()
+        with pytest.raises(LateResultFailed):
+            forward("k", 2)

@@ -9,8 +9,16 @@ import pytest
 
 from logstate.contracts.errors import ProductionError
 from logstate.contracts.records import Record
-from logstate.task.error_handlers import Decision, FailedRecord, dead_letter, fail, retry, skip
-from logstate.testing import FakeCluster
+from logstate.task.error_handlers import (
+    Decision,
+    ErrorHandlers,
+    FailedRecord,
+    dead_letter,
+    fail,
+    retry,
+    skip,
+)
+from logstate.testing import FakeCluster, TopologyTestDriver
 from logstate.topology import Processor, ProcessorContext, StreamsBuilder, key_value_store
 from tests.logstate.worker.test_poison_record import BIG, keys, narrow, put, running, settle
 
@@ -105,6 +113,41 @@ def test_a_call_is_tried_again_as_often_as_the_handler_says(cluster: FakeCluster
     assert "a" in keys(cluster)
 
 
+def test_a_call_that_went_well_after_all_is_refused_for_the_first_time_again(
+    cluster: FakeCluster,
+) -> None:
+    """A handler that tries three times is not used up by calls of other days."""
+    attempts: list[int] = []
+    value = BIG
+
+    class Bell(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext) -> None:
+            super().init(context)
+            context.schedule(timedelta(seconds=1), "wall_clock", self._ring)
+
+        def _ring(self, now: int) -> None:
+            self.context.forward(Record("bell", value, now))
+
+        def process(self, record: Record[str, str]) -> None:
+            self.context.forward(record)
+
+    def again(record: FailedRecord) -> Decision:
+        nonlocal value
+        attempts.append(record.attempt)
+        value = "fits"
+        return retry(3, backoff=timedelta(0), then=skip)(record)
+
+    def bell(builder: StreamsBuilder) -> None:
+        builder.stream("in", key=str, value=str).process(Bell, key=str, value=str).to("out")
+
+    rig = running(cluster, again, bell)
+    for _ in range(3):
+        value = BIG
+        settle(rig, 60)
+    assert attempts == [1, 1, 1]
+    assert "bell" in keys(cluster)
+
+
 def test_the_application_stops_where_the_handler_says_so(cluster: FakeCluster) -> None:
     def stop(record: FailedRecord) -> Decision:  # with ``fail`` itself nobody is asked
         return fail(record)
@@ -114,3 +157,18 @@ def test_the_application_stops_where_the_handler_says_so(cluster: FakeCluster) -
     with pytest.raises(ProductionError, match=r"a scheduled callback of task 0_0 .*'Bells-2'"):
         settle(rig)
     assert [key for key in keys(cluster) if key != "good"] == ["a"]
+
+
+def test_a_call_is_passed_over_until_its_own_commit_has_ended() -> None:
+    """One that was under way before does not forget it: the call may come again yet."""
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out")
+    with TopologyTestDriver(builder.build(), error_handlers=ErrorHandlers(production=skip)) as rig:
+        refusals = rig.task.guard.refusals
+        refusals.of_schedule("bell", ProductionError("too large"))
+        under_way = rig.task.freeze()
+        refusals.carry_out("bell", None)
+        rig.task.committed(under_way, {})
+        assert refusals.has("bell")
+        rig.task.committed(rig.task.freeze(), {})
+        assert not refusals.has("bell")

@@ -6,9 +6,11 @@ from logstate.contracts.errors import RefusedError
 from logstate.task import decisions
 from logstate.task.decisions import Decisions
 from logstate.task.error_handlers import Decision, FailedRecord
+from logstate.task.late_results import LateResults
 from logstate.task.record_guard import RecordGuard
 from logstate.worker.poison_record import PoisonRecordSearch, _culprit, _Part
-from tests.simulation.planted.bug import Patch, scenario_bug
+from tests.simulation.planted.bug import Patch, bug, scenario_bug
+from tests.simulation.planted.edit import edit
 from tests.simulation.refused_results import RefusedResults
 
 
@@ -53,6 +55,26 @@ def decisions_are_forgotten_with_the_abort(patch: Patch) -> None:
 
     def wrong(self: decisions.RefusedResults) -> None:
         self._decided.clear()
-        self._passed_over.clear()
+        self._settled.clear()
 
     patch(decisions.RefusedResults, "discard", wrong)
+
+
+@bug
+def a_commit_under_way_forgets_the_calls_passed_over_since(patch: Patch) -> None:
+    """What is decided about a call of a schedule is forgotten before the call is committed."""
+    old = "return source in self._committing"
+    edit(patch, decisions.RefusedResults, "_is_past", old, f"{old} | self._settled")
+
+
+@bug
+def a_commit_under_way_forgets_the_rows_passed_over_since(patch: Patch) -> None:
+    """What is decided about a row that was due is forgotten before its record is committed."""
+    old = "for row in self._committing:"
+    edit(patch, LateResults, "committed", old, "for row in [*self._decided]:")
+
+
+@bug
+def a_call_that_went_well_after_all_counts_as_refused(patch: Patch) -> None:
+    """A schedule has as many attempts as it ever was refused, not as this call was."""
+    edit(patch, decisions.RefusedResults, "leave_out", "self._settled.add(source)", "pass")
