@@ -60,6 +60,8 @@ class FollowedTasks:
         self._ask_member_id: Callable[[], str] = lambda: ""
         #: of this worker, also before it has joined; empty where it is not known
         self.member_id = ""
+        #: it is asked of a thread of the client's, which costs more than all else of a turn
+        self._is_id_known = False
         self._is_joining = False
         #: by what the present choice was made
         self._chosen_by: tuple[tuple[Peer, ...], str] | None = None
@@ -77,9 +79,14 @@ class FollowedTasks:
         self._standbys = standbys
         self._ask_member_id = member_id
         self.member_id = ""
+        self._is_id_known = False
         tasks = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
         self._inputs = Inputs(tasks, plan.partition_counts)
         self._chosen_by = None
+
+    def rebalanced(self) -> None:
+        """The group may know this member by another id now."""
+        self._is_id_known = False
 
     def turn(self, owned: Mapping[TaskId, OwnedTask], *, is_busy: bool) -> Steps[None]:
         """Some of the work. ``owned``: the worker's own tasks; ``is_busy``: they have records."""
@@ -204,7 +211,9 @@ class FollowedTasks:
             yield from standbys.close()
 
     def _choose(self) -> None:
-        self.member_id = self._ask_member_id()
+        if not self._is_id_known:
+            self.member_id = self._ask_member_id()
+            self._is_id_known = self.member_id != ""
         by = self._peers(), self._own
         if by == self._chosen_by:
             return

@@ -257,6 +257,7 @@ class Worker:
     def _answer(self, rebalance: Rebalance) -> Steps[None]:
         _LOGGER.info("partitions %s: %s", rebalance.kind, [str(tp) for tp in rebalance.partitions])
         self._observer.rebalanced(rebalance.kind, len(rebalance.partitions))
+        self.followed.rebalanced()
         if self._is_closing:  # all that could be committed is, and the tasks are let go of anyway
             return
         if rebalance.kind == "assigned":

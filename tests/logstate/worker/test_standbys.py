@@ -73,6 +73,29 @@ def restored(rig: WorkerRig) -> int:
     return rig.tasks["0_0"].restored_records
 
 
+def test_the_id_of_a_member_is_asked_for_after_a_rebalance_and_not_each_turn(
+    cluster: FakeCluster,
+) -> None:
+    first, second = pair(cluster)
+    second.turn(2)
+    followed, asked = second.worker.followed, list[str]()
+    known = followed._ask_member_id
+
+    def ask() -> str:
+        asked.append(known())
+        return asked[-1]
+
+    followed._ask_member_id = ask
+    second.turn(8)
+    assert asked == []
+    die(first, second)
+    second.until_running("0_0")
+    assert set(asked) == {_member_id(second)}
+    asked.clear()
+    second.turn(8)
+    assert asked == []
+
+
 def test_a_promoted_standby_replays_nothing_that_it_has(cluster: FakeCluster) -> None:
     first, second = pair(cluster)
     send(cluster, *"abcab")
