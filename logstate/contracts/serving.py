@@ -92,10 +92,10 @@ class Serving:
         token: object = self.token
         if not isinstance(token, str):
             yield f"token of Serving must be text; got {type(token).__name__}"  # and no secret
-        elif token != token.strip(" ") or not all(" " <= character <= "~" for character in token):
+        elif token.strip() != token or not all(" " <= one <= "~" for one in token):
             yield (
-                "token of Serving must be of ASCII characters, without control characters, or"
-                " spaces at its ends: it travels in a header, which has no others"
+                "token of Serving must be ASCII text without line breaks, and no space at its ends:"
+                " it travels in a header, where others are refused or changed on the way"
             )
         files: dict[str, object] = {
             "certificate": self.certificate,

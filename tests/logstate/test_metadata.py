@@ -76,6 +76,11 @@ def test_an_instance_without_an_address_is_told_what_it_lacks(tmp_path: Path) ->
         ("8080", "serve must be 'host:port'"),
         ("10.0.0.7:8080", "can be reached from other machines and has no token"),
         (Serving("0.0.0.0:8080", token="t"), "give advertised='http://this-host:8080'"),
+        (
+            Serving("[::1]:0", token="t\n"),
+            "token of Serving must be ASCII text without line breaks",
+        ),
+        (Serving("[::1]:0", token="pläne"), "token of Serving must be ASCII text"),
         (Serving(), "needs bind= or, where it is mounted, advertised="),
         (Serving(advertised="a:1"), "must be the address"),
         (Serving("[::1]:0", certificate="c.pem"), "are given together, or neither"),
