@@ -61,8 +61,28 @@ class Held:
     a: Any
 
 
+# Functions with names: of a lambda Hypothesis parses the file, again and again, deep in the stack,
+# where Python before 3.11.5 fails now and then ("AST constructor recursion depth mismatch").
+
+
 def _has_hash(value: object) -> bool:
     return not isinstance(value, bytearray)
+
+
+def _is_comparable(number: decimal.Decimal) -> bool:
+    return not number.is_snan()
+
+
+def _of_anything(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.lists(inner, max_size=2),
+        st.lists(inner, max_size=2).map(tuple),
+        st.frozensets(ANY_SCALAR.filter(_has_hash), max_size=2),
+        st.dictionaries(ANY_SCALAR.filter(_has_hash), inner, max_size=2),
+        st.dictionaries(st.text(max_size=2), inner, max_size=2).map(Row),
+        st.builds(Holder, inner),
+        st.builds(Held, inner),
+    )
 
 
 _ZONES = st.sampled_from(
@@ -98,26 +118,14 @@ SCALARS: Mapping[Any, st.SearchStrategy[Any]] = {
     datetime.date: st.dates(),
     datetime.time: st.times() | st.times(timezones=_ZONES),
     datetime.timedelta: st.timedeltas(),
-    decimal.Decimal: st.decimals().filter(lambda one: not one.is_snan()),
+    decimal.Decimal: st.decimals().filter(_is_comparable),
     uuid.UUID: st.uuids(),
     Colour: st.sampled_from(Colour),
     Level: st.sampled_from(Level),
     Size: st.sampled_from(Size),
 }
 ANY_SCALAR: st.SearchStrategy[Any] = st.one_of(*SCALARS.values(), st.just(1), st.just(True))
-ANYTHING: st.SearchStrategy[Any] = st.recursive(
-    ANY_SCALAR,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=2),
-        st.lists(inner, max_size=2).map(tuple),
-        st.frozensets(ANY_SCALAR.filter(_has_hash), max_size=2),
-        st.dictionaries(ANY_SCALAR.filter(_has_hash), inner, max_size=2),
-        st.dictionaries(st.text(max_size=2), inner, max_size=2).map(Row),
-        st.builds(Holder, inner),
-        st.builds(Held, inner),
-    ),
-    max_leaves=4,
-)
+ANYTHING: st.SearchStrategy[Any] = st.recursive(ANY_SCALAR, _of_anything, max_leaves=4)
 
 
 class Case(NamedTuple):
@@ -132,7 +140,7 @@ def _either(right: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def _scalar_case(type_: Any) -> Case:
-    return Case(type_, _either(SCALARS[type_]))
+    return Case(Any, ANYTHING) if type_ is Any else Case(type_, _either(SCALARS[type_]))
 
 
 def _containers(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
@@ -142,7 +150,7 @@ def _containers(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
         inner.map(_tuple_case),
         st.tuples(inner, inner).map(_pair_case),
         st.sampled_from(list(SCALARS)).map(_set_case),
-        st.tuples(keys, inner).map(lambda both: _dict_case(*both)),
+        st.tuples(keys, inner).map(_dict_case),
         st.lists(inner, min_size=1, max_size=3).map(_union_case),
         st.tuples(inner, inner).map(_struct_case),
         st.tuples(inner, inner).map(_odd_struct_case),
@@ -172,7 +180,8 @@ def _set_case(scalar: Any) -> Case:
     return Case(set[scalar], _either(values.map(set) | values))
 
 
-def _dict_case(key: Any, one: Case) -> Case:
+def _dict_case(both: tuple[Any, Case]) -> Case:
+    key, one = both
     keys = st.one_of(SCALARS[key], SCALARS[key], ANY_SCALAR).filter(_has_hash)
     return Case(dict[key, one.type_], _either(st.dictionaries(keys, one.values, max_size=2)))  # type: ignore[name-defined]
 
@@ -220,9 +229,7 @@ def _typed_dict_case(both: tuple[Case, Case]) -> Case:
 
 
 CASES: st.SearchStrategy[Case] = st.recursive(
-    st.sampled_from([Any, *SCALARS]).map(
-        lambda type_: Case(Any, ANYTHING) if type_ is Any else _scalar_case(type_)
-    ),
+    st.sampled_from([Any, *SCALARS]).map(_scalar_case),
     _containers,
     max_leaves=4,
 )

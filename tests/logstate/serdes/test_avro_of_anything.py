@@ -78,15 +78,17 @@ def _union(some: list[Case]) -> Case:
     return Case([one.type_ for one in some], st.one_of(*(one.values for one in some)))
 
 
-CASES: st.SearchStrategy[Case] = st.recursive(
-    st.sampled_from(LEAVES).map(_leaf),
-    lambda inner: st.one_of(
+def _containers(inner: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
+    return st.one_of(
         inner.map(_array),
         inner.map(_map),
         st.tuples(inner, inner).map(_record),
         st.lists(inner, min_size=1, max_size=3).map(_union),
-    ),
-    max_leaves=4,
+    )
+
+
+CASES: st.SearchStrategy[Case] = st.recursive(
+    st.sampled_from(LEAVES).map(_leaf), _containers, max_leaves=4
 )
 
 
