@@ -8,8 +8,8 @@ and the others with those that compute; whoever has no more of his kind helps th
 
 Property tests (marker `hypothesis`) try a hundred examples, the same ones each time, so that a run
 fails for what was changed and not by chance; `./dev test --fast` tries the first twenty, and
-`--hypothesis-profile=long` 10,000 new ones. They and the simulation go through the same lines many
-times, so their coverage is not measured: the figure is the same, and costs half as much again.
+`--hypothesis-profile=long` 10,000 new ones. They and what else goes through the same lines
+many times are not measured for coverage: the figure is the same, and costs half as much again.
 
 A broker comes from, in this order: the environment variable LOGSTATE_BOOTSTRAP, a Docker engine
 through docker/compose.yaml, a JVM on this machine. Without any of them a test of the broker tier
@@ -37,7 +37,15 @@ from logstate.local_broker.probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
-SIMULATION = ROOT / "tests" / "simulation"
+#: tests that go through the same lines many times
+REPETITIVE = tuple(
+    ROOT / "tests" / path
+    for path in (
+        "simulation",
+        "conformance/test_vary.py",
+        "changelog/test_retention_steady_state.py",
+    )
+)
 #: where Linux has files that are no more than memory, and what a whole run may take of it
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 6 << 30
@@ -61,10 +69,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (tier := _tier(item)) is not None:
             item.add_marker(tier)
-        if item.get_closest_marker("hypothesis") or item.path.is_relative_to(SIMULATION):
+        if item.get_closest_marker("hypothesis") or _is_repetitive(item.path):
             item.add_marker("no_cover")
     order = (None, *TIERS)
     items.sort(key=lambda item: order.index(_tier(item)))
+
+
+def _is_repetitive(path: Path) -> bool:
+    return any(path.is_relative_to(one) for one in REPETITIVE)
 
 
 def _tier(item: pytest.Item) -> str | None:

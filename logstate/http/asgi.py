@@ -26,6 +26,7 @@ from logstate.http.parameters import (
     flag,
     is_base64,
     number,
+    number_or,
     read_of_key,
     read_of_range,
 )
@@ -198,7 +199,7 @@ class AsgiService:
         name, query = request.path_params["store"], request.query_params
         spec = self._spec(request)
         most = self._answers.serving.page_rows
-        limit = min(number(query, "limit", _PAGE_DEFAULT, least=1) or most, most)
+        limit = min(number_or(_PAGE_DEFAULT, query, "limit", least=1), most)
         if "continue" in query:
             lines = self._pages.taken(query["continue"])
             if lines[0] != name:

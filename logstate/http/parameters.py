@@ -37,10 +37,16 @@ def check_text(path: bytes, query: bytes) -> None:
             ) from exc
 
 
-def number(query: Query, name: str, default: int | None = None, *, least: int = 0) -> int | None:
-    """A whole number of at least ``least``; the default where it is not given."""
+def number(query: Query, name: str, *, least: int = 0) -> int | None:
+    """A whole number of at least ``least``; None where it is not given."""
     given = query.get(name)
-    return default if given is None else whole(name, given, least)
+    return None if given is None else whole(name, given, least)
+
+
+def number_or(default: int, query: Query, name: str, *, least: int = 0) -> int:
+    """A whole number of at least ``least``; the default where it is not given."""
+    given = number(query, name, least=least)
+    return default if given is None else given
 
 
 def whole(name: str, given: str, least: int = 0) -> int:
@@ -83,10 +89,7 @@ def at_least(query: Query) -> dict[str, int]:
 
 def span(query: Query) -> tuple[int, int]:
     """``from`` and ``to``: milliseconds, both inclusive."""
-    earliest, latest = number(query, "from", 0), number(query, "to", _LATEST_MS)
-    assert earliest is not None
-    assert latest is not None
-    return earliest, latest
+    return number_or(0, query, "from"), number_or(_LATEST_MS, query, "to")
 
 
 def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:

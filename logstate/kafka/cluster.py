@@ -10,6 +10,7 @@ from typing import Any, Literal
 from logstate.contracts.worker_config import MAX_POLL_INTERVAL_MS
 from logstate.kafka.admin import KafkaAdmin
 from logstate.kafka.background import BackgroundCalls
+from logstate.kafka.client_config import weaknesses
 from logstate.kafka.client_lines import ClientLines
 from logstate.kafka.client_settings import ClientSettings
 from logstate.kafka.group_consumer import KafkaGroupConsumer
@@ -83,7 +84,10 @@ class KafkaCluster:
         """
         given = config if isinstance(config, ClientSettings) else ClientSettings(config or {})
         self._user = given
-        self._lines = ClientLines(given.common.get("logger", _LOGGER))
+        logger = given.common.get("logger", _LOGGER)
+        for weakness in weaknesses(given.all()):
+            logger.warning("%s", weakness)
+        self._lines = ClientLines(logger)
         self._common: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "client.id": client_id,

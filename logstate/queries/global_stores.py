@@ -57,6 +57,7 @@ class GlobalStores:
         #: somebody queries them, so views are to be published; and they are
         self._is_queried = False
         self._are_published = threading.Event()
+        self._has_ended = False
         for sub_topology, partitions in inputs:
             task = Task(
                 TaskId(sub_topology.id, 0),
@@ -126,16 +127,19 @@ class GlobalStores:
     def queried(self, sub_topology: int, timeout_s: float) -> Task | None:
         """The task of a global store whose view can be read; from any thread.
 
-        The first call waits for the worker to publish; None where it does not within the time-out.
+        The first call waits for the worker to publish; None where it does not within the time-out,
+        or has ended.
         """
         self._is_queried = True
-        if not self._are_published.wait(timeout_s):
+        if not self._are_published.wait(timeout_s) or self._has_ended:
             return None
         tasks = self._tasks.values()
         return next((t for t in tasks if t.task_id.sub_topology == sub_topology), None)
 
     def close(self) -> Steps[None]:
         """Release consumer and stores."""
+        self._has_ended = True
+        self._are_published.set()  # whoever waits for it waits for nothing
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None

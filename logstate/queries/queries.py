@@ -350,7 +350,8 @@ class GlobalQueryableStore(QueryableStore):
         task = globals_.queried(self._sub_topology, _FIRST_VIEW_S)
         if task is None:
             raise StoreUnavailableError(
-                f"global store {self.name!r} cannot be read yet: the worker is busy; try again"
+                f"global store {self.name!r} cannot be read: its worker is busy, or has ended;"
+                " try again"
             )
         owned = OwnedTask(task.task_id, task.partitions, 0, task, Stage.RUNNING)
         owned.current_ms = self._freshness.now_ms()  # but for brokers that are away

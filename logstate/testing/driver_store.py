@@ -16,6 +16,7 @@ class DriverStore:
     def __init__(self, store: Any, spec: StoreSpec) -> None:
         self._store = store
         self._spec = spec
+        self._encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and not hasattr(self._store, name):
@@ -23,11 +24,9 @@ class DriverStore:
         found = getattr(self._store, name)
         if name not in ARGUMENTS:
             return found
-        spec = self._spec
-        encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
 
         def read(*arguments: Any, **options: Any) -> Any:
-            check_arguments(spec, encode_key, name, arguments, options)
+            check_arguments(self._spec, self._encode_key, name, arguments, options)
             return found(*arguments, **options)
 
         return read

@@ -66,15 +66,14 @@ def test_a_thousand_schedules_keep_every_promise() -> None:
 
 @pytest.mark.slow
 def test_what_can_go_wrong_around_the_end_of_a_transaction_does() -> None:
-    output = simulation("--story", "failed_ends", "--seeds", "0..500")
+    output = simulation("--story", "failed_ends", "--seeds", "0..400")
     assert output.rstrip().endswith(" 0 wrong")
     assert "HOLE" not in output
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 2_000, 500))
-def test_so_do_five_hundred_more(first: int) -> None:
-    output = simulation("--seeds", f"{first}..{first + 500}")
+def test_so_do_five_hundred_more() -> None:
+    output = simulation("--seeds", "1000..1500")
     assert output.rstrip().endswith(" 0 wrong")
     assert counters(output)["crashes"] >= 2_400
 
@@ -103,7 +102,7 @@ def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_so_does_a_crash_at_hundreds_of_pairs_of_steps(guarantee: str) -> None:
-    output = simulation("--systematic", "--pairs", "600", "--only", guarantee)
+    output = simulation("--systematic", "--pairs", "400", "--only", guarantee)
     assert [line.split()[:2] for line in output.splitlines()[1:]] == [
         [guarantee, "table"],
         [guarantee, "streams"],

@@ -7,6 +7,7 @@ import pytest
 from logstate.contracts.errors import ConfigError
 from logstate.kafka.client_config import OWNED_KEYS, UNSAFE_KEYS, check_user_config, weaknesses
 from logstate.kafka.client_keys import ELSEWHERE, KNOWN_KEYS
+from logstate.kafka.cluster import KafkaCluster
 
 
 def problems(config: dict[str, object]) -> tuple[str, ...]:
@@ -99,6 +100,15 @@ def test_weak_security_is_pointed_out() -> None:
     assert len(weaknesses({"enable.ssl.certificate.verification": False})) == 1
     assert len(weaknesses({"ssl.endpoint.identification.algorithm": "none"})) == 1
     assert len(weaknesses({"security.protocol": "sasl_plaintext"})) == 1
+
+
+def test_a_cluster_warns_of_weak_security_once_and_shows_no_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    weak = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    KafkaCluster("localhost:9", {**weak, "sasl.password": "hunter2"})
+    assert [record.getMessage() for record in caplog.records] == weaknesses(weak)
+    assert "hunter2" not in caplog.text
 
 
 def test_the_known_names_are_known_to_the_installed_client() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.queries.global_stores import GlobalStores
-from logstate.queries.queries import GlobalQueryableStore
+from logstate.queries.queries import _FIRST_VIEW_S, GlobalQueryableStore
 from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder
@@ -243,6 +245,18 @@ def test_before_the_start_a_query_is_an_error() -> None:
     queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: None)
     with pytest.raises(StoreUnavailableError, match="has not started"):
         queried.get("a")
+
+
+def test_a_query_waits_for_no_worker_that_has_ended(rig: GlobalRig) -> None:
+    rig.bootstrap()
+    queried = GlobalQueryableStore(SPEC, "app", NUMBER, lambda: rig.stores)
+    waiting = threading.Thread(target=rig.recorder.run, args=(rig.stores.close(),))
+    waiting.start()
+    began_s = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match="or has ended"):
+        queried.get("a")
+    waiting.join()
+    assert time.monotonic() - began_s < _FIRST_VIEW_S / 2
 
 
 def test_slow_records_are_taken_in_several_turns() -> None:

@@ -83,13 +83,17 @@ def decode(serde: Serde[typing.Any], data: bytes) -> object:
     return serde.deserializer("topic", is_key=False)(data)
 
 
+def containers_of(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.lists(inner) | st.dictionaries(st.text(), inner)
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    containers_of,
 )
 
 

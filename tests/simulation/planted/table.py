@@ -16,14 +16,16 @@ import logging
 import multiprocessing
 import os
 import re
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 from logstate.testing.simulation.swarm import Swarm
 from tests.simulation.campaign import Outcome, run_seeds
@@ -59,9 +61,11 @@ _POOL = 4_000
 
 _FINDERS = Path(__file__).with_name("finders.txt")
 _ROOT = Path(__file__).resolve().parents[3]
-_PLUGIN = "tests.simulation.planted.in_tests"
-#: of the environment: the bug that the plugin plants
-VARIABLE = "LOGSTATE_PLANTED_BUG"
+#: of plugins that are imported before pytest asks for them
+_REWRITE_WARNING = "pytest.PytestAssertRewriteWarning"
+#: copies a process that has imported everything and started no thread: a test begins at once
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["pytest", "tests.conftest", __name__])
 
 
 class Found(NamedTuple):
@@ -103,20 +107,29 @@ def search(found: Bug, schedules_max: int = SCHEDULES_MAX) -> Found:
 def _tested(found: Bug, test: str) -> Found:
     """Run the test, which was written for the code as it is, with the bug in it."""
     started = time.monotonic()
-    told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", _PLUGIN, test],
-        env={**os.environ, "PYTHONPATH": ".", VARIABLE: found.name},
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    failed = re.search(r"^FAILED .*", told.stdout, re.MULTILINE)
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as told:
+        process = _FORKED.Process(target=_test, args=(found.name, test, told.name))
+        process.start()
+        process.join()
+        lines = told.read()
+    failed = re.search(r"^FAILED .*", lines, re.MULTILINE)
     elapsed_s = time.monotonic() - started
-    if told.returncode != 1 or failed is None:
-        why = (told.stdout + told.stderr).strip().splitlines()[-1]
+    if process.exitcode != pytest.ExitCode.TESTS_FAILED or failed is None:
+        why = (lines.strip() or f"exit code {process.exitcode}").splitlines()[-1]
         return Found(found.name, None, f"NOT FOUND by {test}: {why}", 0, elapsed_s)
     return Found(found.name, test, failed[0], 0, elapsed_s)
+
+
+def _test(name: str, test: str, told: str) -> None:
+    """In a process of its own: plant a bug, run a test, and write what pytest tells to a file."""
+    with Path(told).open("wb") as file:
+        for descriptor in (sys.stdout.fileno(), sys.stderr.fileno()):
+            os.dup2(file.fileno(), descriptor)
+    os.chdir(_ROOT)
+    os.environ.pop("PYTEST_ADDOPTS", None)  # what it asks for is asked for once, of who runs this
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-W", f"ignore::{_REWRITE_WARNING}"]
+    with planted(BUGS[name]):
+        sys.exit(pytest.main([*options, test]))
 
 
 def _is_stale(outcome: Outcome) -> bool:
