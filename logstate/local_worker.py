@@ -59,6 +59,8 @@ class LocalWorker:
         self._restore_listener = restore_listener
         self._restarts = Restarts()
         self._is_stopping = False
+        #: its end is for good, though it may be a static member
+        self.leaves_group = False
         #: what ended it, and in words for whoever asks afterwards
         self.failure: BaseException | None = None
         self._stopped_by: str | None = None
@@ -125,6 +127,7 @@ class LocalWorker:
     ) -> None:
         """Ask it to finish; safe in signal handlers and from any thread."""
         self._is_stopping = True
+        self.leaves_group = self.leaves_group or leaves_group
         self._snapshots.stop(waits=False)
         self._worker.stop(leaves_group=leaves_group)
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from logstate.http.server import Server
 
 _VERSION = version("logstate")
+#: how long others expect a static member back; the group waits for the session, by default as long
+PLACE_KEPT_MS = 45_000
 
 
 def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
@@ -157,7 +159,9 @@ class Presence:
 
     def stop(self) -> None:
         """Say goodbye, and answer no more; all others end, too, where that was decided."""
-        self.link.stop(self._workers.stops_all)
+        workers = self._workers
+        returns = self._settings.static_membership and not workers.leaves_group
+        self.link.stop(workers.stops_all, PLACE_KEPT_MS if returns else 0)
         if self._server is not None:
             self._server.stop()
 
@@ -173,15 +177,17 @@ class Presence:
 
     def _tell_neighbours(self) -> None:
         known, now = self.link.known, self._clock.monotonic_ms()
-        peers: list[Peer] = []
-        holders: list[Holder] = []
-        for entry in known.present(now):
-            inside = [
-                Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
-                for member in entry.group_members
-            ]
-            peers += inside
-            holders.append(Holder(frozenset(p.id for p in inside), frozenset(entry.tasks)))
+        peers = [
+            Peer(member.member_id, member.instance_id, entry.instance, entry.rack)
+            for entry, member in known.members(now)
+        ]
+        holders = [
+            Holder(
+                frozenset(peer.id for peer in peers if peer.instance == entry.instance),
+                frozenset(entry.tasks),
+            )
+            for entry in known.present(now)
+        ]
         self._workers.know(
             Neighbours(
                 tuple(sorted(peers, key=lambda peer: peer.id)),

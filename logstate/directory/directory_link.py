@@ -98,8 +98,9 @@ class DirectoryLink:
         self._told_to_stop = told_to_stop
         #: what was said before this offset was said to those who were there then
         self._since: int | None = None
-        #: its last words, where all instances are to stop
+        #: its last words: why all instances are to stop, how long its members may be away
         self._stops_all = ""
+        self._returns_within_ms = 0
         self.known = KnownInstances()
         #: why it is not in touch with the directory; None while it is
         self.trouble: str | None = "the directory of the application has not been read yet"
@@ -119,9 +120,12 @@ class DirectoryLink:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def stop(self, stops_all: str = "") -> None:
-        """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too."""
+    def stop(self, stops_all: str = "", returns_within_ms: int = 0) -> None:
+        """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too;
+        ``returns_within_ms``: how long the group keeps the places of its members, 0: not at all.
+        """
         self._stops_all = stops_all
+        self._returns_within_ms = returns_within_ms
         self._is_stopping = True
         if self._thread is not None:
             self._thread.join(_LAST_WORD_S)
@@ -180,8 +184,11 @@ class DirectoryLink:
             instance = (record.key() or b"").decode("utf-8", "replace")
             offset = record.offset() or 0
             entry = self.known.heard(instance, record.value(), offset, now)
-            if entry is not None and entry.stops_all and offset >= (self._since or 0):
-                self._told_to_stop(entry)
+            if entry is not None and offset >= (self._since or 0):
+                if entry.returns_within_ms:
+                    self.known.expect(entry, now)
+                if entry.stops_all:
+                    self._told_to_stop(entry)
             if self._told is not None and instance == self._told.instance:
                 self._has_come_back()
         if polled.records:
@@ -221,8 +228,14 @@ class DirectoryLink:
     def _say_goodbye(self, producer: PlainProducer) -> None:
         if self._told is None:
             return
-        told = msgspec.structs.replace(self._told, stops_all=self._stops_all)
-        last_words = [self._record(told.instance, encode_entry(told))] if self._stops_all else []
+        told = msgspec.structs.replace(
+            self._told,
+            group_members=self._describe().group_members,
+            stops_all=self._stops_all,
+            returns_within_ms=self._returns_within_ms,
+        )
+        has_words = told.stops_all or told.returns_within_ms
+        last_words = [self._record(told.instance, encode_entry(told))] if has_words else []
         producer.produce([*last_words, self._record(told.instance, None)])
         producer.flush()
 

@@ -75,6 +75,8 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     group_members: tuple[MemberEntry, ...] = ()
     #: why all instances of the application are to stop: its last words before the null
     stops_all: str = ""
+    #: how long the group keeps the place of its static members: its last words before the null
+    returns_within_ms: int = 0
     #: tasks of others whose state it follows -> offsets that it lacks; None: it begins
     standbys: dict[str, int | None] = {}
     figures: Figures = Figures()

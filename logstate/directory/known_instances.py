@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
-from logstate.directory.entries import ADDRESS, InstanceEntry, decode_entry
+from logstate.directory.entries import ADDRESS, InstanceEntry, MemberEntry, decode_entry
 
 #: an entry counts no more after so many heartbeats that did not come
 MISSED_MAX = 5
@@ -35,6 +36,14 @@ class Heard:
         return (now_ms - self.at_ms) / self.entry.heartbeat_ms
 
 
+class Expected(NamedTuple):
+    """A static member of an instance that has ended, until it counts no more."""
+
+    entry: InstanceEntry
+    member: MemberEntry
+    until_ms: float
+
+
 @dataclass(frozen=True)
 class Owner:
     """Who owns a task; ``entry`` None, and ``reason`` why that is not known."""
@@ -48,6 +57,8 @@ class KnownInstances:
 
     def __init__(self) -> None:
         self._heard: Mapping[str, Heard] = {}
+        #: static members that are expected back: ``group.instance.id`` -> whose they were
+        self._expected: Mapping[str, Expected] = {}
 
     # ------------------------------------------------------------------ reading
 
@@ -72,6 +83,13 @@ class KnownInstances:
         }
         self._heard = {**others, instance: Heard(entry, now_ms, offset, since)}
         return entry
+
+    def expect(self, entry: InstanceEntry, now_ms: float) -> None:
+        """These were the last words of an instance whose static members come back."""
+        until_ms = now_ms + entry.returns_within_ms
+        members = {one.instance_id: one for one in entry.group_members if one.instance_id}
+        more = {name: Expected(entry, one, until_ms) for name, one in members.items()}
+        self._expected = {**self._expected, **more}
 
     def forget(self) -> None:
         """The topic was made anew, and its offsets begin again."""
@@ -98,6 +116,19 @@ class KnownInstances:
     def present(self, now_ms: float) -> list[InstanceEntry]:
         """Everybody who was heard of lately, by their ids, whoever has the address."""
         return [one.entry for _, one in sorted(self._lately(now_ms).items())]
+
+    def members(self, now_ms: float) -> list[tuple[InstanceEntry, MemberEntry]]:
+        """Of the group, with their instances: those that were heard of lately, and static ones of
+        which the group keeps the place.
+        """
+        found = [(entry, one) for entry in self.present(now_ms) for one in entry.group_members]
+        there = {one.instance_id for _, one in found}
+        away = [
+            (one.entry, one.member)
+            for name, one in self._expected.items()
+            if name not in there and now_ms < one.until_ms
+        ]
+        return [*found, *away]
 
     def present_members(self, now_ms: float) -> frozenset[str]:
         """Transactional ids of instances that were heard of lately."""

@@ -65,6 +65,8 @@ class ToldWorkers:
         self._processes: dict[int, WorkerProcess] = {}
         #: replaced as a whole: readers see one consistent map
         self._told: dict[int, Told] = {}
+        #: static members whose process has ended, and of which the group keeps the place
+        self._away: dict[int, tuple[str, str | None]] = {}
         self.changed = threading.Condition()
         self.metrics = MergedMetrics()
         self.failure: BaseException | None = None
@@ -111,9 +113,12 @@ class ToldWorkers:
 
     @property
     def group_members(self) -> list[tuple[str, str | None]]:
-        """Member id and ``group.instance.id`` of each worker that is one, or is about to be."""
-        told = sorted(self._told.items())
-        return [one.report.member for _, one in told if one.report.member is not None]
+        """Member id and ``group.instance.id`` of each worker that is one, or is about to be; of a
+        static one also while its process starts again.
+        """
+        kept = {n: one for n, one in self._away.items() if n in self._supervisor.numbers}
+        told = {n: one.report.member for n, one in self._told.items() if one.report.member}
+        return [one for _, one in sorted({**kept, **told}.items())]
 
     def standbys(self) -> dict[str, int | None]:
         """Tasks of other instances that are followed -> offsets that they lack here."""

@@ -67,7 +67,7 @@ class WorkerProcesses(ToldWorkers):
         #: how many workers were asked for, as the supervisor does not know yet
         self._scale: int | None = None
         #: static members end for good
-        self._leaves_group = False
+        self.leaves_group = False
         self._wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
 
@@ -97,7 +97,7 @@ class WorkerProcesses(ToldWorkers):
 
     def stop(self, within: timedelta | None = None, *, leaves_group: bool = False) -> None:
         """Have all end, and killed if they take longer; safe in signal handlers."""
-        self._leaves_group = self._leaves_group or leaves_group
+        self.leaves_group = self.leaves_group or leaves_group
         self._drain_ms = DRAIN_MS if within is None else within.total_seconds() * 1000
         self._stir()
 
@@ -174,7 +174,7 @@ class WorkerProcesses(ToldWorkers):
                 one.channel.send("order", order)
                 one.channel.send("neighbours", self._neighbours)
         elif action.kind == "stop":
-            is_for_good = self._leaves_group or not self._supervisor.is_stopping
+            is_for_good = self.leaves_group or not self._supervisor.is_stopping
             self._processes[number].channel.send("stop", is_for_good)
         else:
             _LOGGER.error(
@@ -232,6 +232,9 @@ class WorkerProcesses(ToldWorkers):
         if self._processes.get(one.number) is not one:
             return
         del self._processes[one.number]
+        told = self._told.get(one.number)
+        if told is not None and told.report.member is not None and told.report.member[1]:
+            self._away = {**self._away, one.number: told.report.member}
         self._told = {number: told for number, told in self._told.items() if number != one.number}
         self.metrics.ended(one.number)
         how = one.close("ended")

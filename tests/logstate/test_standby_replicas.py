@@ -10,6 +10,8 @@ import pytest
 from logstate import Application, StandbySettings
 from logstate.contracts.errors import ConfigError, LogstateError, StoreUnavailableError
 from logstate.contracts.serving import Serving
+from logstate.local_worker import LocalWorker
+from logstate.restore.standby_places import Neighbours
 from tests.logstate.neighbours import KEYS, cluster_with, instance, until
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
@@ -50,6 +52,39 @@ def test_each_of_two_instances_copies_what_the_other_has(tmp_path: Path) -> None
                 found = first.metadata_for_key("counts", key)
                 assert {found.active_host, *found.standby_hosts} == {"http://a:1", "http://b:1"}
         until(first, lambda: first.standbys() == {})
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_others_count_on_a_static_member_until_it_leaves_for_good(
+    tmp_path: Path, for_good: bool
+) -> None:
+    cluster = cluster_with()
+    here, there = (
+        instance(cluster, tmp_path / name, standby_replicas=1, static_membership=True)
+        for name in "ab"
+    )
+    members: list[set[str]] = []
+
+    def both_told() -> bool:
+        members.append({peer.id for peer in neighbours_of(here).peers})
+        return len(members[-1]) == 2
+
+    with here:
+        with there:
+            until(here, has_copied(here, there))
+            until(here, both_told)
+            (gone,) = there._workers.transactional_ids
+            there.close(leave_group=for_good)
+        until(here, lambda: gone not in neighbours_of(here).present)
+        members_after = {peer.id for peer in neighbours_of(here).peers}
+    assert len(members_after) == (1 if for_good else 2)
+    assert members_after <= members[-1]
+
+
+def neighbours_of(app: Application) -> Neighbours:
+    """What the directory told the worker last."""
+    assert isinstance(app._workers, LocalWorker)
+    return app._workers._neighbours
 
 
 def test_without_an_address_instances_copy_for_each_other_and_answer_nobody(

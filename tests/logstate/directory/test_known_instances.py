@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from logstate.directory.claims import Claims
-from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
+from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import MISSED_MAX, KnownInstances, address_claim
 
 BEAT_MS = 1_000
@@ -79,6 +79,24 @@ def test_who_falls_silent_is_told_from_who_said_goodbye_and_from_who_is_back() -
     log.write("again", msgspec.structs.replace(entry("again"), members=("app-back",)), later)
     assert log.known.silent_members(later) == {"app-dead"}
     assert log.known.present_members(later) == {"app-back"}
+
+
+def test_of_static_members_that_come_back_the_group_keeps_the_place_for_a_while() -> None:
+    log = Log()
+    away = msgspec.structs.replace(
+        entry("first"),
+        group_members=(MemberEntry("m1", "app-0"), MemberEntry("m2")),
+        returns_within_ms=100,
+    )
+    log.write("first", away)
+    log.known.expect(away, 0)
+    log.write("first", None)
+    assert log.known.present(0) == []
+    assert log.known.members(99) == [(away, MemberEntry("m1", "app-0"))], "the other one has left"
+    assert log.known.members(100) == []
+    back = msgspec.structs.replace(entry("second"), group_members=(MemberEntry("m3", "app-0"),))
+    log.write("second", back, 50)
+    assert log.known.members(50) == [(back, MemberEntry("m3", "app-0"))]
 
 
 def test_the_later_claim_owns_a_task_that_two_claim() -> None:
