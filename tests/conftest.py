@@ -129,13 +129,13 @@ class TwoQueues(LoadScopeScheduling):
     """Gives half of the processes what waits and the others what computes, while there is both.
 
     What shares something dear stays together: a file of tests its brokers, all tests of Spark their
-    session, those of the page their browser, house rules the syntax of every file. A broker for all
-    files is each process's own.
+    session, those of the page their browser, house rules the syntax of every file, the wheel's one
+    build. A broker for all files is each process's own.
     """
 
     #: the folders whose tests mostly wait; the longest first, lest one is left alone at the end
     WAITING = ("spark", "demo", "chaos", "browser", "broker")
-    TOGETHER = ("spark", "browser", "test_tidy.py", "test_imports.py")
+    TOGETHER = ("spark", "browser", "test_tidy.py", "test_imports.py", "test_wheel.py")
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from logstate.cli import app as command
 
 
+@pytest.mark.slow
 def test_bash_completes_a_command_that_was_begun(tmp_path: Path) -> None:
     bash = shutil.which("bash")
     assert bash is not None
@@ -33,6 +34,7 @@ def test_bash_completes_a_command_that_was_begun(tmp_path: Path) -> None:
     assert answer.stdout.split() == ["status"], answer.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell"])
 def test_other_shells_have_a_script_too(shell: str) -> None:
     answer = CliRunner().invoke(command, ["completion", shell])

@@ -10,6 +10,7 @@ import pytest
 from tests.patience import PATIENCE_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [["tail", "orders"], ["status", "shop"]])
 def test_an_address_where_nobody_answers_is_told_once(asked: list[str]) -> None:
     command = [sys.executable, "-m", "logstate", *asked, "--bootstrap", "127.0.0.1:1"]

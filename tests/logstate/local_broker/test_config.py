@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from logstate.local_broker.config import FOR_TESTS, ONE_NODE, SHORT_WAITS, server_properties
 from logstate.local_broker.jars import cache_directory
 from logstate.local_broker.probe import broker_count
@@ -97,6 +99,7 @@ def test_one_address_that_answers_is_enough() -> None:
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_no_cluster_is_refused_before_anything_starts() -> None:
     for arguments in (["--brokers", "2"], ["--brokers", "3", "--port", "29000"]):
         command = [sys.executable, "-m", "logstate", "broker", "start", *arguments]

@@ -103,6 +103,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_status_without_a_broker_fails_and_says_how_to_start_one() -> None:
     answer = command("status")
     assert (answer.returncode, answer.stdout) == (1, "")
@@ -110,6 +111,7 @@ def test_status_without_a_broker_fails_and_says_how_to_start_one() -> None:
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.slow
 def test_status_prints_one_json_list(start: Start) -> None:
     broker = start(20_001)
     register(broker)
@@ -120,6 +122,7 @@ def test_status_prints_one_json_list(start: Start) -> None:
     assert [one["data"] for one in json.loads(answer.stdout)] == [broker.data]
 
 
+@pytest.mark.slow
 def test_stop_asks_which_one_when_several_run(start: Start) -> None:
     register(start(20_001))
     register(start(20_002))
