@@ -44,6 +44,7 @@ from logstate.serdes.avro_schema import (
     is_recursive,
     schema_and_text,
     schema_name,
+    self_contained,
 )
 from logstate.serdes.immutability import is_immutable
 from logstate.serdes.json_serde import not_readable, not_the_same
@@ -234,7 +235,10 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     named: dict[str, Any] = {}
     for text in referenced_schemas(registry, schema):
         _parse(schema_and_text(text)[0], named)
-    return _parse(schema_and_text(schema.text)[0], named)
+    parsed = _parse(schema_and_text(schema.text)[0], named)
+    # A name that is not defined here hides what is behind it from the checks of values, and at the
+    # top, in a union of what a topic may hold, from the library too.
+    return _parse(self_contained(parsed, named), {}) if schema.references else parsed
 
 
 def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:

@@ -6,7 +6,7 @@ become a good record, which every other implementation refuses. Looking at each 
 not possible, the value does not show it. So the reader is handed a schema whose lists have no
 negative elements: symbols as a dictionary, branches as a list that is looked up like one.
 
->>> parsed = {"type": "enum", "name": "Size", "symbols": ["S", "M"], "__fastavro_parsed__": True}
+>>> parsed = {"type": "enum", "name": "Size", "symbols": ["S", "M"]}
 >>> strict_indices(parsed)["symbols"]
 {0: 'S', 1: 'M'}
 
@@ -39,7 +39,8 @@ _Skip: TypeAlias = "Callable[[bytes, int], int]"
 _SUSPICIOUS = re.compile(rb"[\x80-\xff]{9}[^\x00\x01]")
 _FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONG_BYTES = 10
-_NAMED_TYPES = "__named_schemas"
+_PARSED, _NAMED_TYPES = "__fastavro_parsed", "__named_schemas"
+_NAMED_KINDS = ("record", "error", "enum", "fixed")
 
 
 def strict_indices(schema: Any) -> Any:
@@ -47,7 +48,16 @@ def strict_indices(schema: Any) -> Any:
 
     A union at the top is left as it is: the reader parses it anew each time.
     """
-    return _copy(schema, {}) if isinstance(schema, Mapping) else schema
+    if not isinstance(schema, Mapping):
+        return schema
+    known: dict[int, Any] = {}
+    copy = _copy(schema, known)
+    if _PARSED not in copy:
+        # Only of a record does the library note that it is parsed. What is not noted, it parses at
+        # each record, and refuses an enum whose symbols are no list.
+        named = {one["name"]: one for one in known.values() if one["type"] in _NAMED_KINDS}
+        copy = {**copy, _PARSED: True, _NAMED_TYPES: named}
+    return copy
 
 
 def _copy(schema: Any, known: dict[int, Any]) -> Any:

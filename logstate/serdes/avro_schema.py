@@ -117,6 +117,38 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
     return f"{space}.{name}" if name and space and "." not in name else name
 
 
+def self_contained(parsed: Schema, named: Mapping[str, Schema]) -> Schema:
+    """A parsed schema in which no name stands for a type of another file any more.
+
+    ``named`` has those types by their full names, parsed as well. Each is put where it is named
+    first, as a schema in one file has it.
+
+    >>> city = {"type": "record", "name": "a.City", "fields": [{"name": "id", "type": "long"}]}
+    >>> self_contained(["null", "a.City"], {"a.City": city}) == ["null", city]
+    True
+    """
+    return _with_types(parsed, named, set())
+
+
+def _with_types(schema: Schema, named: Mapping[str, Schema], seen: set[str]) -> Schema:
+    if isinstance(schema, list):
+        return [_with_types(branch, named, seen) for branch in schema]
+    if isinstance(schema, str):
+        is_first = schema in named and schema not in seen
+        return _with_types(named[schema], named, seen) if is_first else schema
+    whole = {part: value for part, value in schema.items() if not part.startswith("__")}
+    if "fields" in whole or whole["type"] in ("enum", "fixed"):
+        seen.add(whole["name"])
+    for part in ("items", "values"):
+        if part in whole:
+            whole[part] = _with_types(whole[part], named, seen)
+    if "fields" in whole:
+        whole["fields"] = [
+            {**field, "type": _with_types(field["type"], named, seen)} for field in whole["fields"]
+        ]
+    return whole
+
+
 def is_lossless(schema: Schema) -> bool:
     """Whether what is read back always equals what was written.
 

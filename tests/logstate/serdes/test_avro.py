@@ -29,6 +29,7 @@ CLICK = {
         {"name": "at", "type": ["null", "long"], "default": None},
     ],
 }
+SIZE = {"type": "enum", "name": "Size", "symbols": ["S", "M"]}
 EVERYTHING = {
     "type": "record",
     "name": "Everything",
@@ -293,6 +294,40 @@ def test_a_record_nested_without_end_is_an_error_and_not_a_crash() -> None:
 def test_a_record_nested_too_deeply_to_be_read_is_not_written() -> None:
     with pytest.raises(SerdeError, match="RecursionError"):
         encode(avro_of(CHAIN), chain(700))
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (SIZE, "M"),
+        ([SIZE, "null"], "M"),
+        ({"type": "array", "items": SIZE}, ["M", "S"]),
+        ({"type": "map", "values": SIZE}, {"a": "S"}),
+        ({"type": "map", "values": {"type": "array", "items": ["null", SIZE]}}, {"a": ["S"]}),
+        ({"type": "fixed", "name": "Two", "size": 2}, b"ab"),
+        (
+            {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Node",
+                    "fields": [
+                        {"name": "size", "type": SIZE},
+                        {"name": "below", "type": {"type": "array", "items": "Node"}},
+                    ],
+                },
+            },
+            [{"size": "M", "below": [{"size": "S", "below": []}]}],
+        ),
+    ],
+    ids=["an enum", "a union", "an array", "a map", "a map of arrays", "a fixed", "a tree"],
+)
+@pytest.mark.parametrize("is_key", [False, True])
+def test_a_schema_need_not_be_a_record(schema: typing.Any, value: typing.Any, is_key: bool) -> None:
+    serde = avro_of(schema)
+    written = serde.serializer("t", is_key)(value)
+
+    assert serde.deserializer("t", is_key)(written) == value
 
 
 def test_the_public_name_is_callable_before_and_after_the_module_is_imported() -> None:

@@ -283,6 +283,59 @@ def test_schemas_that_refer_to_others_are_put_together() -> None:
     assert decode(avro_of(registry=registry), data) == {"by": {"id": 7}}
 
 
+USER = {
+    "type": "record",
+    "name": "shop.User",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "size", "type": {"type": "enum", "name": "shop.Size", "symbols": ["S", "M"]}},
+    ],
+}
+PAID = {"type": "record", "name": "shop.Paid", "fields": [{"name": "by", "type": "shop.User"}]}
+ADA = {"id": 7, "size": "M"}
+
+
+def _shop(schema: object) -> FakeRegistry:
+    """A registry whose newest schema names types that other files define."""
+    registry = FakeRegistry()
+    user, paid = ("shop.User", "user", 1), ("shop.Paid", "paid", 1)
+    registry.versions["user", 1] = RegisteredSchema(json.dumps(USER))
+    registry.versions["paid", 1] = RegisteredSchema(json.dumps(PAID), (user,))
+    registry.texts[1] = RegisteredSchema(json.dumps(schema), (user, paid))
+    registry.subjects["clicks-value"] = 1
+    return registry
+
+
+#: a schema that consists of names, or has them inside, and a value of it
+NAMING: dict[str, tuple[object, object]] = {
+    "a name": ("shop.User", ADA),
+    "one of several events": (["shop.User", "shop.Paid"], {"by": ADA}),
+    "the other event": (["shop.Paid", "shop.User"], ADA),
+    "an optional one": (["null", "shop.User"], ADA),
+    "an array": ({"type": "array", "items": "shop.Paid"}, [{"by": ADA}]),
+    "a map": ({"type": "map", "values": "shop.User"}, {"a": ADA}),
+    "an enum of theirs": ({"type": "array", "items": "shop.Size"}, ["M", "S"]),
+    "an array before the name": ([{"type": "array", "items": "shop.User"}, "shop.User"], [ADA]),
+}
+
+
+@pytest.mark.parametrize("case", NAMING)
+def test_a_schema_may_consist_of_references(case: str) -> None:
+    schema, value = NAMING[case]
+    serde = avro_of(registry=_shop(schema))
+
+    assert decode(serde, encode(serde, value)) == value
+
+
+@pytest.mark.parametrize("case", [case for case in NAMING if case != "an enum of theirs"])
+def test_values_of_referenced_types_are_looked_at_too(case: str) -> None:
+    schema, value = NAMING[case]
+    wrong = json.loads(json.dumps(value).replace("7", "2.9"))
+
+    with pytest.raises(SerdeError, match="expected"):
+        encode(avro_of(registry=_shop(schema)), wrong)
+
+
 def test_schemas_that_refer_to_each_other_end() -> None:
     registry = FakeRegistry()
     circle = RegisteredSchema(json.dumps("User"), (("User", "a", 1),))
