@@ -92,7 +92,7 @@ class ReplayedTask:
             error_handlers=error_handlers,
             initialises=False,
         )
-        #: positions of records that a handler had passed over
+        #: positions of records that a handler had skipped or dead-lettered
         self.passed_over: list[str] = []
         #: declared stores that nothing is stored of yet
         self.new_stores = [
@@ -155,7 +155,7 @@ class ReplayedTask:
             self.task.state.apply()
 
     def _process_one(self) -> bool:
-        """Whether a handler had the record passed over; one that tries again is waited for."""
+        """Whether a handler had the record skipped; one that tries again is waited for."""
         task = self.task
         before = task.skipped_total + task.dead_letters_total
         task.process(1)

@@ -108,7 +108,7 @@ class ProductionError(RecordError):
 class RefusedError(ProductionError):
     """Something in the open transaction is refused for good; no retry will deliver it.
 
-    Which record caused it is found by a replay, where a handler may pass over it.
+    Which record caused it is found by a replay, where a handler may skip it.
     """
 
 

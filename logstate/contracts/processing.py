@@ -247,7 +247,7 @@ class TaskContext(Protocol):
         """Collect an output or repartition record; partition None = by key, murmur2."""
 
     def not_encoded(self, part: str, sink: str, topic: str, error: Exception) -> None:
-        """``part`` of a result does not encode; returns where the result is to be left out."""
+        """``part`` of a result does not encode; returns if the result is to be left out."""
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         """``name`` itself, or ``<application id>-<name>`` for internal topics."""
@@ -283,7 +283,7 @@ class TaskContext(Protocol):
         """
 
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
-        """What came of a held back result failed; returns where it is to be left out."""
+        """What came of a held back result failed; returns if it is to be left out."""
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Register, while compiling, what the task calls when it is closed."""

@@ -61,7 +61,7 @@ FOR_TESTS = {
 
 #: A broker that stands still for a while is not fenced for it: nobody else could lead, and it would
 #: lose transaction markers. One that was killed does not wait for its old session, because it is
-#: fenced before it starts (broker_fencing), which nobody does in a container.
+#: fenced before it starts (:mod:`logstate.local_broker.fencing`), which nobody does in a container.
 FENCED_AT_THE_START = {"broker.session.timeout.ms": "600000"}
 
 #: three nodes of which any one may die: as a cluster in production is set up

@@ -62,7 +62,7 @@ LATE_JOINS = _counter("late_join_records_total", "records", "task store",
 EXPIRED_RESULTS = _counter("expired_results_total", "results", "task store",
     'Final results (emit="close") that expired in their store before they were sent: lost.')
 SKIPPED_RECORDS = _counter("skipped_records_total", "records", "task",
-    "Records rolled back and passed over because an error handler said so.")
+    "Records rolled back and skipped because an error handler said so.")
 DEAD_LETTERS = _counter("dead_letters_total", "records", "task",
     "Records rolled back and sent to the dead letter topic.")
 PUNCTUATE = _counter("punctuate_total", "calls", "task",

@@ -108,7 +108,7 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
             count += 1
     finally:
         if stage is not _USER:
-            records.appendleft(record)  # type: ignore[arg-type]  # taken, but not passed over
+            records.appendleft(record)  # type: ignore[arg-type]  # taken, and not skipped
         if last >= 0:
             task.consumed[partition] = last + 1
             task.has_uncommitted_input = True

@@ -2,7 +2,7 @@
 
 Of a result that brokers refuse nothing is known before the commit. The worker finds the record, or
 the scheduled callback, that it came of (:mod:`logstate.worker.poison_record`); the handler is asked
-about it here, and its answer waits in :class:`RefusedResults` for the replay, which passes over it.
+about it here, and its answer waits in :class:`RefusedResults` for the replay, which skips it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_LETTER = (
 
 
 class Decisions:
-    """The handlers of one task. Everything that is passed over is counted."""
+    """The handlers of one task. Whatever is skipped or dead-lettered is counted."""
 
     def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
@@ -208,13 +208,13 @@ class RefusedResults:
         self._decided: dict[Source, tuple[Decision, RecordError]] = {}
         #: how often each was refused, for handlers that try again
         self._attempts: Counter[Source] = Counter()
-        #: schedules that were passed over, or went well after all, since the last commit began
+        #: schedules that were skipped, or went well after all, since the last commit began
         self._settled: set[str] = set()
         #: those of the commit under way
         self._committing: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether anything is to be passed over: on the path of every record."""
+        """Whether anything is to be skipped: on the path of every record."""
         return bool(self._decided)
 
     def of_record(
@@ -223,7 +223,7 @@ class RefusedResults:
         """The results of this record, alone in its transaction, were refused.
 
         ``sent``: the topics of its results, with the bytes of the largest in each.
-        Returns where the replay is to pass over it, or to try it again; raises ProductionError
+        Returns if the replay is to skip it, or to try it again; raises ProductionError
         otherwise.
         """
         if self._decisions.is_letter_refused(source, error):
@@ -285,7 +285,7 @@ class RefusedResults:
         )
 
     def has(self, source: Source) -> bool:
-        """Whether this one is to be passed over."""
+        """Whether this one is to be skipped."""
         return source in self._decided
 
     def carry_out(self, source: Source, record: FetchedRecord | None) -> None:
@@ -296,7 +296,7 @@ class RefusedResults:
             self._settled.add(source)
 
     def leave_out(self, source: Source, record: FetchedRecord | None, outputs: int) -> None:
-        """What is to be passed over keeps the state that it wrote: only what it sent goes.
+        """What is to be skipped keeps the state that it wrote: only what it sent goes.
 
         ``outputs``: how many there were before it.
         """
@@ -313,13 +313,13 @@ class RefusedResults:
             self._settled.clear()
 
     def discard(self) -> None:
-        """What was passed over since the last commit will come again."""
+        """What was skipped since the last commit will come again."""
         self._settled.clear()
         self._committing.clear()
         self._decisions.discard()
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What lies before these offsets will not come again, nor will the calls passed over."""
+        """What lies before these offsets will not come again, nor will skipped calls."""
         for source in [*self._decided, *self._attempts]:
             if self._is_past(source, offsets):
                 self._decided.pop(source, None)

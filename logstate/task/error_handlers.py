@@ -13,7 +13,7 @@ time has advanced to it, as it does for records that operators drop.
 Results that cannot be produced are of two kinds. A value that its serde cannot encode is noticed at
 once. What the broker refuses (too large, no such topic, no permission) is noticed later, and ends
 the transaction: it is aborted and replayed in ever smaller parts until the record that caused it is
-alone, then the handler is asked about that record, and the replay passes over it. So the results of
+alone, then the handler is asked about that record, and the replay skips it. So the results of
 all other records are the same, and each is produced once. (Kafka Streams asks only about what is
 too large or late, and drops the one result; ``on_skip="keep"`` drops the results of that record and
 keeps the state it wrote.)
@@ -195,7 +195,7 @@ class ErrorHandlers:
 
     @property
     def guards_processing(self) -> bool:
-        """True where a failed record may be passed over, so its effects must be undoable."""
+        """True where a failed record may be skipped, so its effects must be undoable."""
         return self.processing is not fail or self.decides_on_results
 
     def problems_with(self, stores: Iterable[StoreSpec]) -> Iterator[str]:
@@ -211,7 +211,7 @@ class ErrorHandlers:
 
     @property
     def decides_on_results(self) -> bool:
-        """True where a record whose results cannot be produced may be passed over."""
+        """True where a record whose results cannot be produced may be skipped."""
         return self.production is not fail
 
 

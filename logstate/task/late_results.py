@@ -1,11 +1,11 @@
 """Results that waited and fail when they are due: answered on their own.
 
 Suppressed rows, final results and unmatched rows of joins leave when a later record comes. What
-fails below them is not that record's fault: were it passed over in their place, the row would stay
+fails below them is not that record's fault: were it skipped in their place, the row would stay
 where it is and fail again at every record that follows.
 
 So the record is rolled back, the handler is asked about the row, and the record is processed again;
-the row is passed over when it is met. Where it waits no bytes are kept of the record that made it,
+the row is skipped when it is met. Where it waits no bytes are kept of the record that made it,
 so its dead letter has none: only the place, as far as the operator knows it, and the story.
 """
 
@@ -28,7 +28,7 @@ Row: TypeAlias = "tuple[str, str, str]"
 
 
 class PassOver(BaseException):
-    """The record at hand is passed over because of one of its results.
+    """The record at hand is skipped because of one of its results.
 
     Not an Exception: a user's ``except Exception`` around forward() must not keep half a record.
     """
@@ -51,7 +51,7 @@ class LateResultFailed(BaseException):
 
 
 class LateResults:
-    """The rows of one task that are passed over. ``asks(error)``: whether that is for a handler;
+    """The rows of one task that are skipped. ``asks(error)``: whether that is for a handler;
     what is not remains the error of the record at hand.
     """
 
@@ -86,7 +86,7 @@ class LateResults:
         return forward_row
 
     def decided(self, row: Row, decision: Decision, told: FailedRecord) -> None:
-        """This row is passed over when it is met again."""
+        """This row is skipped when it is met again."""
         self._decided[row] = decision, told
 
     def freeze(self) -> None:
@@ -94,7 +94,7 @@ class LateResults:
         self._committing = tuple(self._decided)
 
     def committed(self) -> None:
-        """What was passed over is gone."""
+        """What was skipped is gone."""
         for row in self._committing:
             self._decided.pop(row, None)
         self._committing = ()

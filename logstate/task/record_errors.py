@@ -176,7 +176,7 @@ def refused(
     maker: Blame,
     cause: Exception,
 ) -> RefusedError:
-    """What came of a record cannot be delivered, and no handler passes over it.
+    """What came of a record cannot be delivered, and no handler skips it.
 
     ``sent``: the topics of its results, with the bytes of the largest in each.
     """
@@ -196,7 +196,7 @@ def refused(
 
 
 def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> ProductionError:
-    """What a scheduled callback sent cannot be delivered, and no handler passes over it."""
+    """What a scheduled callback sent cannot be delivered, and no handler skips it."""
     return ProductionError(
         f"what a scheduled callback of task {task_id} sent is refused: schedule {schedule!r}:"
         f" {text_of(cause)}. Nothing that it did was committed; correct the callback, or answer"

@@ -74,7 +74,7 @@ class RecordGuard:
 
     @property
     def passes_over_processing(self) -> bool:
-        """Whether what a user's function raises may be passed over."""
+        """Whether a record at which a user's function raises may be skipped."""
         return self._handlers.processing is not fail
 
     def guarded(self, process: StreamProcess) -> StreamProcess:
@@ -122,7 +122,7 @@ class RecordGuard:
         return is_open and not _is_final(exc, ConfigError)
 
     def _decide(self, late: LateResultFailed) -> None:
-        """Ask about a row that was due, unless that was done; raises where it is not left out."""
+        """Ask about a row that was due, unless that was done; raises if it is not left out."""
         told, decision = late.told, late.decision
         if decision is None:
             told = replace(told, attempt=self._attempt(late.row))
@@ -301,7 +301,7 @@ class RecordGuard:
     # ------------------------------------------------------------------ results
 
     def not_encoded(self, part: str, sink: str, topic: str, exc: Exception) -> None:
-        """A result does not encode; returns where it is to be left out, raises otherwise."""
+        """A result does not encode; returns if it is to be left out, raises otherwise."""
         task = self._task
         is_of_record = task.topic is not None and task.fetched is not None
         record = task.fetched if is_of_record else None
@@ -328,7 +328,7 @@ class RecordGuard:
     def held_back_failed(self, exc: Exception, record: FetchedRecord | None) -> None:
         """What came of a result that was held back for the commit failed; ``record``: its last.
 
-        Returns where only this result is to be left out. Where its record is to be rolled back
+        Returns if only this result is to be left out. Where its record is to be rolled back
         whole, that takes a replay: the worker finds the record as it finds one whose results the
         brokers refuse, and the handler is asked then. So the results are those of emitting every
         update.
@@ -351,7 +351,7 @@ class RecordGuard:
         self._decisions.carry_out(decision, told)
 
     def _passes_over_refused(self) -> bool:
-        """Whether the record at hand was refused before, and is passed over as a whole."""
+        """Whether the record at hand was refused before, and is skipped as a whole."""
         record = self._task.fetched
         assert record is not None
         source = where(record)

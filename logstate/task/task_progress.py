@@ -117,7 +117,7 @@ class TaskProgress:
         raise NotImplementedError
 
     def passes_over_untimed(self, record: FetchedRecord, error: RecordError) -> bool:
-        """Whether a record whose time is not known is passed over; False: it is tried later.
+        """Whether a record without a time is skipped or dead-lettered; False: it is tried later.
 
         Raises the error where nothing of the two is to be done.
         """

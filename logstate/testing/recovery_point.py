@@ -23,7 +23,7 @@ from logstate.topology.plan.plan import Topology
 def decide_alone(task: Task, refused: RefusedError, count: int) -> None:
     """Ask about a commit that was refused, where only one record is in it; ``count`` are.
 
-    Returns where a replay will help, raises otherwise.
+    Returns if a replay will help, raises otherwise.
     """
     if count == 0 or task.fetched is None:
         raise refused

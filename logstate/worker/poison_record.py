@@ -4,9 +4,8 @@ A transaction holds the results of many records, and the broker says no more tha
 it is refused for good. So the transaction is aborted and its records are processed again in parts,
 each in a transaction of its own: half of them, then half of that half where it is refused too,
 until a single record is left. Its task's production handler decides about it: the next replay
-passes over it, or the application stops and says which record it was, and who made the result. A
-thousand records take some ten aborts; records beyond those of the refused transaction are
-not held up.
+skips it, or the application stops and says which record it was, and who made the result. A thousand
+records take some ten aborts; records beyond those of the refused transaction are not held up.
 
 Where no record is found, it was a scheduled callback: those that are due by wall clock are called
 one by one, each in a transaction of its own, and the handler is asked about the call.
@@ -89,7 +88,7 @@ class PoisonRecordSearch:
         self._part = None
 
     def transaction_refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
-        """A transaction was refused. Returns where a replay will help, raises otherwise."""
+        """A transaction was refused. Returns if a replay will help, raises otherwise."""
         part, self._part = self._part, None
         if part is not None:
             self._refused_part(part, cause)

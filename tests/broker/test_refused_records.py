@@ -1,4 +1,4 @@
-"""Results that a real broker refuses: the record they came of is passed over, and no other."""
+"""Results that a real broker refuses: the record they came of is skipped, and no other."""
 
 from __future__ import annotations
 

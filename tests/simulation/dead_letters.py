@@ -1,7 +1,7 @@
 """Results that the brokers refuse for good, with handlers that send dead letters or try again.
 
 As in :mod:`tests.simulation.refused_results` nothing of such a record may be left but its dead
-letter, which must be there once: it is in the transaction that passes over the record.
+letter, which must be there once: it is in the transaction that skips the record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Results that the brokers refuse for good, with a production handler that skips.
 
-Some orders are so long that what is joined to them does not fit into its topic. They must be passed
-over as if they had not been there, whatever crashes meanwhile: nothing of them is in a store, a log
-or an output, and each is counted. Nothing else may be missing.
+Some orders are so long that what is joined to them does not fit into its topic. They must be
+skipped as if they had not been there, whatever crashes meanwhile: nothing of them is in a store, a
+log or an output, and each is counted. Nothing else may be missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOO_LONG = 2
 
 
 class NotCounted(AssertionError):
-    """A record was passed over in silence."""
+    """A record was skipped in silence."""
 
 
 class RefusedResults(Schedule):

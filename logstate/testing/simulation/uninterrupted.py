@@ -109,7 +109,7 @@ def _feed(
     partition: TopicPartition,
     end: int,
 ) -> None:
-    """Read one partition as far as that; what is passed over goes with what follows it."""
+    """Read one partition as far as that; what is skipped goes with what follows it."""
     records = waiting[partition]
     while records and (records[0].offset() or 0) < end:
         task.add_records(partition, [records.pop(0)])

@@ -351,7 +351,7 @@ def failing_below_a_table(optimization: Any) -> Topology:
 def test_records_whose_extractor_fails_are_left_out_again(
     wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They were passed over then; a restore that failed for them would never end."""
+    """They were skipped then; a restore that failed for them would never end."""
 
     def extract(key: str, value: str, timestamp: int, partition_time: int) -> Any:
         if value != "bad":

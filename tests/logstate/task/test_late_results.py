@@ -1,4 +1,4 @@
-"""A result that fails when it is due is passed over itself, not the record that came then."""
+"""A result that fails when it is due is skipped itself, not the record that came then."""
 
 from __future__ import annotations
 

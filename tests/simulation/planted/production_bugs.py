@@ -22,7 +22,7 @@ def state_of_a_refused_record_is_kept(patch: Patch) -> None:
 
 @scenario_bug(RefusedResults.of)
 def refused_records_are_not_counted(patch: Patch) -> None:
-    """A record is passed over in silence."""
+    """A record is skipped in silence."""
     carry_out = Decisions.carry_out
 
     def wrong(self: Decisions, decision: Decision, failed: FailedRecord) -> bool:

@@ -118,7 +118,7 @@ def tasks_run_before_they_are_restored(patch: Patch) -> None:
 
 @bug
 def tombstones_are_not_restored(patch: Patch) -> None:
-    """A deletion in the changelog is passed over."""
+    """A deletion in the changelog is skipped."""
     restore, load = TaskState.restore, TaskState.load
 
     def wrong(self: TaskState, store: str, records: Sequence[LoggedFields], position: int) -> None:
