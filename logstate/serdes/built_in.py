@@ -61,6 +61,7 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
     codec = struct.Struct(SCALARS[name].layout)
     pack, unpack = codec.pack, codec.unpack
     exact, is_same = SCALARS[name].type_, _IS_NUMBER[SCALARS[name].type_]
+    bits = 8 * codec.size
 
     def serialize(value: Any) -> bytes:
         if type(value) is not exact and not is_same(value):
@@ -69,7 +70,14 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
                 f" not come back as it is. Return {exact.__name__}(...), or declare the type that"
                 " it really has"
             )
-        return pack(value)
+        try:
+            return pack(value)
+        except struct.error:
+            wider = "int (64 bits), " if bits < 64 else ""
+            raise SerdeError(
+                f"The {name} serde takes numbers of {bits} bits, and the value needs more. Declare"
+                f" {wider}str or json, or keep the number smaller"
+            ) from None
 
     def deserialize(data: bytes) -> Any:
         return unpack(data)[0]

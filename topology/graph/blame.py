@@ -48,13 +48,18 @@ def operator_of(code: CodeType) -> str | None:
 
 
 def blame(error: BaseException) -> Blame:
-    """The innermost operator on the traceback, and the user's innermost frame below it.
+    """The innermost operator on the traceback, and the user's innermost frame below it."""
+    return blamed_operators(error)[-1]
 
-    An error that was made once and is raised again and again carries the traces of all times, the
-    newest first; each begins where it is caught.
+
+def blamed_operators(error: BaseException) -> list[Blame]:
+    """The operators on the traceback, outermost first, each with the user's innermost frame in it.
+
+    Where there is none, one Blame without an operator. An error that was made once and is raised
+    again and again carries the traces of all times, the newest first; each begins where it is
+    caught.
     """
-    node: str | None = None
-    function: str | None = None
+    found = [Blame(None, None)]
     trace = error.__traceback__
     caught_in = None if trace is None else trace.tb_frame.f_code
     is_first = True
@@ -65,11 +70,12 @@ def blame(error: BaseException) -> Blame:
         is_first = False
         operator = operator_of(code)
         if operator is not None:
-            node, function = operator, None
+            found.append(Blame(operator, None))
         elif not is_library_file(code.co_filename):
             function = f"{short_path(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
+            found[-1] = Blame(found[-1].node, function)
         trace = trace.tb_next
-    return Blame(node, function)
+    return found if len(found) == 1 else found[1:]
 
 
 def running_operators() -> list[Blame]:

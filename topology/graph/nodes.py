@@ -107,8 +107,15 @@ class Declared:
 class Node(Declared):
     """What every node has: its name in `describe()` and the user's ``file:line``."""
 
+    #: whether its functions only look at values: what it forwards is what it was given
+    passes_on: ClassVar[bool] = False
+
     name: str = field(kw_only=False)
     declared_at: str | None = field(default_factory=declaration_site)
+
+    def keeps_what_it_is_given(self) -> bool:
+        """Whether a value that does not fit its store may have been made by operators above it."""
+        return self.passes_on
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring.declaration_site import function_site, is_library_file
-from logstate.topology.graph.blame import Blame, blame, running_operators
+from logstate.topology.graph.blame import Blame, blamed_operators, running_operators
 from logstate.topology.graph.nodes import Node, SinkNode, SourceNode, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
+
+#: what serdes raise for a value that they cannot write
+_ABOUT_VALUES = (SerdeError, TypeError, ValueError, OverflowError)
 
 
 def functions_of(node: Node) -> tuple[str, ...]:
@@ -30,13 +34,25 @@ def blame_for(
 ) -> Blame:
     """The operator and function that raised; what the traceback does not show, the nodes do.
 
-    ``node``: what ran if no operator is on the traceback.
+    A value that a store refuses was made by whoever gave it: where that was another operator, the
+    function is told with it. ``node``: what ran if no operator is on the traceback.
     """
-    found = blame(error)
+    *above, found = blamed_operators(error)
     name = found.node or node
     if found.function is not None:
         return Blame(name, found.function)
-    functions = [site for one in _nodes(within) if one.name == name for site in functions_of(one)]
+    functions: list[str] = []
+    for sub_topology in within:
+        nodes = {one.name: one for one in sub_topology.nodes}
+        if name not in nodes:
+            continue
+        failed = nodes[name]
+        functions += functions_of(failed)
+        if failed.keeps_what_it_is_given() or not functions_of(failed):
+            if failed.passes_on:
+                functions.clear()
+            if isinstance(error, _ABOUT_VALUES):
+                functions += _told_makers(failed, above, sub_topology, nodes)
     return Blame(name, ", ".join(functions) or None)
 
 
@@ -47,7 +63,7 @@ def maker_of(sink: str, within: Iterable[SubTopology]) -> Blame:
         if sink in nodes:
             for running in running_operators():
                 node = nodes.get(running.node or "")
-                if node is not None and functions_of(node):
+                if node is not None and not node.passes_on and functions_of(node):
                     return _as_blame([node], running.function)
             return _as_blame(list(dict.fromkeys(_makers(sink, sub_topology, nodes))), None)
     return Blame(None, None)
@@ -70,10 +86,25 @@ def _makers(name: str, sub_topology: SubTopology, nodes: dict[str, Node]) -> Ite
     """The nearest nodes above that compute something, or the sources."""
     for parent in sub_topology.parents.get(name, ()):
         node = nodes[parent]
-        if functions_of(node) or isinstance(node, SourceNode):
+        if (functions_of(node) and not node.passes_on) or isinstance(node, SourceNode):
             yield node
         else:
             yield from _makers(parent, sub_topology, nodes)
+
+
+def _told_makers(
+    failed: Node, above: list[Blame], sub_topology: SubTopology, nodes: dict[str, Node]
+) -> list[str]:
+    """The functions that made what a node was given, each with its operator."""
+    for running in reversed(above):
+        node = nodes.get(running.node or "")
+        if node is not None and not node.passes_on and functions_of(node):
+            told = [running.function] if running.function else functions_of(node)
+            return [f"{function} (node {node.name!r})" for function in told]
+    makers = dict.fromkeys(_makers(failed.name, sub_topology, nodes))
+    return [
+        f"{function} (node {node.name!r})" for node in makers for function in functions_of(node)
+    ]
 
 
 def _as_blame(makers: list[Node], function: str | None) -> Blame:

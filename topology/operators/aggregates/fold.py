@@ -81,6 +81,9 @@ class FoldNode(MaterializedNode):
     #: other groups write the same rows, and what has to wait waits where all of them meet
     is_cogrouped: bool = field(default=False, init=False)
 
+    def keeps_what_it_is_given(self) -> bool:
+        return self.initializer is no_aggregate
+
     def held_back(self, task: TaskContext, forward: TableProcess) -> TableProcess:
         """What the results go to: ``forward``, or what holds them back for it until the commit."""
         if self.emit != "commit" or self.is_cogrouped:

@@ -56,6 +56,9 @@ class SubscriptionSendNode(ProcessorNode):
     is_left: bool
     use_versioned_semantics: bool = field(default=False, init=False)
 
+    def keeps_what_it_is_given(self) -> bool:
+        return True  # the row's bytes, of which it sends a hash
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
         foreign_key = self.foreign_key
         of_update = RowHashes(self.left, self.value, self.registration_topic, task).of_update

@@ -66,6 +66,9 @@ class StreamJoinNode(ProcessorNode):
     clock: str
     emit_interval_ms: int | None
 
+    def keeps_what_it_is_given(self) -> bool:
+        return True
+
     @property
     def before_ms(self) -> int:
         """How far back this side's records look for partners."""

@@ -39,6 +39,9 @@ class StreamTableGraceJoinNode(ProcessorNode):
     grace_ms: int
     store: StoreSpec
 
+    def keeps_what_it_is_given(self) -> bool:
+        return True
+
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store,)
 

@@ -38,6 +38,8 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 class DeduplicateNode(ProcessorNode):
     """``store`` has windows as long as the interval; its keys are pairs where there is an id."""
 
+    passes_on = True
+
     interval_ms: int
     store: StoreSpec
     #: ``id_selector(key, value)``; None: the key alone decides

@@ -16,6 +16,8 @@ from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorN
 class FilterNode(ProcessorNode):
     """Lets pass what the predicate accepts; it sees null keys and values too."""
 
+    passes_on = True
+
     predicate: Callable[[Any, Any], Any]
     keeps: bool = True
 
@@ -51,6 +53,8 @@ class BranchNode(ProcessorNode):
     """Branches in the order of their declaration; without a default the rest is dropped."""
 
     #: (predicate, child's name), filled while the branches are declared
+    passes_on = True
+
     branches: list[tuple[Callable[[Any, Any], Any], str]] = field(default_factory=list, init=False)
     default: str | None = field(default=None, init=False)
 

@@ -26,6 +26,8 @@ class PassThroughNode(ProcessorNode):
 class PeekNode(ProcessorNode):
     """Calls the action, then passes the record on (foreach simply has no children)."""
 
+    passes_on = True
+
     action: Callable[[Any, Any], Any]
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:

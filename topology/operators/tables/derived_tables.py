@@ -122,6 +122,7 @@ class DerivedNode(TableNode):
 class TableFilterNode(DerivedNode):
     """The predicate never sees null values: they are tombstones and stay that."""
 
+    passes_on = True
     derived_value = "{value} if {value} is not None and derive(key, {value}) else None"
 
     predicate: Callable[[Any, Any], Any]
