@@ -168,7 +168,10 @@ def windowed_spec(
     windows: AnyWindows,
     keep_at_retention: bool,
 ) -> StoreSpec:
-    """The store of a windowed table; it keeps windows at least while they are open."""
+    """The store of a windowed table; it keeps windows at least while they are open.
+
+    With ``keep_at_retention`` those that closed are read when the retention hides them already.
+    """
     if store.capacity is not None:
         raise misdeclared(
             f"Store {store.name!r} has a capacity, but its table is windowed: windows expire by"
@@ -176,8 +179,12 @@ def windowed_spec(
         )
     if isinstance(windows, SessionWindows):
         retention_ms = _retention_ms(store, windows.gap_ms + windows.grace_ms)
-        times = {"retention_ms": retention_ms, "gap_ms": windows.gap_ms}
-        return _spec(store, "session", key, value, defaults, **times)
+        return _spec(
+            store, "session", key, value, defaults,
+            retention_ms=retention_ms,
+            gap_ms=windows.gap_ms,
+            keep_at_retention=keep_at_retention,
+        )  # fmt: skip
     size_ms = window_size_ms(windows)
     # A sliding record's right windows reach back twice the difference.
     reach_ms = 2 * size_ms if isinstance(windows, SlidingWindows) else size_ms

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from logstate.contracts.errors import TopologyError
+from logstate.testing import TopologyTestDriver
 from logstate.topology import (
     HoppingWindows,
     KGroupedStream,
+    Materialized,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -49,8 +51,8 @@ def one_group(windows: Any, **options: Any) -> Any:
     return (group if windows is None else group.windowed_by(windows)).count(**options)
 
 
-def two_groups(windows: Any, **options: Any) -> Any:
-    builder = StreamsBuilder()
+def two_groups(windows: Any, into: StreamsBuilder | None = None, **options: Any) -> Any:
+    builder = into or StreamsBuilder()
     both: Any = grouped(builder).cogroup(lambda total, n: total + n)
     both = both.cogroup(grouped(builder, "other"), lambda total, n: total - n)
     merger = (lambda a, b: a + b,) if isinstance(windows, SessionWindows) else ()
@@ -83,4 +85,33 @@ def test_final_results_keep_closed_windows_readable_and_need_windows() -> None:
     with pytest.raises(TopologyError, match='emit="close"'):
         one_group(None, store="s", emit="close")
     for name in ("tumbling", "hopping", "sliding", "sessions"):
-        assert one_group(WINDOWS[name][0], store="s", emit="close").node.store.keep_at_retention
+        for make in (one_group, two_groups):
+            store = make(WINDOWS[name][0], store="s", emit="close").node.store
+            assert store.keep_at_retention
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tumbling", [("a", 0, 10, 2)]),
+        ("hopping", [("a", 0, 10, 2), ("a", 5, 15, -1)]),
+        ("sliding", [("a", 0, 10, 2), ("a", 4, 14, -1)]),
+        ("sessions", [("a", 3, 7, 2)]),
+    ],
+)
+def test_final_results_of_several_groups_are_sent_once(
+    name: str, expected: list[tuple[str, int, int, int]]
+) -> None:
+    builder = StreamsBuilder()
+    sent: list[tuple[str, int, int, int]] = []
+    store = Materialized("s", retention=timedelta(seconds=1))
+    table = two_groups(WINDOWS[name][0], builder, store=store, emit="close")
+    table.to_stream().foreach(
+        lambda window, total: sent.append((window.key, window.start_ms, window.end_ms, total))
+    )
+    with TopologyTestDriver(builder.build(), commit_every=2) as driver:
+        driver.pipe("in", "a", 3, timestamp=3)
+        driver.pipe("other", "a", 1, timestamp=7)
+        driver.crash()
+        driver.pipe("other", "b", 1, timestamp=100)
+    assert sent == expected

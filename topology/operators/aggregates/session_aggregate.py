@@ -29,7 +29,6 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from logstate.contracts.drops import DropReason
@@ -58,11 +57,6 @@ class SessionAggregateNode(FoldNode):
     windows: SessionWindows
     merger: Callable[[Any, Any, Any], Any]
     emit_interval_ms: int | None = 0
-
-    def __post_init__(self) -> None:
-        # Closed sessions are read when the retention hides them already.
-        if self.emit == "close":
-            self.store = replace(self.store, keep_at_retention=True)
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         fetch_session = task.store(self.store.name).fetch_session

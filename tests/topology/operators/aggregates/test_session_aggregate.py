@@ -22,6 +22,7 @@ def sessions(gap: int, grace: int, **options: Any) -> SessionAggregateNode:
         serdes.string,
         serdes.serde_of(value, what="the sums"),
         retention_ms=options.pop("retention", 100_000),
+        keep_at_retention=options.get("emit") == "close",
     )
     settings: dict[str, Any] = {
         "initializer": lambda: 0,
