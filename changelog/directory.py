@@ -73,10 +73,8 @@ class StateDirectory:
             )
         self.application_id = application_id
         self.slot = slot
-        root = state_root(state_dir)
-        self.path = root / application_id
-        _make_directory(root)
-        _make_directory(self.path)
+        root = usable_directory(state_root(state_dir))
+        self.path = usable_directory(root / application_id)
         _check_owner(self.path)
         self._lock_file: int | None = None
         self._lock()
@@ -115,14 +113,14 @@ class StateDirectory:
     def task_path(self, task_id: TaskId) -> Path:
         """The directory of a task, made when missing."""
         path = self.path / str(task_id)
-        _make_directory(path)
+        usable_directory(path)
         _write_marker(path, {"application_id": self.application_id, "task": str(task_id)})
         return path
 
     def files_path(self, task_id: TaskId) -> Path:
         """Where a task's processors may keep files, made when missing; it goes with the rows."""
         path = self.task_path(task_id) / _FILES
-        _make_directory(path)
+        usable_directory(path)
         return path
 
     def tasks(self) -> list[TaskId]:
@@ -161,7 +159,7 @@ class StateDirectory:
         path = self.path / str(task_id)
         _check_marker(path)
         quarantine = self.path / _QUARANTINE
-        _make_directory(quarantine)
+        usable_directory(quarantine)
         moment = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
         target = path.rename(quarantine / f"{moment}-{task_id}")
         for old in sorted(quarantine.iterdir())[:-_QUARANTINED_MAX]:
@@ -251,11 +249,12 @@ def state_root(given: object) -> Path:
                 " Is its disk mounted? Mount it, or make the directory"
             )
         return path.resolve()
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, UnicodeError) as error:
         raise ConfigError(f"state_dir={text!r} cannot be resolved: {error}. {example}") from error
 
 
-def _make_directory(path: Path) -> None:
+def usable_directory(path: Path) -> Path:
+    """The directory itself, made when missing. Raises StateDirectoryError where it cannot be."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -265,6 +264,7 @@ def _make_directory(path: Path) -> None:
             f"{path} is a symbolic link. State is kept in real directories only, because what is"
             " deleted here must be ours: set state_dir to the link's target."
         )
+    return path
 
 
 def _check_owner(path: Path) -> None:

@@ -142,7 +142,7 @@ def _wrong_address(address: str) -> str:
     protocol, separator, place = address.rpartition("://")
     if separator and protocol.lower() not in _PROTOCOLS:
         return f"and {protocol!r} is no protocol of brokers ({', '.join(_PROTOCOLS)})"
-    if any(letter.isspace() or letter in "/;\\'\"" for letter in place):
+    if any(not letter.isprintable() or letter in " /;\\'\"" for letter in place):
         return "which is no address"
     host, colon, port = place.rpartition(":")
     if place.startswith("["):

@@ -123,7 +123,7 @@ class StoreSpec:
     deletes: bool = False
 
     def __post_init__(self) -> None:
-        if not self.changelog_config:
+        if not self.changelog_config and isinstance(self.changelog_config, Mapping):
             return
         problems = problems_of_changelog(
             self.changelog_config,

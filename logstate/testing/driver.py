@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from logstate.changelog.directory import state_root, usable_directory
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import Decisions
@@ -64,7 +65,8 @@ class TopologyTestDriver:
         topics: what exists, for streams that are read by a pattern; or how many partitions topics
             have, by name, which partitioners are told. They are told 1 of the others.
 
-    Raises ConfigError for settings that are none, and what the topology raises; a failed driver
+    Raises ConfigError for settings that are none, StateDirectoryError for a ``state_dir`` that
+    cannot be used, and what the topology raises; a failed driver
     should be closed. UpgradeError where a topology does not fit what another driver left in
     ``state_dir``, as a start of the Application does.
 
@@ -116,7 +118,7 @@ class TopologyTestDriver:
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
         self._application_id = application_id
-        self._state_dir = Path(state_dir) if state_dir is not None else None
+        self._state_dir = usable_directory(state_root(state_dir)) if state_dir is not None else None
         self._surroundings = TestedSurroundings(application_id, self._state_dir)
         self._tasks = DriverTasks(
             topology,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, get_args
 
+from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.setting_rules import application_id, choice, count, emit_intervals, shown
@@ -29,9 +29,11 @@ def check_driver_settings(topology: object, decisions: Decisions, **given: Any) 
         *emit_intervals(*given["emit_intervals"]),
         *decisions.problems(),
     ]
-    state_dir = given["state_dir"]
-    if state_dir is not None and not isinstance(state_dir, str | Path):
-        problems.append(f"state_dir must be a path, or None for memory; got {shown(state_dir)}")
+    try:
+        if given["state_dir"] is not None:
+            state_root(given["state_dir"])
+    except ConfigError as error:
+        problems += error.problems
     if problems:
         raise ConfigError(problems)
 

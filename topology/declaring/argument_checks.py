@@ -11,6 +11,7 @@ from typing import Any
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.plain_functions import check_plain
 from logstate.topology.declaring.windows import (
     JoinWindows,
     SessionWindows,
@@ -19,6 +20,8 @@ from logstate.topology.declaring.windows import (
     Windows,
 )
 
+#: partitions are 32 bits on the wire
+PARTITIONS_MAX = 2**31 - 1
 _RESETS = ("earliest", "latest", "none")
 
 
@@ -50,6 +53,18 @@ def check_windows(windows: object) -> None:
             f"windowed_by takes windows, found {windows!r}. Give an object such as"
             " TumblingWindows(size=...), SessionWindows(gap=...), or one of a subclass of Windows."
         )
+    if isinstance(windows, Windows):
+        _check_own_windows(windows)
+
+
+def _check_own_windows(windows: Windows) -> None:
+    """Refuse a class of the user's own without its length, or with one that is no number of ms."""
+    whose = f"the windows {type(windows).__qualname__}"
+    for name, least in (("size_ms", 1), ("grace_ms", 0)):
+        given = getattr(windows, name, None)
+        check_count(given, f"{name} of {whose}", least=least, may_be_left_out=False)
+    check_flags(whose, varies=windows.varies)
+    check_plain(windows.windows_for, f"windows_for() of {whose}", yields=True)
 
 
 def check_join_windows(windows: object) -> None:
@@ -87,10 +102,19 @@ def check_store(store: object) -> None:
         )
 
 
-def check_count(count: object, what: str, *, least: int = 1, may_be_left_out: bool = True) -> None:
-    """Refuse a count below ``least``."""
+def check_count(
+    count: object,
+    what: str,
+    *,
+    least: int = 1,
+    most: int | None = None,
+    may_be_left_out: bool = True,
+) -> None:
+    """Refuse a count below ``least`` or above ``most``."""
     if count is None and may_be_left_out:
         return
+    if most is not None and isinstance(count, int) and count > most:
+        raise misdeclared(f"{what} must be at most {most}, found {count}. Give a smaller number.")
     if not isinstance(count, int) or isinstance(count, bool) or count < least:
         raise misdeclared(
             f"{what} must be a whole number of at least {least}, found {count!r}. Give a number"
@@ -106,6 +130,24 @@ def check_flags(whose: str, **given: object) -> None:
                 f"{name}= of {whose} must be True or False, found {flag!r}. A text counts as true,"
                 " whatever it says: compare it first."
             )
+
+
+def check_file(file: object) -> None:
+    """Refuse what cannot be printed to, such as the name of a file."""
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise misdeclared(
+            f"file= of print() must be an open text file, found {file!r}: lines are written to it."
+            ' Give open(..., "a"), or leave it out for standard output.'
+        )
+
+
+def check_key_is_of_mapper(mapper: object, key: object) -> None:
+    """Refuse a serde for keys that nothing makes."""
+    if mapper is None and key is not None:
+        raise misdeclared(
+            "to_stream() without a mapper keeps the table's keys, and key= says what a mapper"
+            " makes. Leave key= out, or give a mapper."
+        )
 
 
 def check_offset_reset(offset_reset: object) -> None:

@@ -41,6 +41,13 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
+def joined_name(first: str, second: object, what: str) -> str:
+    """Both names as one, of which ``second`` may be empty."""
+    if not isinstance(second, str):
+        return check_name(second, what)
+    return check_name(first + second, what)
+
+
 def required_name(name: str | None, what: str, why: str, option: str) -> str:
     """The given name, or the error that asks for it."""
     if name is None:
@@ -90,4 +97,6 @@ class Names:
     def suffixed(self, name: str | None, suffix: str, prefix: str) -> str:
         """``name + suffix`` or a generated name; a number is burnt either way."""
         generated = self.new(prefix)
-        return generated if name is None else check_name(name + suffix, "an operator")
+        if name is None:
+            return generated
+        return check_name(check_name(name, "an operator") + suffix, "an operator")

@@ -13,11 +13,14 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import CoroutineType, FunctionType, GeneratorType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from logstate.contracts.errors import TopologyError
+from logstate.contracts.record_parts import shown
 from logstate.topology.declaring.declaration_site import (
     function_site,
     misdeclared,
@@ -30,6 +33,10 @@ _ASYNC = (
 )
 #: what the code of coroutine functions and of all generators says of itself
 _UNFINISHED = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
+#: processors and transformers that tasks have, by identity
+_TAKEN: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class ResultError(TypeError):
@@ -76,6 +83,39 @@ def check_methods(processor: object, what: str) -> None:
         method = getattr(processor, name, None)
         if method is not None:
             check_plain(method, f"{name}() of {what}")
+
+
+def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> Any:
+    """What a supplier of processors made: one with these methods, that nobody else has.
+
+    Raises ResultError. ``given_back`` says that it is closed.
+    """
+    made = supplier()
+    if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in methods):
+        refuse_unfinished(made, supplier, "supplier")
+        is_class = isinstance(made, type)
+        found = f"the class {made.__qualname__}" if is_class else shown(made)
+        remedy = "an object of it" if is_class else f"a new {what}"
+        raise ResultError(
+            f"the supplier {function_site(supplier)} returned {found}, which is no {what}: it needs"
+            f" {', '.join(f'{name}()' for name in methods)}. Return {remedy}, or give the class as"
+            " the supplier"
+        )
+    check_methods(made, type(made).__qualname__)
+    if _TAKEN.get(id(made)) is made:
+        raise ResultError(
+            f"the supplier {function_site(supplier)} returned the same {type(made).__qualname__}"
+            f" twice, and its first user still has it: every task needs a {what} of its own, since"
+            " each has its own context and stores. Make a new one at every call, or give the class"
+        )
+    with suppress(TypeError):  # of a class with slots nobody can say
+        _TAKEN[id(made)] = made
+    return made
+
+
+def given_back(made: Any) -> None:
+    """What ``made_by`` gave is closed, and may be used again."""
+    _TAKEN.pop(id(made), None)
 
 
 def is_true(result: object, function: Callable[..., Any], what: str) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from logstate.contracts.record_parts import timestamp_of
 from logstate.topology.declaring.declaration_site import misdeclared
 
 #: when an aggregation forwards: every update, the last per key and commit, or final results only
@@ -114,7 +115,7 @@ class Windows(ABC):
 
         Returns:
             ``(start_ms, end_ms)`` pairs with ascending starts, none negative; ends are exclusive.
-                None at all is allowed: the record is then in no window.
+                An empty list is allowed: the record is then in no window.
 
         Source: Kafka Streams' ``Windows.windowsFor``.
         """
@@ -236,17 +237,20 @@ class UnlimitedWindows(Windows):
         start_ms: event time in ms, not negative.
 
     Raises:
-        TopologyError: a negative start.
+        TopologyError: a negative start, or no time.
 
     Source: Kafka Streams' ``UnlimitedWindows``.
     """
 
     def __init__(self, *, start_ms: int = 0) -> None:
-        if start_ms < 0:
+        try:
+            self.start_ms = timestamp_of(start_ms, "they begin at")
+        except (TypeError, ValueError) as error:
+            raise misdeclared(f"start_ms of UnlimitedWindows: {error}.") from error
+        if self.start_ms < 0:
             raise misdeclared(
                 f"start_ms must not be negative, found {start_ms}: event time begins at 0."
             )
-        self.start_ms = start_ms
         self.size_ms = 2**63 - 1
         self.grace_ms = 0
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from logstate.contracts.errors import ProcessingError
+from logstate.contracts.record_parts import partitions_of, shown
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.join_serdes import (
@@ -285,16 +286,18 @@ def _by_key_alone(partitioner: Partitioner, name: str) -> Partitioner:
 
     def place(topic: str, key: Any, value: Any, partitions: int) -> int | None:
         chosen = partitioner(topic, key, None, partitions)
-        if chosen is None or isinstance(chosen, int):
+        if chosen is None or type(chosen) is int:
             return chosen
-        if len(chosen) != 1:
+        given_by = f"the partitioner of foreign-key join {name!r} returned"
+        found = partitions_of(chosen, given_by)
+        if len(found) != 1:
             raise ProcessingError(
-                f"the partitioner of foreign-key join {name!r} returned {chosen!r} for topic"
+                f"{given_by} {shown(chosen)} for topic"
                 f" {topic!r} and key {key!r}; a join needs exactly one partition, or None for the"
                 " default. Otherwise a row would be answered twice or never",
                 topic=topic,
                 node=name,
             )
-        return chosen[0]
+        return found[0]
 
     return place

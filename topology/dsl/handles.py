@@ -15,11 +15,11 @@ from typing import Any, Generic, TextIO, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.records import Change, Windowed
 from logstate.serdes.built_in import int64
-from logstate.topology.declaring import callbacks
+from logstate.topology.declaring import argument_checks, callbacks
 from logstate.topology.declaring.argument_checks import check_kind, check_options, check_windows
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.mapper_results import in_pairs
-from logstate.topology.declaring.naming import check_name
+from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import (
     Emit,
@@ -635,6 +635,7 @@ class KStream(StreamFlow[K, V]):
         Source: Kafka Streams' ``KStream.print(Printed)`` (KIP-160).
         """
         label = self.name if label is None else label
+        argument_checks.check_file(file)
         function = None if mapper is None else callbacks.mapper(mapper)
         prefix = "KSTREAM-PRINTER-"
         self._add(self._node(PrintNode, name, prefix, label=label, file=file, mapper=function))
@@ -1401,7 +1402,7 @@ class BranchedKStream(Generic[K, V]):
             )
 
     def _child_name(self, name: str | None, number: int) -> str:
-        return check_name(self._name + (str(number) if name is None else name), "a branch")
+        return joined_name(self._name, str(number) if name is None else name, "a branch")
 
     def _add(self, child: str, chain: Chain | None) -> None:
         self._graph.names.burn()
@@ -2232,12 +2233,14 @@ class KTable(TableFlow[K, V]):
         Args:
             mapper: ``mapper(value)`` or ``mapper(key, value)`` returns the new key; without it keys
                 stay.
+            key: type or serde of the new keys; without a mapper refused.
 
         Returns:
             The stream of changes. A change without effect is one too.
 
         Source: Kafka Streams' ``KTable.toStream``.
         """
+        argument_checks.check_key_is_of_mapper(mapper, key)
         node = self._node(ToStreamNode, name, "KTABLE-TOSTREAM-")
         stream: KStream[Any, V] = KStream(
             self.builder, node.name, self._add(node), self.source_names, self.key, self.value,

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from logstate.contracts.serde import Serde
 from logstate.topology.declaring import callbacks
-from logstate.topology.declaring.argument_checks import check_count, check_kind
+from logstate.topology.declaring.argument_checks import PARTITIONS_MAX, check_count, check_kind
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
@@ -69,6 +69,8 @@ class StreamFlow(Flow[K, V]):
 
     def _merged(self, others: Sequence[StreamFlow[K, V]], name: str | None) -> Self:
         """One stream of this and all others, two by two."""
+        if name is not None:
+            check_name(name, "an operator")
         merged = self
         for position, other in enumerate(others):
             suffix = "" if position == len(others) - 1 else f"-{position}"
@@ -160,7 +162,7 @@ class StreamFlow(Flow[K, V]):
     ) -> Self:
         """This stream behind the repartition topic that the user asks for."""
         prefix = required_name(name, "A repartition", "its topic is named after it", 'name="..."')
-        check_count(partitions, "partitions of a repartition")
+        check_count(partitions, "partitions of a repartition", most=PARTITIONS_MAX)
         callbacks.partitioner(partitioner)
         use = f"repartition topic {prefix!r}"
         topic = repartition_topic(self.builder.graph, prefix)

@@ -56,6 +56,8 @@ def join_table(
 ) -> S:
     """Inner or left join with a table; with ``grace`` through a buffer."""
     result = optional_serde(value, None, "the result of the join")
+    for given, what in ((key, "key"), (left_value, "value")):
+        optional_serde(given, None, f"the {what} of the stream")  # where they are needed or not
     function = callbacks.joiner(joiner)
     builder = stream.builder
     if stream.needs_repartition:

@@ -151,7 +151,7 @@ def until_time_limit(
 def _config(given: Mapping[str, str] | None, *, logged: bool) -> Mapping[str, str]:
     if given and not logged:
         raise misdeclared(
-            f"suppress has logged=False and changelog_config={dict(given)!r}: without a changelog"
+            f"suppress has logged=False and changelog_config={given!r}: without a changelog"
             " there is no topic to set. Leave out one of them."
         )
     return {} if given is None else given

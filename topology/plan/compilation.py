@@ -88,10 +88,11 @@ def _named(node: Node, task: TaskContext) -> Iterator[None]:
     except LogstateError:
         raise
     except Exception as exc:
-        function = blame(exc).function or f"declared at {node.declared_at}"
+        function = blame(exc).function
+        place = f"declared at {node.declared_at}" if function is None else f"in {function}"
         raise ProcessingError(
-            f"an operator could not be made: task {task.task_id}, node {node.name!r}, in"
-            f" {function}: {type(exc).__name__}: {text_of(exc)}. No record was processed, so no"
+            f"an operator could not be made: task {task.task_id}, node {node.name!r},"
+            f" {place}: {type(exc).__name__}: {text_of(exc)}. No record was processed, so no"
             " handler is asked. Correct its supplier, init() or serde, and start again",
             task=str(task.task_id),
             node=node.name,

@@ -41,6 +41,8 @@ def test_addresses_of_brokers(given: str) -> None:
         ("['a:1']", "which is no address"),
         ("a:1;b:2", "which is no address"),
         ("a:1 b:2", "which is no address"),
+        ("a\0:1", "which is no address"),
+        ("\ud800:1", "which is no address"),
         ("http://a:1", "'http' is no protocol of brokers"),
         ("a:", "'' is no port"),
         ("a:0", "'0' is no port"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logstate import ConfigError, StreamsBuilder, TopologyTestDriver, skip
+from logstate import ConfigError, StateDirectoryError, StreamsBuilder, TopologyTestDriver, skip
 
 WRONG: dict[str, list[Any]] = {
     "application_id": ["", " ", None, 5, "a/b"],
@@ -16,7 +16,7 @@ WRONG: dict[str, list[Any]] = {
     "changelog_writes": ["never", None, True],
     "commit_every": [0, -1, True, "5", None],
     "apply_every": [0, -1, True, "5", None],
-    "state_dir": [5, b"x", True],
+    "state_dir": [5, b"x", True, "", " ", "$HOME/state", "s3://bucket/x", "\ud800"],
     "error_handlers": [skip, "skip", True, []],
     "topics": ["out", 5, None, {"out": 0}, {"out": "4"}],
     "renamed": [["a"], {"a": 1}],
@@ -40,3 +40,13 @@ def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         TopologyTestDriver(StreamsBuilder(), commit_every=0, topics="out")  # type: ignore[arg-type]
     assert len(raised.value.problems) == 3
+
+
+def test_a_file_is_no_state_directory(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).to("out")
+    topology = builder.build()
+    (tmp_path / "file").touch()
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StateDirectoryError, match="cannot be used for state"):
+            TopologyTestDriver(topology, state_dir=wrong)

@@ -25,11 +25,12 @@ zero sequence number in its changelog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import StreamProcess, TableProcess, TaskContext, TimeCell
+from logstate.contracts.record_parts import event_time_of, shown
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.topology.declaring.windows import (
@@ -131,20 +132,56 @@ def closed_windows(task: TaskContext, spec: StoreSpec) -> ClosedRows:
 
 
 def _checked(windows: Windows, node: str) -> Callable[[int], Sequence[tuple[int, int]]]:
-    """``windows_for``; of a class of the user's own it has to give windows as long as declared."""
+    """``windows_for``; of a class of the user's own it has to give windows as declared."""
     windows_for, size, varies = windows.windows_for, windows.size_ms, windows.varies
     if isinstance(windows, UnlimitedWindows) or advance_ms_of(windows) is not None:
         return windows_for
 
     def checked(timestamp: int) -> Sequence[tuple[int, int]]:
-        found = windows_for(timestamp)
-        for start, end in found:
-            length = end - start
-            if length != size and (length > size or not varies):
-                raise ValueError(_misfit(windows, node, timestamp, start, end))
-        return found
+        found, last = windows_for(timestamp), -1
+        if type(found) is not list and type(found) is not tuple:
+            return _as_windows(found, windows, node, timestamp)
+        try:
+            for start, end in found:
+                length = end - start
+                if type(start) is not int or type(end) is not int or start <= last:
+                    break
+                if length != size and not (varies and 0 < length < size):
+                    break
+                last = start
+            else:
+                return found
+        except (TypeError, ValueError):
+            pass  # what is no pair of numbers is told of below
+        return _as_windows(found, windows, node, timestamp)
 
     return checked
+
+
+def _as_windows(
+    found: object, windows: Windows, node: str, timestamp: int
+) -> Sequence[tuple[int, int]]:
+    """What is no list of ints in order, as one. Raises TypeError or ValueError where it is none."""
+    given_by = f"{type(windows).__qualname__}.windows_for({timestamp}) gave operator {node!r}"
+    wanted = "Return a list of (start_ms, end_ms), an empty one for a record in no window"
+    if not isinstance(found, Iterable) or isinstance(found, (str, bytes, Mapping, set, frozenset)):
+        raise TypeError(f"{given_by} {shown(found)}, which is no list of windows. {wanted}")
+    times: list[tuple[int, int]] = []
+    for window in found:
+        if not isinstance(window, tuple | list) or len(window) != 2:
+            raise TypeError(f"{given_by} the window {shown(window)}, which is no pair. {wanted}")
+        start, end = (event_time_of(time, f"{given_by} a window with") for time in window)
+        if times and start <= times[-1][0]:
+            raise ValueError(
+                f"{given_by} a window from {start} behind one from {times[-1][0]}: a record would"
+                " be counted twice, or out of order. Give each window once, by ascending starts"
+            )
+        length = end - start
+        is_shorter = windows.varies and 0 < length < windows.size_ms
+        if length != windows.size_ms and not is_shorter:
+            raise ValueError(_misfit(windows, node, timestamp, start, end))
+        times.append((start, end))
+    return times
 
 
 def _misfit(windows: Windows, node: str, timestamp: int, start: int, end: int) -> str:

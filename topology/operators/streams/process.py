@@ -26,8 +26,9 @@ from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
-    check_methods,
     check_plain,
+    given_back,
+    made_by,
     refuse_unfinished,
 )
 from logstate.topology.declaring.windows import to_ms
@@ -77,8 +78,7 @@ class ProcessNode(ProcessorNode):
         return self.connections.names
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        processor = self.supplier()
-        check_methods(processor, type(processor).__qualname__)
+        processor = made_by(self.supplier, "processor", ("init", "process", "close"))
         context = ForwardingContext(
             task, self.name, self.connections, self.declared_at, forward, children
         )
@@ -86,6 +86,7 @@ class ProcessNode(ProcessorNode):
         processor.init(context)
 
         def close() -> None:
+            given_back(processor)
             processor.close()
 
         task.on_close(labelled(close, self.name))

@@ -11,7 +11,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.declaring.plain_functions import check_methods
+from logstate.topology.declaring.plain_functions import given_back, made_by
 from logstate.topology.graph.blame import labelled
 from logstate.topology.operators.streams.process import Connections, OperatorContext
 from logstate.topology.operators.tables.derived_tables import DerivedNode, DerivedRow
@@ -58,13 +58,13 @@ class TableTransformValuesNode(DerivedNode):
         return transformed
 
     def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
-        transformer = self.supplier()
-        check_methods(transformer, type(transformer).__qualname__)
+        transformer = made_by(self.supplier, "value transformer", ("init", "transform", "close"))
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
         transformer.init(context)
 
         def close() -> None:
+            given_back(transformer)
             transformer.close()
 
         task.on_close(labelled(close, self.name))
