@@ -194,6 +194,7 @@ def windowed(inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows) -> Wi
             f"windowed() takes the length of the windows in ms, or the windows; got"
             f" {shown(size_ms)}. Give TumblingWindows(size=...) or such, or a whole number"
         )
+    assert not isinstance(size_ms, int)
     end_of = size_ms.end_of if size_ms.varies else None
     return WindowedSerde(key, size_ms.size_ms, end_of=end_of)
 

@@ -90,7 +90,7 @@ class Materialized:
     capacity: int | None = None
     segment_interval: timedelta | None = None
     headers: bool | None = None
-    changelog_config: Mapping[str, str] | None = field(default_factory=dict)
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
     key: Any = None
     value: Any = None
     deletes: bool = False
@@ -254,7 +254,7 @@ def _spec(
         in_memory=in_memory,
         is_logged=store.logged,
         with_headers=with_headers,
-        changelog_config={} if store.changelog_config is None else store.changelog_config,
+        changelog_config=store.changelog_config,
         deletes=store.deletes,
         declared_at=declaration_site(),
         **options,

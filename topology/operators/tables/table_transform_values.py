@@ -58,7 +58,9 @@ class TableTransformValuesNode(DerivedNode):
         return transformed
 
     def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
-        transformer = made_by(self.supplier, "value transformer", ("init", "transform", "close"))
+        transformer: ValueTransformer[Any, Any, Any] = made_by(
+            self.supplier, "value transformer", ("init", "transform", "close")
+        )
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
         transformer.init(context)
