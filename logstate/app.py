@@ -18,13 +18,14 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from logstate.app_settings import AppSettings, StateWrites
-from logstate.application_view import ApplicationView, check_durations
+from logstate.application_view import ApplicationView
 from logstate.changelog.directory import state_root
 from logstate.contracts.clock import Clock
 from logstate.contracts.compatibility import Decisions
-from logstate.contracts.errors import LogstateError
+from logstate.contracts.errors import LogstateError, check
 from logstate.contracts.seams import Cluster
 from logstate.contracts.serving import Serving
+from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.worker_config import (
     CHECKPOINT_BYTES,
@@ -212,8 +213,7 @@ class Application(ApplicationView):
         missing topics, wrong counts, refused credentials; or TimeoutError, and the application
         stops, if it takes longer than ``timeout``.
         """
-        if timeout is not None:
-            check_durations("start()", timeout=timeout)
+        check(durations("start()", timeout=timeout, optional=True))
         self._begin()
         self._thread = threading.Thread(
             target=self._run_workers, name=f"logstate-{self.application_id}", daemon=True
@@ -242,7 +242,7 @@ class Application(ApplicationView):
         Raises TimeoutError, what stopped the worker meanwhile, or LogstateError where it ended, and
         where the worker's own thread would wait for itself.
         """
-        check_durations("wait_until_running()", timeout=timeout)
+        check(durations("wait_until_running()", timeout=timeout))
         if self._is_own_thread():
             raise LogstateError(
                 f"wait_until_running() of application {self.application_id!r} was called in the"
@@ -329,7 +329,7 @@ class Application(ApplicationView):
         if not self._owner.is_here:
             self._owner.forget()
             return
-        check_durations("close()", timeout=timeout)
+        check(durations("close()", timeout=timeout))
         self._workers.stop(timeout, leaves_group=leave_group)
         if self._is_own_thread():
             _LOGGER.warning(

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, get_args
 
 from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.internal_topic_config import problems_of_all
 from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.seams import Cluster
@@ -95,16 +95,14 @@ class AppSettings:
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
-        problems = [
-            *self._of_names(),
-            *self._of_numbers(),
-            *self._of_times(),
-            *self._of_topics(),
-            *self.decisions.problems(),
-            *self.clients.problems(),
-        ]
-        if problems:
-            raise ConfigError(problems)
+        check(
+            self._of_names(),
+            self._of_numbers(),
+            self._of_times(),
+            self._of_topics(),
+            self.decisions.problems(),
+            self.clients.problems(),
+        )
         return self
 
     @property
@@ -259,8 +257,7 @@ class AppSettings:
             unit="milliseconds",
         )
         yield from duration("checkpoint_interval", self.writes.checkpoint_interval)
-        if self.start_timeout is not None:
-            yield from duration("start_timeout", self.start_timeout)
+        yield from duration("start_timeout", self.start_timeout, optional=True)
         yield from emit_intervals(self.window_emit_interval, self.outer_join_emit_interval)
 
     def _of_topics(self) -> Iterator[str]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from logstate.app_settings import AppSettings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
-from logstate.contracts.errors import ConfigError, LogstateError
-from logstate.contracts.setting_rules import duration
+from logstate.contracts.errors import ConfigError, LogstateError, check
+from logstate.contracts.setting_rules import durations
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
 from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.instance.health import Health
@@ -27,15 +27,6 @@ from logstate.topics.placement import BY_HASH
 from logstate.topology.declaring.callbacks import unfit
 from logstate.topology.plan.plan import Topology
 from logstate.worker.lag import TaskLag
-
-
-def check_durations(call: str, **given: object) -> None:
-    """Raises ConfigError for arguments of a call that are no durations, before it does anything."""
-    problems = [
-        problem for name, one in given.items() for problem in duration(f"{name} of {call}", one)
-    ]
-    if problems:
-        raise ConfigError(problems)
 
 
 class ApplicationView:
@@ -115,9 +106,7 @@ class ApplicationView:
         listener, and so is a decorator too. Raises ConfigError for what cannot be called so, and
         for coroutine functions, whose call does nothing.
         """
-        problems = list(unfit(listener, "the state listener", "(old, new)", 2))
-        if problems:
-            raise ConfigError(problems)
+        check(unfit(listener, "the state listener", "(old, new)", 2))
         self._lifecycle.listen(listener)
         return listener
 
@@ -144,8 +133,7 @@ class ApplicationView:
         and gets None. Raises ConfigError for any other name, and for a ``max_age`` that is no
         timedelta.
         """
-        if max_age is not None:
-            check_durations("store()", max_age=max_age)
+        check(durations("store()", max_age=max_age, optional=True))
         store = self._workers.store(name, max_age, standbys=standbys)
         if placed_by is not None:
             if placed_by != BY_HASH:
@@ -161,8 +149,7 @@ class ApplicationView:
 
         True while the brokers are away, too, unless what it has is older than ``max_age``.
         """
-        if max_age is not None:
-            check_durations("is_ready()", max_age=max_age)
+        check(durations("is_ready()", max_age=max_age, optional=True))
         return self._workers.readiness(max_age)
 
     def is_live(self) -> Health:
@@ -302,9 +289,8 @@ class ApplicationView:
         ``at_least``, because copies do not know their positions.
         """
         present = self._present("remote_store()")
-        check_durations("remote_store()", timeout=timeout)
-        if max_age is not None:
-            check_durations("remote_store()", max_age=max_age)
+        check(durations("remote_store()", timeout=timeout))
+        check(durations("remote_store()", max_age=max_age, optional=True))
         if standbys and at_least:
             raise ConfigError(
                 "standbys=True and at_least= exclude each other: a copy of a task's state does not"

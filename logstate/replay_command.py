@@ -16,7 +16,7 @@ from logstate.commands.stored_state import client_settings, cluster_of, pair
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.replayed_task import Failure, ReplayedTask, position_of
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.topology.dsl.topology_target import load_attribute, load_topology
 
 #: exit status where a record fails
@@ -121,9 +121,11 @@ def _print(count: int, passed_over: list[str], failure: Failure | None) -> None:
     print(f"  {failure.error}")
 
 
-def _handlers(target: str | None) -> ErrorHandlers | None:
+def _handlers(target: str | None) -> ErrorHandlers:
     found = None if target is None else load_attribute(target)
-    if found is not None and not isinstance(found, ErrorHandlers):
+    if found is None:
+        return FAIL_ALWAYS
+    if not isinstance(found, ErrorHandlers):
         raise ConfigError(f"--error-handlers {target}: it is {found!r}, and no ErrorHandlers")
     return found
 

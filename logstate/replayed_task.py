@@ -58,7 +58,7 @@ class ReplayedTask:
         task_id: TaskId,
         cluster: Cluster,
         *,
-        error_handlers: ErrorHandlers | None = None,
+        error_handlers: ErrorHandlers = FAIL_ALWAYS,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
@@ -76,7 +76,7 @@ class ReplayedTask:
             for tp, one in asked.items()
         }
         self._clock = clock = SystemClock()
-        globals_ = _global_stores(self.plan, cluster, error_handlers or FAIL_ALWAYS)
+        globals_ = _global_stores(self.plan, cluster, error_handlers)
         sub_topology = self.plan.sub_topology(task_id)
         self.task = Task(
             task_id,

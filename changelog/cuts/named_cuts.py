@@ -39,10 +39,10 @@ from logstate.changelog.cuts.named_cut import (
     parse_named_cut,
 )
 from logstate.changelog.cuts.snapshots import ground_of, snapshot
-from logstate.contracts.errors import ConfigError, RestoreError, TopicError
+from logstate.contracts.errors import ConfigError, RestoreError, TopicError, check
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
-from logstate.contracts.setting_rules import duration, shown
+from logstate.contracts.setting_rules import durations, shown
 from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
 
 #: what is in a copy stays, however old its event times are and however late
@@ -269,16 +269,11 @@ class _Shelf:
 
 def _check_wanted(stores: object, keep: object, timeout: object) -> None:
     """Raises ConfigError, before anything is read or made."""
-    problems = [
-        problem
-        for name, given in (("keep", keep), ("timeout", timeout))
-        if given is not None
-        for problem in duration(f"{name} of a named cut", given)
-    ]
-    if stores is not None and (isinstance(stores, str) or not isinstance(stores, Collection)):
-        problems.append(f"stores of a named cut must be names, as ['counts']; got {shown(stores)}")
-    if problems:
-        raise ConfigError(problems)
+    wrong = stores is not None and (isinstance(stores, str) or not isinstance(stores, Collection))
+    check(
+        durations("a named cut", keep=keep, timeout=timeout, optional=True),
+        [f"stores of a named cut must be names, as ['counts']; got {shown(stores)}"] * wrong,
+    )
 
 
 def _wanted(

@@ -36,7 +36,8 @@ Messages say what happened; what was found; the likely cause; what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from logstate.contracts.compatibility import Change
@@ -56,6 +57,13 @@ class ConfigError(LogstateError):
         else:
             lines = "".join(f"\n  {i}. {p}" for i, p in enumerate(self.problems, 1))
             super().__init__(f"{len(self.problems)} problems with the configuration:{lines}")
+
+
+def check(*rules: Iterable[str]) -> None:
+    """Raises ConfigError with every problem that there is, of all rules together."""
+    problems = list(chain.from_iterable(rules))
+    if problems:
+        raise ConfigError(problems)
 
 
 class TopologyError(LogstateError):

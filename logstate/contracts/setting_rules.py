@@ -1,7 +1,8 @@
 """What a setting may be, as rules that say what was found and what to write instead. Pure.
 
 A rule takes a name and a value of any type, and yields what is wrong: nothing where all is well.
-Whoever has settings lists its rules, and raises every problem at once.
+Whoever has settings lists its rules for :func:`~logstate.contracts.errors.check`, which raises
+every problem at once.
 
 >>> list(count("workers", 2, least=1))
 []
@@ -44,8 +45,11 @@ def duration(
     most: timedelta | None = None,
     why: str = "",
     unit: str = "seconds",
+    optional: bool = False,
 ) -> Iterator[str]:
-    """A timedelta within bounds. ``why``: the reason of the upper one."""
+    """A timedelta within bounds, or None if optional. ``why``: the reason of the upper one."""
+    if optional and given is None:
+        return
     if not isinstance(given, timedelta):
         yield f"{name} must be a timedelta; got {shown(given)}. Write timedelta({unit}=...)"
     elif given < least:
@@ -54,12 +58,17 @@ def duration(
         yield f"{name} must be at most {most}; got {given}{why}"
 
 
+def durations(owner: str, *, optional: bool = False, **given: object) -> Iterator[str]:
+    """Timedeltas by their names among the arguments of a call, or the fields of an owner."""
+    for name, one in given.items():
+        yield from duration(f"{name} of {owner}", one, optional=optional)
+
+
 def emit_intervals(windows: object, outer_joins: object) -> Iterator[str]:
     """How rarely is looked for what is final; None is unsaid."""
     named = {"window_emit_interval": windows, "outer_join_emit_interval": outer_joins}
     for name, given in named.items():
-        if given is not None:
-            yield from duration(name, given, unit="milliseconds")
+        yield from duration(name, given, unit="milliseconds", optional=True)
 
 
 def flag(name: str, given: object) -> Iterator[str]:

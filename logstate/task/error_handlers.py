@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 from logstate.contracts.error_text import text_of, trace_of
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import check
 from logstate.contracts.records import Headers, ProducedRecord, RecordMetadata
 from logstate.contracts.setting_rules import choice, count, duration, shown, topic
 from logstate.contracts.stores import StoreSpec
@@ -58,17 +58,8 @@ class Decision:
     delay: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
-        problems = []
-        action: object = self.action
-        if not isinstance(action, Action):
-            *names, last = (str(one) for one in Action)
-            problems.append(
-                f"the action of a Decision must be {', '.join(names)} or {last}; got"
-                f" {shown(action)}. Write Decision({_meant(action)})"
-            )
-        problems += duration("delay of a Decision", self.delay, unit="milliseconds")
-        if problems:
-            raise ConfigError(problems)
+        delay = duration("delay of a Decision", self.delay, unit="milliseconds")
+        check(_of_action(self.action), delay)
 
     @property
     def delay_ms(self) -> float:
@@ -99,10 +90,14 @@ class FailedRecord:
     sent_to: str | None = None
 
 
-def _meant(action: object) -> Action:
-    """The action that a word says; FAIL for any other."""
-    word = action.strip().upper().replace("-", "_") if isinstance(action, str) else ""
-    return Action.__members__.get(word, Action.FAIL)
+def _of_action(action: object) -> Iterator[str]:
+    if not isinstance(action, Action):
+        *names, last = (str(one) for one in Action)
+        word = action.strip().upper().replace("-", "_") if isinstance(action, str) else ""
+        yield (
+            f"the action of a Decision must be {', '.join(names)} or {last}; got"
+            f" {shown(action)}. Write Decision({Action.__members__.get(word, Action.FAIL)})"
+        )
 
 
 Handler: TypeAlias = "Callable[[FailedRecord], Decision]"
@@ -131,13 +126,11 @@ def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler
 
     >>> handler = retry(3, backoff=timedelta(milliseconds=100), then=dead_letter)
     """
-    problems = [
-        *count("attempts of retry()", attempts, least=1),
-        *duration("backoff of retry()", backoff, unit="milliseconds"),
-        *_of_handler("handler then= of retry()", then),
-    ]
-    if problems:
-        raise ConfigError(problems)
+    check(
+        count("attempts of retry()", attempts, least=1),
+        duration("backoff of retry()", backoff, unit="milliseconds"),
+        _of_handler("handler then= of retry()", then),
+    )
 
     def handler(record: FailedRecord) -> Decision:
         if record.attempt >= attempts:
@@ -178,20 +171,21 @@ class ErrorHandlers:
     on_skip: Literal["rollback", "keep"] = "rollback"
 
     def __post_init__(self) -> None:
-        problems = [*choice("on_skip", self.on_skip, ("rollback", "keep"))]
+        check(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from choice("on_skip", self.on_skip, ("rollback", "keep"))
         letters: object = self.dead_letter_topic
         if letters is not None:
-            problems += topic("dead_letter_topic", letters)
+            yield from topic("dead_letter_topic", letters)
         for stage in ("deserialization", "processing", "production"):
             handler: object = getattr(self, stage)
-            problems += _of_handler(f"{stage} handler", handler)
+            yield from _of_handler(f"{stage} handler", handler)
             if handler is dead_letter and letters is None:
-                problems.append(
+                yield (
                     f"the {stage} handler is dead_letter, and there is no topic for such records:"
                     " give ErrorHandlers(dead_letter_topic=...)"
                 )
-        if problems:
-            raise ConfigError(problems)
 
     @property
     def guards_processing(self) -> bool:

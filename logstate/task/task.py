@@ -83,7 +83,7 @@ class Task(TaskProgress):
         partition_counts: Mapping[str, int] | None = None,
         moved_topics: Mapping[str, str] | None = None,
         waits_for_empty_partitions: bool = True,
-        error_handlers: ErrorHandlers | None = None,
+        error_handlers: ErrorHandlers = FAIL_ALWAYS,
         initialises: bool = True,
         emit_intervals: EmitIntervals = UNSAID,
         surroundings: Surroundings = ALONE,
@@ -112,7 +112,7 @@ class Task(TaskProgress):
         self.sub_topologies = tuple(sub_topologies)
         self._state = self.state = open_state(self)
         self.state.cells.update(self._early_cells)
-        self.guard = RecordGuard(self, error_handlers or FAIL_ALWAYS)
+        self.guard = RecordGuard(self, error_handlers)
         self._sources: Mapping[str, CompiledSource] = {}
         if initialises:
             self.initialise()

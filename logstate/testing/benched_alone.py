@@ -55,7 +55,7 @@ class Bench:
     ) -> None:
         """``rows`` are those of global tables, which are there before anything else."""
         clock = SystemClock()
-        tasks = DriverTasks(topology, application_id, clock, state_dir, False, None)
+        tasks = DriverTasks(topology, application_id, clock, state_dir, False)
         log = DriverLog()
         for row in rows:
             log.inputs[row.topic].append(row)

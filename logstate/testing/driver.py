@@ -29,7 +29,7 @@ from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
 from logstate.contracts.serde import record_encoders
 from logstate.contracts.topic_names import changelog_topic
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
@@ -102,6 +102,7 @@ class TopologyTestDriver:
         outer_join_emit_interval: timedelta | None = None,
     ) -> None:
         decisions = Decisions({} if renamed is None else renamed, forget)
+        handlers = FAIL_ALWAYS if error_handlers is None else error_handlers
         check_driver_settings(
             topology,
             decisions,
@@ -111,7 +112,7 @@ class TopologyTestDriver:
             state_dir=state_dir,
             commit_every=commit_every,
             apply_every=apply_every,
-            error_handlers=error_handlers,
+            error_handlers=handlers,
             topics=topics,
             emit_intervals=(window_emit_interval, outer_join_emit_interval),
         )
@@ -126,7 +127,7 @@ class TopologyTestDriver:
             self.clock,
             self._state_dir,
             logs_every_write=changelog_writes == "update",
-            error_handlers=error_handlers,
+            error_handlers=handlers,
             emit_intervals=EmitIntervals.of(
                 window_emit_interval, outer_join_emit_interval, default_ms=0
             ),

@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 from logstate.changelog.directory import state_root
 from logstate.contracts.compatibility import Decisions
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, check
 from logstate.contracts.setting_rules import application_id, choice, count, emit_intervals, shown
 from logstate.contracts.worker_config import ChangelogWrites
-from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
+from logstate.task.error_handlers import ErrorHandlers
 from logstate.topology.plan.plan import Topology
 
 _TIME_MAX = 2**63 - 1
@@ -18,37 +18,39 @@ _TIME_MAX = 2**63 - 1
 
 def check_driver_settings(topology: object, decisions: Decisions, **given: Any) -> None:
     """Raises ConfigError with every problem at once, as an Application does."""
-    problems = [
-        *_of_topology(topology, given["error_handlers"]),
-        *application_id("application_id", given["application_id"]),
-        *count("wall_clock_start_ms", given["wall_clock_start_ms"], least=-1, most=_TIME_MAX),
-        *choice("changelog_writes", given["changelog_writes"], get_args(ChangelogWrites)),
-        *count("commit_every", given["commit_every"], least=1),
-        *count("apply_every", given["apply_every"], least=1),
-        *_of_topics(given["topics"]),
-        *emit_intervals(*given["emit_intervals"]),
-        *decisions.problems(),
-    ]
-    try:
-        if given["state_dir"] is not None:
-            state_root(given["state_dir"])
-    except ConfigError as error:
-        problems += error.problems
-    if problems:
-        raise ConfigError(problems)
+    check(
+        _of_topology(topology, given["error_handlers"]),
+        application_id("application_id", given["application_id"]),
+        count("wall_clock_start_ms", given["wall_clock_start_ms"], least=-1, most=_TIME_MAX),
+        choice("changelog_writes", given["changelog_writes"], get_args(ChangelogWrites)),
+        count("commit_every", given["commit_every"], least=1),
+        count("apply_every", given["apply_every"], least=1),
+        _of_topics(given["topics"]),
+        emit_intervals(*given["emit_intervals"]),
+        decisions.problems(),
+        _of_state_dir(given["state_dir"]),
+    )
 
 
 def _of_topology(topology: object, handlers: object) -> Iterator[str]:
     if not isinstance(topology, Topology):
         yield f"topology must be what StreamsBuilder.build() returns; got {shown(topology)}"
         return
-    if handlers is not None and not isinstance(handlers, ErrorHandlers):
+    if not isinstance(handlers, ErrorHandlers):
         yield (
             "error_handlers must be ErrorHandlers(...), which says what each handler is for; got"
             f" {shown(handlers)}. Write ErrorHandlers(processing=...)"
         )
         return
-    yield from (handlers or FAIL_ALWAYS).problems_with(topology.stores.values())
+    yield from handlers.problems_with(topology.stores.values())
+
+
+def _of_state_dir(state_dir: object) -> Iterator[str]:
+    try:
+        if state_dir is not None:  # None: in memory
+            state_root(state_dir)
+    except ConfigError as error:
+        yield from error.problems
 
 
 def _of_topics(topics: object) -> Iterator[str]:

@@ -12,7 +12,7 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.processing import ALONE, EmitIntervals, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import topic_name
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
@@ -32,7 +32,7 @@ class DriverTasks:
     clock: Clock
     state_dir: Path | None
     logs_every_write: bool
-    error_handlers: ErrorHandlers | None
+    error_handlers: ErrorHandlers = FAIL_ALWAYS
     emit_intervals: EmitIntervals = _AT_ONCE
     #: of topics that are written to
     partition_counts: Mapping[str, int] = field(default_factory=dict)

@@ -145,12 +145,8 @@ def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) ->
     """Refuse a callable that cannot be called with exactly ``count`` arguments."""
     _check_callable(what, function, (shape,))
     _check_result(function, what)
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError as error:
-        raise _error(what, function, str(error), (shape,)) from error
-    except ValueError:
-        return  # it has no readable signature, but only one shape is possible
+    if (why := _misfit(function, count)) is not None:
+        raise _error(what, function, str(why), (shape,)) from why
 
 
 def unfit(function: object, what: str, shape: str, count: int) -> Iterator[str]:
@@ -166,15 +162,11 @@ def unfit(function: object, what: str, shape: str, count: int) -> Iterator[str]:
     except TopologyError as error:
         yield str(error)
         return
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError as error:
+    if (why := _misfit(function, count)) is not None:
         yield (
             f"{what} {function_site(function)} is called with {shape}, and does not take that:"
-            f" {error}"
+            f" {why}"
         )
-    except ValueError:
-        return  # it does not tell what it takes
 
 
 def topic_chooser(function: Callable[..., Any]) -> bool:
@@ -182,29 +174,28 @@ def topic_chooser(function: Callable[..., Any]) -> bool:
     shapes = ("(key, value)", "(key, value, context)")
     _check_callable("topic chooser", function, shapes)
     _check_result(function, "topic chooser")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    if _misfit(function, 3) is None:
         return True
-    if _binds(signature, 3):
-        return True
-    if _binds(signature, 2):
+    if _misfit(function, 2) is None:
         return False
-    raise _error("topic chooser", function, f"it takes {signature}", shapes)
-
-
-def _binds(signature: inspect.Signature, count: int) -> bool:
-    try:
-        signature.bind(*range(count))
-    except TypeError:
-        return False
-    return True
+    raise _error("topic chooser", function, f"it takes {inspect.signature(function)}", shapes)
 
 
 def partitioner(function: Callable[..., Any] | None) -> None:
     """Refuse a partitioner of another shape; None is the default one."""
     if function is not None:
         of_shape(function, "partitioner", "(topic, key, value, partition_count)", 4)
+
+
+def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:
+    """Why it cannot be called with so many arguments; None too if it tells nothing of that."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        return error
+    except ValueError:
+        pass
+    return None
 
 
 def _check_result(function: Callable[..., Any], what: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.partitioner import partition_of
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.testing.simulation.differences import Difference, difference
 from logstate.testing.simulation.simulated_application import (
     Simulated,
@@ -109,8 +109,9 @@ def simulate(
     found_topics = (*topics, *(one[0] for one in given))
     topology = traced(with_matching_topics(topology, found_topics))
     globals_, read = _encoded(topology, given, partitions)
+    handlers = FAIL_ALWAYS if error_handlers is None else error_handlers
     simulated = Simulated(
-        topology, application_id, partitions, tuple(topics), error_handlers, tuple(globals_)
+        topology, application_id, partitions, tuple(topics), handlers, tuple(globals_)
     )
     with _silence():
         result = _simulated(simulated, read, schedules, seed)

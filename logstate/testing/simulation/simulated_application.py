@@ -9,7 +9,7 @@ from functools import partial
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.contracts.topic_names import topic_name
-from logstate.task.error_handlers import ErrorHandlers
+from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.testing.simulation import swarm as drawing
 from logstate.testing.simulation.schedule import Schedule
 from logstate.testing.simulation.slot import Slot
@@ -33,7 +33,7 @@ class Simulated:
     partitions: int
     #: that exist besides those the topology names
     topics: tuple[str, ...] = ()
-    error_handlers: ErrorHandlers | None = None
+    error_handlers: ErrorHandlers = FAIL_ALWAYS
     #: of global tables, there before anything starts
     global_inputs: tuple[Input, ...] = ()
 
@@ -95,9 +95,8 @@ class SimulatedApplication(Schedule):
     def _slot(self, number: int) -> Slot:
         slot = super()._slot(number)
         handlers = self.simulated.error_handlers
-        if handlers is not None:
-            slot.handle_errors(handlers)
-            slot.configure(dead_letter_topic=handlers.dead_letter_topic)
+        slot.handle_errors(handlers)
+        slot.configure(dead_letter_topic=handlers.dead_letter_topic)
         return slot
 
     def _read_partitions(self) -> list[TopicPartition]:

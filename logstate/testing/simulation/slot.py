@@ -110,7 +110,7 @@ class Slot:
         self._cluster = cluster
         self._topology = topology
         self._config = config
-        self._handlers: ErrorHandlers | None = None
+        self._handlers = FAIL_ALWAYS
         self._counters = counters
         #: the member of the group, once there is one
         self.consumer: GroupConsumer | None = None
@@ -188,7 +188,7 @@ class Slot:
             destroy_state=lambda owned: self.disk.quarantine(owned.task_id),
             drive=_no_callbacks,
             observer=self._observer,
-            error_handlers=self._handlers or FAIL_ALWAYS,
+            error_handlers=self._handlers,
         )
         self._steps = self.worker.run()
         self.pending = next(self._steps)

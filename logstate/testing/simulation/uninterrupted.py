@@ -16,7 +16,6 @@ from logstate.contracts.records import FetchedRecord, ProducedRecord, TaskId, To
 from logstate.contracts.seams import run_steps
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import logged_fields
-from logstate.task.error_handlers import FAIL_ALWAYS
 from logstate.task.task import Task
 from logstate.testing.fake.partition_log import LogEntry
 from logstate.testing.simulation.schedule import START_MS
@@ -133,7 +132,7 @@ def _new_task(
         plan.global_inputs(),
         schedule.cluster,
         clock,
-        error_handlers=schedule.simulated.error_handlers or FAIL_ALWAYS,
+        error_handlers=schedule.simulated.error_handlers,
     )
     if computes and schedule.topology.global_sub_topologies:
         run_steps(globals_.bootstrap(schedule.cluster.admin()))

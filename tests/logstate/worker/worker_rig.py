@@ -58,7 +58,7 @@ class WorkerRig:
         name: str = "one",
         disk: Disk | None = None,
         listener: Callable[[Any], None] | None = None,
-        error_handlers: ErrorHandlers | None = None,
+        error_handlers: ErrorHandlers = FAIL_ALWAYS,
         optimization: str = "none",
         application_id: str = APPLICATION,
         **config: Any,
@@ -81,7 +81,7 @@ class WorkerRig:
             drive=run_steps,
             observer=self.observer,
             restore_listener=listener,
-            error_handlers=error_handlers or FAIL_ALWAYS,
+            error_handlers=error_handlers,
         )
         self.steps: list[str] = []
         #: called with each step before it is made; may raise in its place
