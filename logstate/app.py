@@ -412,7 +412,8 @@ class Application(ApplicationView):
         return self._runner == threading.get_ident()
 
     def _raise_failure(self) -> None:
-        """Raise what stopped the worker, once."""
+        """Raise what stopped the worker, once, and when nothing of it runs any more."""
         failure, self._workers.failure = self._workers.failure, None
         if failure is not None:
+            self._ended.wait()  # whoever is told may start another one at once
             raise failure

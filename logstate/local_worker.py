@@ -113,8 +113,8 @@ class LocalWorker:
             _LOGGER.error("application %s stopped: %s", self._settings.application_id, text)
         finally:
             self._snapshots.stop()
-            self.is_finished = True
             self.directory.close()
+            self.is_finished = True
             self._lifecycle.move_to(end)
             with self.changed:
                 self.changed.notify_all()

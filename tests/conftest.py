@@ -7,7 +7,7 @@ fast, broker, spark, demo, so that the cheap failures come first. With several p
 and the others with those that compute; whoever has no more of his kind helps the others.
 
 Property tests (marker `hypothesis`) try a hundred examples, the same ones each time, so that a run
-fails for what was changed and not by chance; `./dev test --fast` tries the first twenty, and
+fails for what was changed and not by chance; `./dev test --fast` tries the first ten, and
 `--hypothesis-profile=long` 10,000 new ones. They and what else goes through the same lines
 many times are not measured for coverage: the figure is the same, and costs half as much again.
 
@@ -18,6 +18,7 @@ fails. It is never skipped, because a skipped test reads like a passed one.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -54,7 +55,7 @@ MEMORY_BYTES_MIN = 6 << 30
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("suite")  # an option of the command line comes later, and wins
 hypothesis.settings.register_profile(
-    "fast", hypothesis.settings.get_profile("suite"), max_examples=20
+    "fast", hypothesis.settings.get_profile("suite"), max_examples=10
 )
 hypothesis.settings.register_profile(
     "long",
@@ -73,6 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
     order = (None, *TIERS)
     items.sort(key=lambda item: order.index(_tier(item)))
+
+
+def pytest_collection_finish() -> None:
+    # Five hundred files of tests stay for good: the collector need not look at them again and again.
+    gc.collect()
+    gc.freeze()
 
 
 def _is_repetitive(path: Path) -> bool:
@@ -133,8 +140,12 @@ class TwoQueues(LoadScopeScheduling):
     build. A broker for all files is each process's own.
     """
 
-    #: the folders whose tests mostly wait; the longest first, lest one is left alone at the end
-    WAITING = ("spark", "demo", "chaos", "browser", "broker")
+    #: whose tests mostly wait; the longest first, lest one is left alone at the end
+    WAITING = (
+        *("spark", "demo", "chaos", "browser", "broker"),
+        *("logstate/http", "logstate/instance", "upgrades", "log_conformance", "restore_fixtures"),
+        *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
+    )
     TOGETHER = ("spark", "browser", "test_tidy.py", "test_imports.py", "test_wheel.py")
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
@@ -161,9 +172,21 @@ class TwoQueues(LoadScopeScheduling):
             self.workqueue.move_to_end(first or self._waiting.pop(0), last=False)
         super()._assign_work_unit(node)
 
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        super().mark_test_complete(node, item_index, duration)
+        # What is done would be counted again after every test of thousands.
+        work = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(work[scope].values()):
+            del work[scope]
+
     def _rank(self, scope: str) -> int | None:
-        folder = Path(scope.partition("::")[0]).parts[1]
-        return self.WAITING.index(folder) if folder in self.WAITING else None
+        path = scope.removeprefix("tests/").partition("::")[0]
+        return next(
+            (rank for rank, one in enumerate(self.WAITING) if f"{path}/".startswith(f"{one}/")), None
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,7 @@ A step takes the same on every machine.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,18 @@ from types import FrameType
 from typing import Any
 
 _COMPARISONS = {"__lt__", "__gt__", "__le__", "__ge__"}
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """A collection calls what others have left to be called: none inside."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Steps:
@@ -29,11 +42,12 @@ class Steps:
         """Count what is done inside."""
         self.compared = self.executed = 0
         before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
+        with nothing_collected():
+            sys.settrace(self._trace)
+            try:
+                yield
+            finally:
+                sys.settrace(before)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_globals.get("__name__") == __name__ and frame.f_code.co_name in _COMPARISONS:

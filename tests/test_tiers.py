@@ -33,6 +33,7 @@ def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_a_missing_broker_fails_the_test_and_never_skips_it() -> None:
     answer = pytest_run(BROKER_TEST, LOGSTATE_BOOTSTRAP="127.0.0.1:1")
 
@@ -42,6 +43,7 @@ def test_a_missing_broker_fails_the_test_and_never_skips_it() -> None:
     assert "skipped" not in answer.stdout
 
 
+@pytest.mark.slow
 def test_a_folder_is_a_tier_whatever_its_files_say() -> None:
     fast = pytest_run("--collect-only", "-m", "not broker", BROKER_TEST, "tests/test_tiers.py")
 
@@ -49,6 +51,7 @@ def test_a_folder_is_a_tier_whatever_its_files_say() -> None:
     assert "test_bootstrap.py" not in fast.stdout
 
 
+@pytest.mark.slow
 def test_cheap_tiers_run_first() -> None:
     answer = pytest_run("--collect-only", BROKER_TEST, "tests/test_tiers.py")
 

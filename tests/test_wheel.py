@@ -20,6 +20,8 @@ import pytest
 from tests.built_wheel import FOLDERS, ROOT, built_wheel, pip
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow  # it is built, and installed
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -21,6 +21,7 @@ from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from tests.changelog.counting_backend import CountingBackend
 from tests.changelog.store_bench import StoreBench
+from tests.steps import nothing_collected
 
 PERIODS = 200
 RECORDS_PER_PERIOD = 120
@@ -211,11 +212,12 @@ def calls_of(work: Callable[[], object]) -> int:
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
+    with nothing_collected():
+        sys.setprofile(count)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
     return calls
 
 
