@@ -289,8 +289,10 @@ class ApplicationView:
         ``at_least``, because copies do not know their positions.
         """
         present = self._present("remote_store()")
-        check(durations("remote_store()", timeout=timeout))
-        check(durations("remote_store()", max_age=max_age, optional=True))
+        check(
+            durations("remote_store()", timeout=timeout),
+            durations("remote_store()", max_age=max_age, optional=True),
+        )
         if standbys and at_least:
             raise ConfigError(
                 "standbys=True and at_least= exclude each other: a copy of a task's state does not"

@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # Five hundred files of tests stay for good: the collector need not look at them again and again.
+    # Five hundred files of tests stay: the collector need not look at them again and again.
     gc.collect()
     gc.freeze()
 
@@ -185,7 +185,8 @@ class TwoQueues(LoadScopeScheduling):
     def _rank(self, scope: str) -> int | None:
         path = scope.removeprefix("tests/").partition("::")[0]
         return next(
-            (rank for rank, one in enumerate(self.WAITING) if f"{path}/".startswith(f"{one}/")), None
+            (rank for rank, one in enumerate(self.WAITING) if f"{path}/".startswith(f"{one}/")),
+            None,
         )
 
 

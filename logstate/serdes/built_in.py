@@ -187,14 +187,13 @@ def windowed(inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows) -> Wi
     ``size_ms`` is the size of the windows, or the windows themselves, which know their ends.
     """
     key: Serde[K] = serde_of(inner, what="the key inside the window")
-    if isinstance(size_ms, int) and not isinstance(size_ms, bool):
-        return WindowedSerde(key, size_ms)
-    if not isinstance(getattr(size_ms, "size_ms", None), int):
+    if isinstance(size_ms, bool) or not isinstance(getattr(size_ms, "size_ms", size_ms), int):
         raise SerdeError(
             f"windowed() takes the length of the windows in ms, or the windows; got"
             f" {shown(size_ms)}. Give TumblingWindows(size=...) or such, or a whole number"
         )
-    assert not isinstance(size_ms, int)
+    if isinstance(size_ms, int):
+        return WindowedSerde(key, size_ms)
     end_of = size_ms.end_of if size_ms.varies else None
     return WindowedSerde(key, size_ms.size_ms, end_of=end_of)
 

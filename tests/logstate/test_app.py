@@ -15,7 +15,6 @@ import pytest
 
 from logstate.app import Application
 from logstate.app_settings import AppSettings
-from logstate.changelog.directory import StateDirectory
 from logstate.contracts.errors import (
     BrokerError,
     ConfigError,
@@ -320,26 +319,6 @@ def test_whoever_waits_for_tasks_hears_of_a_failure(cluster: FakeCluster, make: 
     cluster.faults.add(Fault("committed", BrokerError("not authorised for the group")))
     with pytest.raises(BrokerError, match="not authorised"):
         make().start().wait_until_running()
-
-
-def test_who_has_heard_of_a_failure_may_start_again_at_once(
-    cluster: FakeCluster, make: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard, early = threading.Event(), []
-    close = StateDirectory.close
-
-    def slow(directory: StateDirectory) -> None:
-        early.append(heard.wait(0.2))
-        close(directory)
-
-    monkeypatch.setattr(StateDirectory, "close", slow)
-    app = make().start()
-    cluster.produce("in", b"\xff", b"v", timestamp=5)
-    until(lambda: not app.is_alive)
-    with pytest.raises(DeserializationError):
-        app.wait_until_running()
-    heard.set()
-    assert early == [False]
 
 
 def test_an_error_in_the_with_block_is_raised_and_a_failed_close_is_a_note(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
 from logstate.serdes import session_windowed, windowed
@@ -39,3 +40,9 @@ def test_keys_are_the_ones_that_kafka_streams_wrote(kind: str) -> None:
         compared += 1
 
     assert compared > 1_000
+
+
+@pytest.mark.parametrize("size", [True, None, "10", 1.5])
+def test_a_size_that_is_none_is_refused(size: object) -> None:
+    with pytest.raises(SerdeError, match="length of the windows in ms, or the windows; got"):
+        windowed(str, size)  # type: ignore[arg-type]

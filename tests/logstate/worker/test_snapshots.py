@@ -6,7 +6,6 @@ import pytest
 
 from tests.logstate.worker.snapshot_story import STORES, SnapshotStory
 
-
 SEEDS = (0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8)))
 
 

@@ -17,9 +17,6 @@ import logstate.topology as dsl
 from logstate.contracts.errors import TopologyError
 from logstate.topology import (
     JoinWindows,
-    KGroupedStream,
-    KStream,
-    KTable,
     Materialized,
     Processor,
     SessionWindows,
@@ -33,29 +30,11 @@ from logstate.topology import (
     versioned_store,
     window_store,
 )
+from tests.topology.declaring.declared import both, grouped, stream, table
 
 SECOND = timedelta(seconds=1)
 
 HERE = "tests/topology/declaring/test_refused_arguments.py"
-
-
-def stream(builder: StreamsBuilder | None = None) -> KStream[str, int]:
-    return (builder or StreamsBuilder()).stream("numbers", key=str, value=int, name="numbers")
-
-
-def table() -> KTable[str, int]:
-    return StreamsBuilder().table("rows", key=str, value=int, store="rows", name="rows")
-
-
-def grouped() -> KGroupedStream[str, int]:
-    return stream().group_by_key()
-
-
-def both() -> tuple[KStream[str, int], KTable[str, int], Any]:
-    builder = StreamsBuilder()
-    rows = builder.table("rows", key=str, value=int, store="rows", name="rows")
-    other = builder.stream("others", key=str, value=int, name="others")
-    return stream(builder), rows, other
 
 
 def stream_joins_tumbling() -> object:

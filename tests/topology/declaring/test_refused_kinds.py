@@ -5,42 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from logstate.contracts.errors import TopologyError
 from logstate.topology import (
-    KGroupedStream,
-    KStream,
-    KTable,
     Materialized,
     StreamsBuilder,
     UnlimitedWindows,
     Windows,
     until_time_limit,
 )
+from tests.topology.declaring.declared import both, grouped, stream, table
 
 SECOND = timedelta(seconds=1)
-
-
-def stream(builder: StreamsBuilder | None = None) -> KStream[str, int]:
-    return (builder or StreamsBuilder()).stream("numbers", key=str, value=int, name="numbers")
-
-
-def table() -> KTable[str, int]:
-    return StreamsBuilder().table("rows", key=str, value=int, store="rows", name="rows")
-
-
-def grouped() -> KGroupedStream[str, int]:
-    return stream().group_by_key()
-
-
-def both() -> tuple[KStream[str, int], KTable[str, int], Any]:
-    builder = StreamsBuilder()
-    rows = builder.table("rows", key=str, value=int, store="rows", name="rows")
-    other = builder.stream("others", key=str, value=int, name="others")
-    return stream(builder), rows, other
 
 
 def serde_that_is_not_needed() -> object:

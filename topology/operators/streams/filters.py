@@ -52,9 +52,9 @@ class FilterNode(ProcessorNode):
 class BranchNode(ProcessorNode):
     """Branches in the order of their declaration; without a default the rest is dropped."""
 
-    #: (predicate, child's name), filled while the branches are declared
     passes_on = True
 
+    #: (predicate, child's name), filled while the branches are declared
     branches: list[tuple[Callable[[Any, Any], Any], str]] = field(default_factory=list, init=False)
     default: str | None = field(default=None, init=False)
 
