@@ -38,13 +38,16 @@ from logstate.local_broker.probe import broker_count
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
-#: tests that go through the same lines many times
+#: tests that read the syntax of every file
+OF_EVERY_FILE = ("test_tidy.py", "test_imports.py", "logstate/kafka/test_forbidden_calls.py")
+#: tests that go through the same lines many times, or through none
 REPETITIVE = tuple(
     ROOT / "tests" / path
     for path in (
-        "simulation",
-        "conformance/test_vary.py",
-        "changelog/test_retention_steady_state.py",
+        *("broker/test_conformance_on_broker.py", "broker/test_restore_fixtures.py"),
+        *("changelog/rows/test_deferred_values.py", "changelog/test_retention_steady_state.py"),
+        *("chaos", "conformance", "differential", "simulation", *OF_EVERY_FILE),
+        *("logstate/task/test_mutated_records.py", "logstate/worker/test_snapshots.py"),
     )
 )
 #: where Linux has files that are no more than memory, and what a whole run may take of it
@@ -136,8 +139,8 @@ class TwoQueues(LoadScopeScheduling):
     """Gives half of the processes what waits and the others what computes, while there is both.
 
     What shares something dear stays together: a file of tests its brokers, all tests of Spark their
-    session, those of the page their browser, house rules the syntax of every file, the wheel's one
-    build. A broker for all files is each process's own.
+    session, those of the page their browser, some house rules the syntax of every file, the wheel's
+    one build. A broker for all files is each process's own.
     """
 
     #: whose tests mostly wait; the longest first, lest one is left alone at the end
@@ -146,7 +149,7 @@ class TwoQueues(LoadScopeScheduling):
         *("logstate/http", "logstate/instance", "upgrades", "log_conformance", "restore_fixtures"),
         *("logstate/directory", "logstate/restore", "logstate/worker/test_planned_topics.py"),
     )
-    TOGETHER = ("spark", "browser", "test_tidy.py", "test_imports.py", "test_wheel.py")
+    TOGETHER = ("spark", "browser", "test_wheel.py")
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -157,6 +160,8 @@ class TwoQueues(LoadScopeScheduling):
         folder = Path(path).parts[1]
         if folder in self.TOGETHER:
             return f"tests/{folder}"
+        if path.removeprefix("tests/") in OF_EVERY_FILE:
+            return "tests/every file"
         return path if folder == "broker" else nodeid
 
     def _assign_work_unit(self, node: WorkerController) -> None:

@@ -66,16 +66,16 @@ def test_a_thousand_schedules_keep_every_promise() -> None:
 
 @pytest.mark.slow
 def test_what_can_go_wrong_around_the_end_of_a_transaction_does() -> None:
-    output = simulation("--story", "failed_ends", "--seeds", "0..400")
+    output = simulation("--story", "failed_ends", "--seeds", "0..250")
     assert output.rstrip().endswith(" 0 wrong")
     assert "HOLE" not in output
 
 
 @pytest.mark.slow
-def test_so_do_five_hundred_more() -> None:
-    output = simulation("--seeds", "1000..1500")
+def test_so_do_more_of_them() -> None:
+    output = simulation("--seeds", "1000..1250")
     assert output.rstrip().endswith(" 0 wrong")
-    assert counters(output)["crashes"] >= 2_400
+    assert counters(output)["crashes"] >= 1_200
 
 
 @pytest.mark.slow
@@ -102,8 +102,8 @@ def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_so_does_a_crash_at_hundreds_of_pairs_of_steps(guarantee: str) -> None:
-    output = simulation("--systematic", "--pairs", "400", "--only", guarantee)
+def test_so_does_a_crash_at_many_pairs_of_steps(guarantee: str) -> None:
+    output = simulation("--systematic", "--pairs", "200", "--only", guarantee)
     assert [line.split()[:2] for line in output.splitlines()[1:]] == [
         [guarantee, "table"],
         [guarantee, "streams"],
