@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.syntax import syntax
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
 #: folders by floor, what is above imports what is below
@@ -68,7 +70,7 @@ def _module_map() -> Iterator[str]:
 
 
 def _first_line(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    docstring = ast.get_docstring(syntax(path).tree)
     assert docstring, f"{path} has no docstring"
     first = docstring.split("\n\n")[0].replace("\n", " ")
     first = first.removeprefix(f"{path.parent.name.replace('_', ' ').capitalize()}: ")
@@ -77,7 +79,7 @@ def _first_line(path: Path) -> str:
 
 def _defines(name: str, path: Path) -> bool:
     """Whether a module defines a class, function, method or constant."""
-    scope: list[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
+    scope: list[ast.stmt] = syntax(path).tree.body
     for part in name.split("."):
         found = next((node for node in scope if part in _names(node)), None)
         if found is None:

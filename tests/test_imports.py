@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.syntax import syntax
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {
     "logstate": "logstate",
@@ -81,7 +83,7 @@ SOURCES = {
 
 def imports_of(module: str, path: Path) -> Iterator[Import]:
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in syntax(path).nodes:
         where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -119,7 +121,7 @@ def test_nobody_inside_imports_the_facade() -> None:
     """``from logstate import records`` too runs the facade first, which names everything."""
     culprits = []
     for module, path in SOURCES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in syntax(path).nodes:
             if isinstance(node, ast.Import):
                 taken = any(alias.name == "logstate" for alias in node.names)
             else:
@@ -138,7 +140,7 @@ def test_folders_are_imported_by_their_import_names() -> None:
         *(ROOT / "tests").rglob("*.py"),
         *(ROOT / "examples").rglob("*.py"),
     ]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in syntax(path).nodes:
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -11,6 +11,7 @@ from functools import cache
 
 import pytest
 
+from tests.syntax import syntax
 from tests.test_imports import ROOT, SOURCES, all_imports, source_of
 
 # A room may import the rooms that it names, and nothing else of ours.
@@ -237,7 +238,7 @@ def test_each_test_of_a_topology_is_in_the_room_of_what_it_tests() -> None:
 
 @pytest.mark.parametrize("room", sorted({*ROOMS, *EMPTY_ROOMS} - {"logstate", "topology"}))
 def test_a_room_says_what_it_is_for_and_what_it_may_import(room: str) -> None:
-    docstring = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text("utf-8")))
+    docstring = ast.get_docstring(syntax(ROOT / room / "__init__.py").tree)
     assert docstring is not None
     assert len(docstring.splitlines()[0]) > 20
     if room not in EMPTY_ROOMS:

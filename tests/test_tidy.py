@@ -11,10 +11,11 @@ import ast
 import re
 import statistics
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.syntax import syntax
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ("logstate", "topology", "changelog")
@@ -77,20 +78,14 @@ OURS = python_files(*LIBRARY, "examples", ".ci")
 
 def line_count(path: Path) -> int:
     """The lines of a file, docstrings not counted."""
-    text, tree = syntax(path)
-    return len(text.splitlines()) - sum(docstring_lines(node) for node in ast.walk(tree))
-
-
-@cache
-def syntax(path: Path) -> tuple[str, ast.Module]:
-    text = path.read_text(encoding="utf-8")
-    return text, ast.parse(text)
+    text, _, nodes = syntax(path)
+    return len(text.splitlines()) - sum(docstring_lines(node) for node in nodes)
 
 
 def docstring_lines(node: ast.AST) -> int:
     if (
         not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
-        or ast.get_docstring(node) is None
+        or ast.get_docstring(node, clean=False) is None
     ):
         return 0
     docstring = node.body[0]
@@ -99,7 +94,7 @@ def docstring_lines(node: ast.AST) -> int:
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Each function's name and its lines, the docstring not counted."""
-    for node in ast.walk(syntax(path)[1]):
+    for node in syntax(path).nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             yield f"{relative(path)}:{node.name}", lines - docstring_lines(node)
@@ -158,12 +153,12 @@ def test_every_module_says_what_it_is_for() -> None:
     assert not [
         relative(path)
         for path in OURS
-        if path.read_text(encoding="utf-8").strip() and ast.get_docstring(syntax(path)[1]) is None
+        if syntax(path).text.strip() and ast.get_docstring(syntax(path).tree) is None
     ]
 
 
 def banned_lines(path: Path) -> Iterator[int]:
-    for node in ast.walk(syntax(path)[1]):
+    for node in syntax(path).nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -188,8 +183,8 @@ def test_rocksdb_is_opened_in_raw_mode_only() -> None:
     """Its other mode unpickles whatever it reads."""
     culprits = []
     for path in OURS:
-        text, tree = syntax(path)
-        for node in ast.walk(tree) if "rocksdict" in text else ():
+        text, _, nodes = syntax(path)
+        for node in nodes if "rocksdict" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Options"):
                 given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
                 plain_options = ast.unparse(node.func) in {"Options", "rocksdict.Options"}

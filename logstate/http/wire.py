@@ -29,23 +29,21 @@ class ReadShape(NamedTuple):
     keys: int
     #: it goes through rows, whose first part is this; "" where it gives one value
     rows: str
-    #: it is answered by one partition
-    is_of_key: bool
 
 
 READS = {
-    "get": ReadShape(1, "", True),
-    "fetch": ReadShape(1, "key", True),
-    "fetch_range": ReadShape(1, "number", True),
-    "fetch_session": ReadShape(1, "", True),
-    "find_sessions": ReadShape(1, "key", True),
-    "versions": ReadShape(1, "value", True),
-    "range": ReadShape(2, "key", False),
-    "reverse_range": ReadShape(2, "key", False),
-    "all": ReadShape(0, "key", False),
-    "fetch_all": ReadShape(0, "key", False),
-    "fetch_key_range": ReadShape(2, "key", False),
-    "find_sessions_of_key_range": ReadShape(2, "key", False),
+    "get": ReadShape(1, ""),
+    "fetch": ReadShape(1, "key"),
+    "fetch_range": ReadShape(1, "number"),
+    "fetch_session": ReadShape(1, ""),
+    "find_sessions": ReadShape(1, "key"),
+    "versions": ReadShape(1, "value"),
+    "range": ReadShape(2, "key"),
+    "reverse_range": ReadShape(2, "key"),
+    "all": ReadShape(0, "key"),
+    "fetch_all": ReadShape(0, "key"),
+    "fetch_key_range": ReadShape(2, "key"),
+    "find_sessions_of_key_range": ReadShape(2, "key"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from examples.flights import chart, comparison, faults, reference
+from examples.flights import chart, comparison
 
 ROW = {"name": "A", "flights": 2, "without_delay": 1, "minutes": 5, "squares": 25, "longest": 5}
 TABLE = {("A",): ("A", 2, 1, 5, 25, 5)}
@@ -43,15 +43,6 @@ def test_only_the_first_differences_are_told() -> None:
 def test_a_row_that_two_instances_hold_is_an_error() -> None:
     with pytest.raises(ValueError, match="two instances"):
         comparison.model_totals([("A", ROW), ("A", ROW)])
-
-
-def test_the_planted_wrong_minute_is_a_difference() -> None:
-    right = reference.compute(days=1)
-    wrong = faults.wrong_by_a_minute(right)
-    tables = [
-        comparison.reference_table(one.model_totals, ("model",), "model") for one in (right, wrong)
-    ]
-    assert len(comparison.differences(*tables)) == 1
 
 
 def test_summaries_add_up_the_hours_of_an_airline() -> None:

@@ -64,14 +64,6 @@ class SubTopology:
                 found[node.topic] = (*found.get(node.topic, ()), node)
         return found
 
-    @property
-    def has_dynamic_sinks(self) -> bool:
-        """Whether a sink chooses its topic per record."""
-        return any(
-            isinstance(node, SinkNode) and not isinstance(node.topic, TopicRef)
-            for node in self.nodes
-        )
-
 
 def writer_of(store: str, sub_topologies: Iterable[SubTopology]) -> str:
     """The name of the node that owns a store, of all that do, or else of those that use it.

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from tests.test_tidy import EVERY_FILE, ROOT, relative, syntax
+from tests.syntax import syntax
+from tests.test_tidy import EVERY_FILE, ROOT, relative
 
 #: whatever a later client adds is among them
 ABOUT_GROUPS = {name for name in dir(AdminClient) if "group" in name and not name.startswith("_")}
@@ -18,7 +19,7 @@ THEIR_TESTS = {ROOT / "tests" / "logstate" / "kafka" / "test_offset_metadata.py"
 
 
 def uses(path: Path, names: set[str]) -> Iterator[str]:
-    for node in ast.walk(syntax(path)[1]):
+    for node in syntax(path).nodes:
         if isinstance(node, ast.Attribute) and node.attr in names:
             yield f"{relative(path)}:{node.lineno}: {node.attr}"
 

@@ -44,6 +44,7 @@ from tests.logstate.task.drop_cases import (
 )
 from tests.logstate.task.task_bench import APPLICATION, topology_of
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of
+from tests.syntax import syntax
 
 
 def expected_of(case: Case) -> list[Expected]:
@@ -111,7 +112,7 @@ def test_no_place_that_drops_is_missing_from_the_table() -> None:
     root = Path(logstate.__path__[0])
     places = set()
     for path in [*root.parent.glob("topology/operators/*/*.py"), root / "task" / "batch_loop.py"]:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in syntax(path).nodes:
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "DropReason":
                 places.add((path.stem, DropReason[node.attr].value))
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "null_dropper":

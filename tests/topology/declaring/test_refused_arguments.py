@@ -30,6 +30,7 @@ from logstate.topology import (
     versioned_store,
     window_store,
 )
+from tests.syntax import syntax
 from tests.topology.declaring.declared import both, grouped, stream, table
 
 SECOND = timedelta(seconds=1)
@@ -296,7 +297,7 @@ def raised_errors() -> list[tuple[str, ast.Call]]:
     return [
         (f"{path.name}:{node.lineno}", node)
         for path in sorted([*FOLDER.rglob("*.py"), *FOLDER.glob("operators/*.py")])
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in syntax(path).nodes
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"TopologyError", "misdeclared"}  # which finds the line
     ]
