@@ -16,7 +16,7 @@ while user code runs, which is what plain key-value stores log as timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -281,6 +281,10 @@ class TaskContext(Protocol):
         Nodes are compiled children first, so the task calls ``emit`` in REVERSE order of
         registration (parents first), and again until none forwards.
         """
+
+    @property
+    def held_back(self) -> Sequence[HeldBack]:
+        """What was registered so far."""
 
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
         """What came of a held back result failed; returns if it is to be left out."""

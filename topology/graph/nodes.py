@@ -94,6 +94,12 @@ class ValueGetter(NamedTuple):
     latest_bytes: Callable[[Any], bytes | None] | None = None
     #: while an update is on its way, ``latest`` gives the value before it
     lags: bool = False
+    #: the rows as they were forwarded last, where ``latest`` gives some that are still held back
+    forwarded: Callable[[Any], StoredRow | None] | None = None
+
+    def as_forwarded(self) -> Callable[[Any], StoredRow | None]:
+        """Reads rows for who takes back later what it makes of them now."""
+        return self.latest if self.forwarded is None else self.forwarded
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))

@@ -17,20 +17,24 @@ Invariants:
    after every record the result is that of emitting every update;
 5. but not a session that came and went: sessions change their keys as they grow, so that every
    record would leave a tombstone for a key that nobody has ever seen. Kafka Streams' cache leaves
-   them out as well.
+   them out as well;
+6. who makes changes of this table's rows and of another table's (a join that sends old values)
+   reads a row as it was emitted last (:func:`as_forwarded`), so that it takes back what it has
+   sent. Kafka Streams' joins read the cache, and sums behind them drift (KAFKA-4609).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from logstate.contracts.processing import TableProcess, TaskContext
 from logstate.contracts.records import FetchedRecord, Headers, Windowed
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.contracts.topic_names import changelog_name
 from logstate.serdes.built_in import equal_as_bytes
+from logstate.topology.graph.nodes import ValueGetter
 from logstate.topology.operators.tables.to_stream import stream_below
 
 #: key -> something hashable that is equal exactly for keys with equal bytes
@@ -39,11 +43,15 @@ Identity: TypeAlias = Callable[[Any], Hashable]
 
 #: An update that waits, with the place of the record that caused it: order, topic, partition,
 #: offset, key, new, old, timestamp, headers, is_latest; the record itself if a handler may ask
-#: for it. A plain tuple: every record makes one.
+#: for it; the time of the row that was emitted last, if it is known. A plain tuple: every record
+#: makes one.
 HeldUpdate: TypeAlias = (
-    "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None]"
+    "tuple[int, str | None, int, int, Any, Any, Any, int, Headers, bool, FetchedRecord | None,"
+    " int | None]"
 )
-_NEW, _OLD = 5, 6
+_NEW: Final = 5
+_OLD: Final = 6
+_TIME_BEFORE: Final = 11
 _order_of = itemgetter(0)
 
 
@@ -56,6 +64,12 @@ class HeldUpdates:
         self._task = task
         self._forward = forward
         self._leaves_out_unseen = leaves_out_unseen
+        #: what the updates are of
+        self.store: StoreSpec | None = None
+        self.identity: Identity = lambda key: key
+        #: of the row before the update that comes next; None: there was no row. Whoever is asked
+        #: for rows as they were emitted says so before each update
+        self.time_before: int | None = None
         #: the updates by identity; never replaced by another dict
         self.held: dict[Hashable, HeldUpdate] = {}
         self._journal: list[tuple[Hashable, HeldUpdate | None]] = []
@@ -78,9 +92,8 @@ class HeldUpdates:
         if self._leaves_out_unseen:
             updates = [u for u in updates if u[_NEW] is not None or u[_OLD] is not None]
         for update in updates:
-            _, topic, partition, offset, key, new, old, timestamp, headers, is_latest, record = (
-                update
-            )
+            _, topic, partition, offset, key, new, old, timestamp, headers, is_latest = update[:10]
+            record = update[10]
             task.topic = topic
             task.partition = partition
             task.offset = offset
@@ -122,6 +135,7 @@ def hold_until_commit(
     *,
     identity: Identity | None = None,
     leaves_out_unseen: bool = False,
+    store: StoreSpec | None = None,
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
@@ -130,6 +144,9 @@ def hold_until_commit(
     not there before, and if it is gone again by the commit, nothing is said of it.
     """
     updates = HeldUpdates(task, forward, leaves_out_unseen=leaves_out_unseen)
+    updates.store = store
+    if identity is not None:
+        updates.identity = identity
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
@@ -145,8 +162,11 @@ def hold_until_commit(
         if updates.is_journaled:  # some handler may be asked about it
             noted(where, earlier)
             fetched = task.fetched if task.topic is not None else None
-        if earlier is not None:
+        if earlier is None:
+            time_before = updates.time_before
+        else:
             old = earlier[_OLD]  # the value of the previous emission
+            time_before = earlier[_TIME_BEFORE]
         held[where] = (
             order,
             task.topic,
@@ -159,6 +179,7 @@ def hold_until_commit(
             headers,
             is_latest,
             fetched,
+            time_before,
         )
 
     return process
@@ -174,9 +195,42 @@ def hold_rows_until_commit(
     """
     identity = _identity(task, store)
     if store.kind != "session":
-        return hold_until_commit(task, forward, identity=identity)
+        return hold_until_commit(task, forward, identity=identity, store=store)
     below = forward if sends_old_values else _without_old_values(forward)
-    return hold_until_commit(task, below, identity=identity, leaves_out_unseen=True)
+    return hold_until_commit(task, below, identity=identity, leaves_out_unseen=True, store=store)
+
+
+def held_updates(task: TaskContext, store: StoreSpec) -> HeldUpdates | None:
+    """What waits of the rows of ``store``; None before the operator that holds it is compiled."""
+    for held in task.held_back:
+        if isinstance(held, HeldUpdates) and held.store is store:
+            return held
+    return None
+
+
+def as_forwarded(task: TaskContext, store: StoreSpec, getter: ValueGetter) -> ValueGetter:
+    """The getter of an aggregate that waits for commits, with its rows as they were emitted last.
+
+    It must send old values: these are the rows of before.
+    """
+    latest, value = getter.latest, store.value
+    is_session, is_immutable = store.kind == "session", value.immutable
+    topic = task.topic_name(changelog_name(store.name), is_internal=True)
+    write, read = value.serializer(topic, False), value.deserializer(topic, False)
+
+    def forwarded(key: Any) -> StoredRow | None:
+        updates = held_updates(task, store)
+        held = None if updates is None else updates.held.get(updates.identity(key))
+        if held is None:
+            return latest(key)
+        old = held[_OLD]
+        time_before = key.end_ms if is_session else held[_TIME_BEFORE]
+        if old is None or time_before is None:
+            return None
+        # What waits is nobody's to change, and a joiner may change what it is given.
+        return old if is_immutable else read(write(old)), time_before, None
+
+    return getter._replace(forwarded=forwarded)
 
 
 def _identity(task: TaskContext, store: StoreSpec) -> Identity | None:

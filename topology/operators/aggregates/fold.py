@@ -23,9 +23,15 @@ from logstate.contracts.processing import StreamProcess, TableProcess, TaskConte
 from logstate.contracts.records import Windowed
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
+from logstate.topology.graph.nodes import ValueGetter
+from logstate.topology.operators.aggregates.emit_on_commit import (
+    HeldUpdates,
+    as_forwarded,
+    held_updates,
+    hold_rows_until_commit,
+)
 from logstate.topology.operators.aggregates.initial_values import new_values
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
+from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
 from logstate.topology.operators.tables.to_stream import stream_below
 
 _LOGGER = logging.getLogger(__name__)
@@ -64,6 +70,9 @@ is_latest = write(key, new, newest, timestamp, headers)
 if is_latest is None:
     return
 """
+_ROW_BEFORE = """\
+updates.time_before = None if row is None else row[1]
+"""
 _FUNCTION = """\
 def bind({names}):
     def process(key, value, timestamp, headers):
@@ -83,6 +92,20 @@ class FoldNode(MaterializedNode):
 
     def keeps_what_it_is_given(self) -> bool:
         return self.initializer is no_aggregate
+
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        rows = self.row_getter(task)
+        waits = self.emit == "commit" and self.sends_old_values
+        return as_forwarded(task, self.store, rows) if waits else rows
+
+    def row_getter(self, task: TaskContext) -> ValueGetter:
+        """Reads the rows of the store."""
+        return row_getter(task, self.store)
+
+    def rows_before(self, task: TaskContext) -> HeldUpdates | None:
+        """Who wants to know of the row before each update; once its holder is compiled."""
+        waits = self.emit == "commit" and self.sends_old_values
+        return held_updates(task, self.store) if waits else None
 
     def held_back(self, task: TaskContext, forward: TableProcess) -> TableProcess:
         """What the results go to: ``forward``, or what holds them back for it until the commit."""
@@ -158,6 +181,10 @@ def make_fold(
     if copies_old:
         step += _COPIED_OLD.format(read=read)
     step += _PUT_VERSION if node.is_versioned() else _PUT.format(start=start)
+    updates = node.rows_before(task)
+    if updates is not None:
+        names["updates"] = updates
+        step += _ROW_BEFORE
     if forward is not None:
         below = stream_below(forward)
         names["forward"] = forward if below is None else below

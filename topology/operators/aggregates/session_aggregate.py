@@ -58,7 +58,7 @@ class SessionAggregateNode(FoldNode):
     merger: Callable[[Any, Any, Any], Any]
     emit_interval_ms: int | None = 0
 
-    def value_getter(self, task: TaskContext) -> ValueGetter:
+    def row_getter(self, task: TaskContext) -> ValueGetter:
         fetch_session = task.store(self.store.name).fetch_session
 
         def latest(session: Windowed[Any]) -> ValueAndTimestamp[Any] | None:

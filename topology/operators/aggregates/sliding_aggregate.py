@@ -57,7 +57,7 @@ class SlidingAggregateNode(FoldNode):
     windows: SlidingWindows
     emit_interval_ms: int | None = 0
 
-    def value_getter(self, task: TaskContext) -> ValueGetter:
+    def row_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:
@@ -115,6 +115,8 @@ class _Base(NamedTuple):
     aggregate: Any
     old: Any
     timestamp: int
+    #: of the row that the window has so far; None: it has none
+    time_before: int | None = None
 
 
 class _SlidingUpdate:
@@ -129,6 +131,7 @@ class _SlidingUpdate:
         self._fetch_range = store.fetch_range
         self._put = store.put
         self._publish = publish
+        self._rows_before = node.rows_before(task)
         self._drop_late = task.dropper(node.name, DropReason.LATE)
         self._initializer = new_values(node.initializer, node.store)
         self._aggregator = node.aggregator
@@ -175,7 +178,7 @@ class _SlidingUpdate:
             if left is None or left.timestamp < at - difference:
                 left = self._initial(at)
             elif self._hides_copied:
-                left = left._replace(old=None)
+                left = left._replace(old=None, time_before=None)
             self._update(record, at - difference, left)
         if not has_right and right is not None and right.timestamp > at:
             self._put_right(record, right)
@@ -229,6 +232,8 @@ class _SlidingUpdate:
             self._put(key, ValueAndTimestamp(aggregate, latest), start)
         if self._publish is not None:
             windowed = Windowed(key, start, end)
+            if self._rows_before is not None:
+                self._rows_before.time_before = base.time_before
             self._publish(windowed, aggregate, base.old, latest, headers, True)
 
     def _put_right(self, record: _Record, row: ValueAndTimestamp[Any]) -> None:
@@ -237,11 +242,13 @@ class _SlidingUpdate:
         self._put(record.key, ValueAndTimestamp(row.value, row.timestamp), start)
         if self._publish is not None:
             windowed = Windowed(record.key, start, start + self._difference)
+            if self._rows_before is not None:
+                self._rows_before.time_before = None
             self._publish(windowed, row.value, None, row.timestamp, record.headers, True)
 
     def _base(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> _Base:
         old = self._copied(key, start, row).value if self._sends_old else None
-        return _Base(row.value, old, row.timestamp)
+        return _Base(row.value, old, row.timestamp, row.timestamp)
 
     def _initial(self, timestamp: int) -> _Base:
         aggregate = self._initializer()

@@ -15,11 +15,15 @@ from logstate.contracts.errors import LogstateError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.topology.declaring.windows import Emit
-from logstate.topology.graph.nodes import Children, Forward, Process
-from logstate.topology.operators.aggregates.emit_on_commit import hold_rows_until_commit
+from logstate.topology.graph.nodes import Children, Forward, Process, ValueGetter
+from logstate.topology.operators.aggregates.emit_on_commit import (
+    as_forwarded,
+    held_updates,
+    hold_rows_until_commit,
+)
 from logstate.topology.operators.aggregates.initial_values import new_values
 from logstate.topology.operators.tables.change import Change
-from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows
+from logstate.topology.operators.tables.rows import MaterializedNode, bind_rows, row_getter
 
 
 class TableAggregateNode(MaterializedNode):
@@ -30,11 +34,18 @@ class TableAggregateNode(MaterializedNode):
     subtractor: Callable[[Any, Any, Any], Any]
     emit: Emit = "update"
 
+    def value_getter(self, task: TaskContext) -> ValueGetter:
+        rows = row_getter(task, self.store)
+        waits = self.emit == "commit" and self.sends_old_values
+        return as_forwarded(task, self.store, rows) if waits else rows
+
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
+        updates = None
         if self.emit == "commit":
             forward = hold_rows_until_commit(
                 task, forward, self.store, sends_old_values=self.sends_old_values
             )
+            updates = held_updates(task, self.store) if self.sends_old_values else None
         read, write = bind_rows(task, self.store)
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
         if initializer is not None:
@@ -66,6 +77,8 @@ class TableAggregateNode(MaterializedNode):
                 before = None if row is None else row[0]
             is_latest = write(key, aggregate, newest, timestamp, headers)
             if is_latest is not None:
+                if updates is not None:
+                    updates.time_before = None if row is None else row[1]
                 forward(key, aggregate, before if with_old else None, newest, headers, is_latest)
 
         return process

@@ -85,7 +85,7 @@ class WindowAggregateNode(FoldNode):
     windows: Windows
     emit_interval_ms: int | None = 0
 
-    def value_getter(self, task: TaskContext) -> ValueGetter:
+    def row_getter(self, task: TaskContext) -> ValueGetter:
         return windowed_row_getter(task, self.store)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> StreamProcess:

@@ -37,7 +37,7 @@ class RowHashes:
 
     def of_update(self, key: Any, new: Any, *, is_latest: bool) -> tuple[Any, bytes]:
         """The row of an update as it will be read from now on, and its hash."""
-        latest, _, latest_bytes, lags = self._getter
+        latest, _, latest_bytes, lags, _ = self._getter
         row = latest(key) if is_latest and not lags else None
         if row is None:
             return new, hash_128(self._serialize(new))

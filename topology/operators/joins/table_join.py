@@ -14,7 +14,8 @@ Semantics, exactly Kafka Streams' (`KTableKTable*Join`):
   join one for every tombstone of the left side; but left and outer joins stay silent if there
   was and is nothing on either side.
 - old value, if something downstream needs it: joined from the record's own old value and the
-  other table's CURRENT row.
+  other table's CURRENT row. Of a table with ``emit="commit"`` that is the row that was emitted
+  last, where Kafka Streams reads its cache (and subtracts what it has not added: KAFKA-4609).
 - versioned tables (KIP-914): updates older than the newest of their key are dropped and counted;
   the other table is read as it is now. The result counts as not versioned, unless it is kept in a
   versioned store.
@@ -40,7 +41,7 @@ from logstate.topology.graph.nodes import (
     TableNode,
     ValueGetter,
 )
-from logstate.topology.operators.tables.rows import bind_rows, row_getter
+from logstate.topology.operators.tables.rows import ReadRow, bind_rows, row_getter
 
 JoinKind: TypeAlias = Literal["inner", "left", "outer"]
 
@@ -82,7 +83,9 @@ class TableJoinNode(ProcessorNode):
         self.sends_old_values = True
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        latest = self.other.value_getter(task).latest
+        other_rows = self.other.value_getter(task)
+        # With old values it takes back what it has sent, which it made of rows that were sent.
+        latest = other_rows.as_forwarded() if self.sends_old_values else other_rows.latest
         join = self._join()
         needs_this, needs_other = self.needs_this, self.needs_other
         skips_older = self.use_versioned_semantics
@@ -149,10 +152,18 @@ class TableJoinMergeNode(TableNode):
         if self.store is not None:
             return row_getter(task, self.store)
         this, other = self.left.this.value_getter(task), self.left.other.value_getter(task)
-        left_row, right_row = this.latest, other.latest
+        found = ValueGetter(
+            self._joined_rows(this.latest, other.latest), lags=this.lags or other.lags
+        )
+        if this.forwarded is None and other.forwarded is None:
+            return found
+        forwarded = self._joined_rows(this.as_forwarded(), other.as_forwarded())
+        return found._replace(forwarded=forwarded)
+
+    def _joined_rows(self, left_row: ReadRow, right_row: ReadRow) -> ReadRow:
         joiner, kind = self.left.joiner, self.left.kind
 
-        def latest(key: Any) -> StoredRow | None:
+        def joined(key: Any) -> StoredRow | None:
             left = left_row(key)
             if left is None and kind != "outer":
                 return None
@@ -163,7 +174,7 @@ class TableJoinMergeNode(TableNode):
             newest = max(row[1] for row in (left, right) if row is not None)
             return None if value is None else (value, newest, None)
 
-        return ValueGetter(latest, lags=this.lags or other.lags)
+        return joined
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         if self.store is None:

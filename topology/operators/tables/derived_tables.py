@@ -76,15 +76,15 @@ class DerivedNode(TableNode):
         if self.store is not None:
             return row_getter(task, self.store)
         derived = self.derived_row(task)
-        latest, as_of, _, lags = self.parent.value_getter(task)
-        if as_of is None:
-            return ValueGetter(lambda key: derived(key, latest(key)), lags=lags)
-        at = as_of
-        return ValueGetter(
-            lambda key: derived(key, latest(key)),
-            lambda key, timestamp: derived(key, at(key, timestamp)),
-            lags=lags,
-        )
+        latest, as_of, _, lags, forwarded = self.parent.value_getter(task)
+        found = ValueGetter(lambda key: derived(key, latest(key)), lags=lags)
+        if forwarded is not None:
+            before = forwarded
+            found = found._replace(forwarded=lambda key: derived(key, before(key)))
+        if as_of is not None:
+            at = as_of
+            found = found._replace(as_of=lambda key, time: derived(key, at(key, time)))
+        return found
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> TableProcess:
         names: dict[str, Any] = {"derive": self.derivation(task), "forward": forward, "task": task}

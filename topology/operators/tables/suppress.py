@@ -60,7 +60,7 @@ class SuppressNode(TableNode):
 
     def value_getter(self, task: TaskContext) -> ValueGetter:
         prior = task.store(self.store.name).prior
-        latest_of_parent = self.parent.value_getter(task).latest
+        latest_of_parent = self.parent.value_getter(task).as_forwarded()
 
         def latest(key: Any) -> StoredRow | None:
             is_waiting, value = prior(key)

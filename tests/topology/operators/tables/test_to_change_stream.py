@@ -63,6 +63,9 @@ TABLES: dict[str, Build] = {
     ),
     "filtered": lambda builder: table(builder).filter(lambda n: n > 1),
     "joined": lambda builder: table(builder).outer_join(other(builder), lambda a, b: [a, b]),
+    "joined with sums, on commit": lambda builder: sums(builder, emit="commit").outer_join(
+        other(builder), lambda a, b: [a, b]
+    ),
     "windows": lambda builder: counts(builder, TumblingWindows(size=TEN)),
     "sessions": lambda builder: counts(
         builder, SessionWindows(gap=timedelta(milliseconds=3), grace=TEN)
