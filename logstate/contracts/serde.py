@@ -10,6 +10,8 @@ Invariants:
 - ``deserialize(serialize(x)) == x`` for every value the serde accepts; a value that would come
   back different is refused when it is written, not when it is read after a restore.
 - A callable may be used from several threads at once.
+- What a class outside of the library gives is a plain function, and its serializers return bytes:
+  whoever makes such a class has its methods checked, so that nobody who asks it need do that.
 - Callables raise what their codec raises; the caller adds topic, partition and offset.
 
 A serde may also look at the headers of records on topics, by ``header_serializer`` and
@@ -23,9 +25,12 @@ there is no record. So:
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
+
+from logstate.contracts.serde_checks import checked
 
 T = TypeVar("T")
 
@@ -37,6 +42,10 @@ HeaderSerializer: TypeAlias = Callable[[T, HeaderList], bytes]
 HeaderDeserializer: TypeAlias = Callable[[bytes, HeaderList], T]
 
 
+#: what users write of it, and what they return is checked
+_ASKED_FOR = {"serializer", "deserializer", "header_serializer", "header_deserializer"}
+
+
 class Serde(ABC, Generic[T]):
     """How objects of type ``T`` become bytes and come back.
 
@@ -46,6 +55,13 @@ class Serde(ABC, Generic[T]):
     """
 
     immutable: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] != "logstate":
+            for name in _ASKED_FOR & cls.__dict__.keys():
+                if inspect.isfunction(cls.__dict__[name]):
+                    setattr(cls, name, checked(name, cls.__dict__[name]))
 
     @abstractmethod
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:

@@ -93,6 +93,8 @@ class JsonSerde(Serde[T]):
         def serialize(value: Any) -> bytes:
             if cls is not None and type(value) is not cls and not isinstance(value, cls):
                 raise not_of(cls, value)
+            if is_key and value is None:
+                raise SerdeError("A key is never None: it would be the JSON null, a row of its own")
             data = encode(value)
             # Only what was written as null can be a NaN, so most values pay for one search only.
             # By find(): the operator `in` makes and drops an error first, ten times the search.
