@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from logstate.app_settings import AppSettings, StateWrites
 from logstate.application_view import ApplicationView
 from logstate.changelog.directory import state_root
-from logstate.contracts.clock import Clock
+from logstate.contracts.clock import Clock, wait_s
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import LogstateError, check
 from logstate.contracts.seams import Cluster
@@ -225,7 +225,7 @@ class Application(ApplicationView):
         with workers.changed:
             is_decided = workers.changed.wait_for(
                 lambda: workers.is_started or workers.is_finished,
-                None if timeout is None else timeout.total_seconds(),
+                None if timeout is None else wait_s(timeout),
             )
         if workers.is_finished:
             self._thread.join()
@@ -252,7 +252,7 @@ class Application(ApplicationView):
         workers = self._workers
         with workers.changed:
             reached = workers.changed.wait_for(
-                lambda: workers.is_finished or workers.are_tasks_running, timeout.total_seconds()
+                lambda: workers.is_finished or workers.are_tasks_running, wait_s(timeout)
             )
         self._raise_failure()
         if workers.is_finished:
@@ -343,7 +343,7 @@ class Application(ApplicationView):
             self._has_begun = True  # too late for a start
             self._ended.set()
             self._lifecycle.move_to(ApplicationState.STOPPED)
-        elif not self._ended.wait(timeout.total_seconds() + _KILLED_S):
+        elif not self._ended.wait(wait_s(timeout) + _KILLED_S):
             raise TimeoutError(f"the worker did not end within {timeout}")
         self._workers.release()
         if self._thread is not None:

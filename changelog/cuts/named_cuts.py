@@ -42,7 +42,7 @@ from logstate.changelog.cuts.snapshots import ground_of, snapshot
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError, check
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
-from logstate.contracts.setting_rules import durations, shown
+from logstate.contracts.setting_rules import duration, durations, shown
 from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
 
 #: what is in a copy stays, however old its event times are and however late
@@ -53,6 +53,9 @@ _KEPT = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
+#: dates end in the year 9999
+_LONGEST = timedelta(days=36_500)
+_WHY = ". Leave it out, and the cut is kept until it is deleted"
 _NAMES = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
@@ -271,7 +274,8 @@ def _check_wanted(stores: object, keep: object, timeout: object) -> None:
     """Raises ConfigError, before anything is read or made."""
     wrong = stores is not None and (isinstance(stores, str) or not isinstance(stores, Collection))
     check(
-        durations("a named cut", keep=keep, timeout=timeout, optional=True),
+        durations("a named cut", timeout=timeout, optional=True),
+        duration("keep of a named cut", keep, unit="days", optional=True, most=_LONGEST, why=_WHY),
         [f"stores of a named cut must be names, as ['counts']; got {shown(stores)}"] * wrong,
     )
 

@@ -76,7 +76,7 @@ def create(
         stores=store,
         keep=None if keep is None else duration(keep),
         kafka=client_settings(command_config),
-        across_repartitions=datetime.timedelta(seconds=timeout) if across_repartitions else None,
+        across_repartitions=seconds(timeout) if across_repartitions else None,
     )
     _show(made, as_json=as_json)
 
@@ -129,6 +129,16 @@ def delete(
     print(f"cut {name} of {application_id} is deleted")
 
 
+def seconds(number: float) -> datetime.timedelta:
+    """So many; raises ConfigError for what no timedelta has."""
+    try:
+        return datetime.timedelta(seconds=number)
+    except (OverflowError, ValueError):
+        raise ConfigError(
+            f"--timeout {number}: write a number of seconds, as 30, of a year at most"
+        ) from None
+
+
 def duration(text: str) -> datetime.timedelta:
     """A number and its unit.
 
@@ -138,7 +148,13 @@ def duration(text: str) -> datetime.timedelta:
     found = re.fullmatch(r"(\d+)([mhd])", text)
     if found is None:
         raise ConfigError(f"--keep {text!r}: write a number and its unit, as 30d, 12h or 45m")
-    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise ConfigError(
+            f"--keep {text!r} is longer than 36500d: leave it out, and the cut is kept until it is"
+            " deleted"
+        ) from None
 
 
 def _show(found: NamedCut, *, as_json: bool) -> None:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol
 
 #: how late the end of a pause, or an alarm's time, may be noticed
 _LOOK_S = 0.05
 _NEVER = float("inf")
+#: a hundred years; a lock refuses to be waited for longer than 292
+_LONGEST_WAIT_S = 100 * 365 * 86_400.0
 
 
 class Alarm(Protocol):
@@ -110,6 +113,15 @@ class ManualAlarm:
 
     def close(self) -> None:
         self.clear()
+
+
+def wait_s(timeout: timedelta) -> float:
+    """A time-out in seconds, as what waits takes it: ``timedelta.max`` is a hundred years.
+
+    >>> wait_s(timedelta(minutes=1)), wait_s(timedelta.max)
+    (60.0, 3153600000.0)
+    """
+    return min(timeout.total_seconds(), _LONGEST_WAIT_S)
 
 
 def pause(seconds: float, is_over: Callable[[], bool]) -> None:

@@ -64,6 +64,13 @@ def durations(owner: str, *, optional: bool = False, **given: object) -> Iterato
         yield from duration(f"{name} of {owner}", one, optional=optional)
 
 
+def seconds(name: str, given: object) -> Iterator[str]:
+    """A number of seconds; infinity is no limit."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not given >= 0:  # type: ignore[operator]  # it is one; NaN is not
+        yield f"{name} must be a number of seconds, at least 0; got {shown(given)}"
+
+
 def emit_intervals(windows: object, outer_joins: object) -> Iterator[str]:
     """How rarely is looked for what is final; None is unsaid."""
     named = {"window_emit_interval": windows, "outer_join_emit_interval": outer_joins}
@@ -117,9 +124,10 @@ def offset_reset(name: str, given: object) -> Iterator[str]:
     """Where to begin where nothing is committed."""
     if isinstance(given, timedelta):
         if given < timedelta(0):
+            positive = "" if given == timedelta.min else f". Write {-given!r}"
             yield (
                 f"{name} is a time back from now, so timedelta(days=1) means yesterday; got"
-                f" {given!r}, which is in the future. Write {-given!r}"
+                f" {given!r}, which is in the future{positive}"
             )
     elif given not in ("earliest", "latest", "none"):
         yield (

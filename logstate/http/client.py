@@ -22,6 +22,8 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
 READ_PATH = "/instances/read"
 #: a page of rows is not larger than this, whatever comes
 REPLY_BYTES_MAX = 64 * 1024 * 1024
+#: a socket takes no time-out above 24 days
+_ANSWER_LIMIT_S = 86_400.0
 
 
 class Client:
@@ -42,7 +44,7 @@ class Client:
         body = msgspec.msgpack.encode(request)
         try:
             with self._client.stream(
-                "POST", host + READ_PATH, content=body, timeout=timeout_s
+                "POST", host + READ_PATH, content=body, timeout=min(timeout_s, _ANSWER_LIMIT_S)
             ) as response:
                 content = _content(host, response)
                 status = response.status_code

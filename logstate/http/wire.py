@@ -7,7 +7,8 @@ Only the reads of this table can be asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from datetime import timedelta
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +21,9 @@ from logstate.contracts.stores import (
     check_arguments,
 )
 from logstate.contracts.topic_names import changelog_topic
+
+#: of a timedelta
+_MILLISECONDS_MAX = timedelta.max // timedelta(milliseconds=1)
 
 
 class ReadShape(NamedTuple):
@@ -56,7 +60,7 @@ class ReadRequest(msgspec.Struct, frozen=True):
     read: str
     arguments: list[Any] = []
     options: dict[str, bool] = {}
-    max_age_ms: int | None = None
+    max_age_ms: Annotated[int, msgspec.Meta(ge=0, le=_MILLISECONDS_MAX)] | None = None
     #: a copy of the task's state may answer
     standby: bool = False
     #: the next page of what an earlier request began

@@ -24,12 +24,11 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
-from logstate.contracts.errors import BrokerError, RetriableError, TopicError
+from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
-from logstate.contracts.topic_names import clash
 from logstate.kafka.commit_for_nobody import commit_for_nobody
-from logstate.kafka.faults import native_error, translated
+from logstate.kafka.faults import native_error, not_made, translated
 from logstate.kafka.offset_metadata import read_committed
 
 #: how long a start may wait for a broker before it gives up with an error
@@ -96,20 +95,20 @@ class KafkaAdmin:
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
             for t in topics
         ]
-        try:
-            self._asked(
-                lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
-                "creating internal topics",
-                absent=KafkaError.TOPIC_ALREADY_EXISTS,
+        by_name = {topic.name: topic for topic in topics}
+
+        def refused(name: str, exc: KafkaException) -> Exception:
+            error = translated(exc, f"creating topic {name!r}", "admin")
+            return (
+                error if isinstance(error, RetriableError) else self._not_made(by_name[name], exc)
             )
-        except RetriableError:
-            raise
-        except BrokerError as exc:
-            there = self.topic_names()
-            why = next(filter(None, (clash(topic.name, there) for topic in topics)), None)
-            if why is None:
-                raise
-            raise TopicError(why) from exc
+
+        self._asked(
+            lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
+            "creating topics",
+            absent=KafkaError.TOPIC_ALREADY_EXISTS,
+            refused=refused,
+        )
         self._wait_for_leaders({t.name: t.partitions for t in topics})
 
     def delete_topics(self, topics: Sequence[str]) -> None:
@@ -223,6 +222,13 @@ class KafkaAdmin:
             TopicPartition(tp.topic, tp.partition): answer.offset for tp, answer in answers.items()
         }
 
+    def _not_made(self, topic: NewTopic, exc: KafkaException) -> Exception:
+        there, brokers = [], 0
+        with suppress(KafkaException):  # what is known of the cluster only helps to explain it
+            found = self._admin.list_topics(timeout=_REQUEST_S)
+            there, brokers = list(found.topics), len(found.brokers)
+        return not_made(topic, native_error(exc), there, brokers)
+
     def _wait_for_leaders(self, partitions: Mapping[str, int]) -> None:
         deadline = time.monotonic() + self._reach_limit_s
         while True:
@@ -256,17 +262,37 @@ class KafkaAdmin:
             time.sleep(0.05)
 
     def _asked(
-        self, ask: Callable[[], Mapping[Any, Future[Any]]], doing: str, *, absent: int | None = None
+        self,
+        ask: Callable[[], Mapping[Any, Future[Any]]],
+        doing: str,
+        *,
+        absent: int | None = None,
+        refused: Callable[[str, KafkaException], Exception] | None = None,
     ) -> dict[Any, Any]:
-        """Ask until everything is answered; ``absent`` is an error code that counts as None."""
+        """Ask until everything is answered; ``absent`` is an error code that counts as None.
+
+        ``refused``: the error for what the client says of one, by its name.
+        """
+
+        def told(name: str, exc: KafkaException) -> Exception:
+            return translated(exc, f"{doing} ({name})", "admin")
+
         deadline = time.monotonic() + self._reach_limit_s
         self._reasons.clear()
         while True:
             try:
-                return {one: _answer(one, f, doing, absent) for one, f in ask().items()}
+                return {
+                    one: _answer(one, f, doing, absent, refused or told) for one, f in ask().items()
+                }
             except RetriableError as exc:
                 self._admin.poll(0)
                 if time.monotonic() > deadline:
+                    if _is_of_brokers(exc.__cause__):
+                        raise RetriableError(
+                            f"the brokers at {self._bootstrap} did not do it within"
+                            f" {self._reach_limit_s:.0f} s: {exc}. They were asked again and again;"
+                            " their logs may say more"
+                        ) from exc
                     reason = f" ({self._reasons[-1]})" if self._reasons else ""
                     raise RetriableError(
                         f"no answer from the brokers at {self._bootstrap} within"
@@ -299,7 +325,18 @@ def _telling(
     return keep
 
 
-def _answer(subject: Any, future: Future[Any], doing: str, absent: int | None) -> Any:
+def _is_of_brokers(cause: BaseException | None) -> bool:
+    """Whether brokers answered so; the client's own codes are negative."""
+    return isinstance(cause, KafkaException) and int(native_error(cause).code()) > 0
+
+
+def _answer(
+    subject: Any,
+    future: Future[Any],
+    doing: str,
+    absent: int | None,
+    told: Callable[[str, KafkaException], Exception],
+) -> Any:
     try:
         return future.result(_REQUEST_S + 5)
     except TimeoutError as exc:
@@ -308,4 +345,4 @@ def _answer(subject: Any, future: Future[Any], doing: str, absent: int | None) -
         if absent is not None and native_error(exc).code() == absent:
             return None
         name = getattr(subject, "name", None) or getattr(subject, "topic", None) or subject
-        raise translated(exc, f"{doing} ({name})", "admin") from exc
+        raise told(name, exc) from exc

@@ -8,6 +8,8 @@ a record that is too large) the table's answer is stronger than the flags.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from confluent_kafka import KafkaError, KafkaException
 
 from logstate.contracts.errors import (
@@ -17,7 +19,10 @@ from logstate.contracts.errors import (
     ProductionError,
     RefusedError,
     RetriableError,
+    TopicError,
 )
+from logstate.contracts.seams import NewTopic
+from logstate.contracts.topic_names import clash
 from logstate.kafka.error_classes import REACTIONS, Place, Reaction, reaction_to
 
 
@@ -53,6 +58,10 @@ NOT_ALLOWED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
+)
+_BY_HAND = (
+    "One that is there already is taken as it is: have it made by whoever may (`logstate topics"
+    " create --dry-run` lists all that an application needs)"
 )
 HOW_TO_ALLOW = (
     "the principal that this client logs in as is not allowed to. `logstate acls` lists what an"
@@ -113,3 +122,92 @@ def _why_refused(code: int) -> str:
         " compacted: raise max.message.bytes of the topic and message.max.bytes of the client, or"
         " make it smaller"
     )
+
+
+# --- topics that are not made -------------------------------------------------------------------
+
+
+def not_made(
+    topic: NewTopic, error: KafkaError, there: Collection[str], brokers: int
+) -> BrokerError | TopicError:
+    """The error for a topic that brokers refuse to make for good.
+
+    ``there``: the topics that exist; ``brokers``: how many there are, 0 where that is not known.
+    """
+    why = clash(topic.name, there)
+    if why:
+        return TopicError(why)
+    text = (
+        f"creating topic {topic.name!r} ({_count(topic.partitions, 'partition')},"
+        f" {_copies(topic)}) failed: {error.str()} ({error.name()})"
+    )
+    if error.code() == KafkaError.TOPIC_EXCEPTION:
+        return TopicError(f"{text}. {_of_name(topic)}")
+    return BrokerError(f"{text}. {_remedy(topic, error.code(), brokers)}")
+
+
+def _remedy(topic: NewTopic, code: int, brokers: int) -> str:
+    if code == KafkaError.INVALID_REPLICATION_FACTOR:
+        return _of_copies(topic, brokers)
+    if code == KafkaError.POLICY_VIOLATION:
+        return (
+            "The brokers have a policy for new topics (create.topic.policy.class.name), and this"
+            f" one, with {_config(topic)}, does not follow it. Follow it by replication_factor=,"
+            f" topic_config= or a store's changelog_config=. {_BY_HAND}"
+        )
+    if code in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
+        return (
+            f"It was to have {_config(topic)}. Correct topic_config=, or changelog_config= of the"
+            " store that it belongs to; brokers older than a setting do not know it"
+        )
+    if code == KafkaError.INVALID_PARTITIONS:
+        return (
+            "It has as many partitions as the topics that it is read with, or as repartition()"
+            f" says. Ask for fewer there, or have the brokers' limit raised. {_BY_HAND}"
+        )
+    if code in NOT_ALLOWED:
+        return f"{HOW_TO_ALLOW[0].upper()}{HOW_TO_ALLOW[1:]}. {_BY_HAND}"
+    if code in (KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE):
+        return (
+            "The brokers are older than what was asked of them: those before 2.4 have no default"
+            " of copies. Give replication_factor= with a number"
+        )
+    return f"The brokers' logs say more. {_BY_HAND}"
+
+
+def _of_copies(topic: NewTopic, brokers: int) -> str:
+    asked = topic.replication_factor
+    have = f"the cluster has {_count(brokers, 'broker')}" if brokers else "there are fewer brokers"
+    if asked < 0:
+        return (
+            "As many copies of each partition were asked for as is the brokers' default"
+            f" (default.replication.factor), and {have}: give replication_factor= with at most as"
+            " many, or correct that default"
+        )
+    most = f"at most {brokers}" if brokers else "fewer"
+    return (
+        f"{asked} copies of each partition were asked for, and {have}: give replication_factor="
+        f" with {most}, or -1 for the brokers' default, or add brokers"
+    )
+
+
+def _of_name(topic: NewTopic) -> str:
+    return (
+        f"The name has {len(topic.name)} characters. Topics have 1 to 249 letters, digits, '.',"
+        " '_' and '-': shorten the application_id, or the name of the store or operator that the"
+        " topic is named after"
+    )
+
+
+def _copies(topic: NewTopic) -> str:
+    if topic.replication_factor < 0:
+        return "the brokers' default of copies"
+    return f"replication factor {topic.replication_factor}"
+
+
+def _config(topic: NewTopic) -> str:
+    return ", ".join(f"{name}={value}" for name, value in topic.config.items()) or "no settings"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -28,7 +28,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from logstate.contracts.errors import BrokerError
+from logstate.contracts.errors import BrokerError, check
+from logstate.contracts.setting_rules import seconds
 from logstate.local_broker.fencing import fence, was_killed
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
@@ -113,6 +114,7 @@ class LocalBroker:
             BrokerError: a port is taken, the jars cannot be fetched, or the broker does not start;
                 the message ends with the last lines of its log.
         """
+        check(seconds("timeout_s", timeout_s))
         check_users(users or {})
         java = find_java()
         launch = Launch(

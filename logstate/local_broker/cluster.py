@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Self
 
 from logstate.contracts.closing import Closing
-from logstate.contracts.errors import BrokerError
+from logstate.contracts.errors import BrokerError, check
+from logstate.contracts.setting_rules import seconds
 from logstate.local_broker.broker import (
     LocalBroker,
     data_directory,
@@ -83,6 +84,7 @@ class LocalCluster:
             ConfigError: as `LocalBroker.start`.
             BrokerError: the jars cannot be fetched, or a broker does not start.
         """
+        check(seconds("timeout_s", timeout_s))
         check_users(users or {})
         return on_free_ports(
             lambda: cls._start_once(heap, properties, users, tls, detached, timeout_s)

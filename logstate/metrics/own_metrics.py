@@ -6,6 +6,7 @@ tasks count can be told apart and summed up.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ class OwnMetrics:
     ) -> Histogram:
         """How often a figure fell into which range; ``buckets`` are the ranges' upper bounds."""
         bounds = tuple(buckets)
-        if not bounds or any(low >= high for low, high in pairwise(bounds)):
+        grow = not any(low >= high for low, high in pairwise(bounds))
+        if not bounds or not grow or any(map(math.isnan, bounds)):
             raise ValueError(
                 f"the buckets of histogram {name!r} are {bounds}: give upper bounds that grow, such"
                 " as (10, 100, 1_000)"

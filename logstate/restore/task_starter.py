@@ -225,7 +225,8 @@ class TaskStarter:
             reset = self._reset_of(tp)
             at_reset = None
             if isinstance(reset, timedelta):
-                since = self._clock.wall_clock_ms() - reset // timedelta(milliseconds=1)
+                back_ms = reset // timedelta(milliseconds=1)
+                since = max(0, self._clock.wall_clock_ms() - back_ms)
                 at = yield Step("offsets_at", self._admin.offsets_at, ([tp], since))
                 at_reset = at[tp]
             position = start_position(

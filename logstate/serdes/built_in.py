@@ -178,24 +178,47 @@ class SizedWindows(typing.Protocol):
     def end_of(self, start_ms: int) -> int: ...
 
 
-def windowed(inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows) -> WindowedSerde[K]:
+class NearWindows(typing.Protocol):
+    """``logstate.SlidingWindows``, all of which are as long as the difference."""
+
+    difference_ms: int
+
+
+def windowed(
+    inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows | NearWindows
+) -> WindowedSerde[K]:
     """Keys of tumbling, hopping and sliding windows: inner key, then the 8-byte window start.
 
     >>> windowed(str, 10).serializer("t", True)(Windowed("a", 20, 30)).hex()
     '610000000000000014'
 
-    ``size_ms`` is the size of the windows, or the windows themselves, which know their ends.
+    ``size_ms`` is the size of the windows, or the windows themselves, which know their ends:
+    whatever ``windowed_by`` takes but sessions, whose keys are ``session_windowed``. Raises
+    SerdeError for anything else.
     """
     key: Serde[K] = serde_of(inner, what="the key inside the window")
-    if isinstance(size_ms, bool) or not isinstance(getattr(size_ms, "size_ms", size_ms), int):
-        raise SerdeError(
-            f"windowed() takes the length of the windows in ms, or the windows; got"
-            f" {shown(size_ms)}. Give TumblingWindows(size=...) or such, or a whole number"
+    given: Any = size_ms
+    length = getattr(given, "difference_ms", getattr(given, "size_ms", given))
+    if isinstance(length, bool) or not isinstance(length, int) or isinstance(given, type):
+        raise _no_windows(given)
+    if length is given or hasattr(given, "difference_ms"):
+        return WindowedSerde(key, length)
+    end_of = getattr(given, "end_of", None)
+    if end_of is None:  # a join has a width, and no windows
+        raise _no_windows(given)
+    return WindowedSerde(key, length, end_of=end_of if given.varies else None)
+
+
+def _no_windows(given: object) -> SerdeError:
+    if hasattr(given, "gap_ms"):
+        return SerdeError(
+            f"windowed() got {shown(given)}, and the end of a session is among the bytes of its"
+            " key: sessions have no length. Give session_windowed(...) with the inner key alone"
         )
-    if isinstance(size_ms, int):
-        return WindowedSerde(key, size_ms)
-    end_of = size_ms.end_of if size_ms.varies else None
-    return WindowedSerde(key, size_ms.size_ms, end_of=end_of)
+    return SerdeError(
+        f"windowed() takes the length of the windows in ms, or the windows; got {shown(given)}."
+        " Give TumblingWindows(size=...) or such, or a whole number"
+    )
 
 
 def session_windowed(inner: Serde[K] | type[K] | Any) -> SessionWindowedSerde[K]:

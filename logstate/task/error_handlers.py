@@ -39,6 +39,8 @@ _PREFIX = "__streams.errors."
 _KEY_BYTES_MAX = 1_000
 #: nor is more than so much of a message
 _SHORT_MAX = 500
+#: waits are doubled up to it
+_DAY = timedelta(days=1)
 
 
 class Action(Enum):
@@ -121,6 +123,7 @@ def dead_letter(record: FailedRecord) -> Decision:  # noqa: ARG001
 def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler:
     """Try again after ``backoff``, doubled each time; after ``attempts`` failures ask ``then``.
 
+    A wait is doubled for as long as it comes to a day at most.
     Only the task of the record waits. Not for what cannot change: bytes that do not decode, values
     that do not encode.
 
@@ -131,11 +134,13 @@ def retry(attempts: int, *, backoff: timedelta, then: Handler = fail) -> Handler
         duration("backoff of retry()", backoff, unit="milliseconds"),
         _of_handler("handler then= of retry()", then),
     )
+    most = (_DAY // backoff).bit_length() - 1 if timedelta(0) < backoff <= _DAY else 0
 
     def handler(record: FailedRecord) -> Decision:
         if record.attempt >= attempts:
             return then(record)
-        return Decision(Action.RETRY, backoff * 2 ** (record.attempt - 1))
+        doublings = min(record.attempt - 1, most)
+        return Decision(Action.RETRY, backoff * 2**doublings)
 
     return handler
 

@@ -34,7 +34,7 @@ from logstate.task.task import Task
 from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
-from logstate.testing.driver_settings import check_driver_settings
+from logstate.testing.driver_settings import check_driver_settings, moved_ms
 from logstate.testing.driver_sources import encoded_record, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
@@ -63,7 +63,8 @@ class TopologyTestDriver:
         window_emit_interval, outer_join_emit_interval: as of the Application, by the manual clock;
             nothing where neither the driver nor the builder is given one.
         topics: what exists, for streams that are read by a pattern; or how many partitions topics
-            have, by name, which partitioners are told. They are told 1 of the others.
+            have, by name, which partitioners are told. Of repartition topics they are told what
+            ``repartition(partitions=)`` says, of all others 1.
 
     Raises ConfigError for settings that are none, StateDirectoryError for a ``state_dir`` that
     cannot be used, and what the topology raises; a failed driver
@@ -196,8 +197,11 @@ class TopologyTestDriver:
         self._run_until_idle()
 
     def advance_wall_clock(self, by: timedelta | int) -> None:
-        """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once."""
-        self.clock.advance(by if isinstance(by, int) else by // timedelta(milliseconds=1))
+        """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once.
+
+        Raises ValueError for a step back, TypeError for what is neither.
+        """
+        self.clock.advance(moved_ms(by, "the wall clock"))
         for task in self._globals:  # what is to be tried again
             follow(task)
         self.task.punctuate("wall_clock")

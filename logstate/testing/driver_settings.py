@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, get_args
 
 from logstate.changelog.directory import state_root
@@ -30,6 +31,22 @@ def check_driver_settings(topology: object, decisions: Decisions, **given: Any) 
         decisions.problems(),
         _of_state_dir(given["state_dir"]),
     )
+
+
+def moved_ms(by: object, clock: str) -> int:
+    """How far a test moves a clock, by a timedelta or whole milliseconds.
+
+    Raises TypeError for anything else, ValueError for a step back.
+    """
+    ms = by // timedelta(milliseconds=1) if isinstance(by, timedelta) else by
+    if not isinstance(ms, int) or isinstance(ms, bool):
+        raise TypeError(
+            f"{clock} moves by a timedelta, or by whole milliseconds; got {shown(by)}. Write"
+            " timedelta(seconds=...)"
+        )
+    if ms < 0:
+        raise ValueError(f"{clock} cannot go back; got {by}")
+    return ms
 
 
 def _of_topology(topology: object, handlers: object) -> Iterator[str]:

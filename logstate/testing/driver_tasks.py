@@ -34,7 +34,7 @@ class DriverTasks:
     logs_every_write: bool
     error_handlers: ErrorHandlers = FAIL_ALWAYS
     emit_intervals: EmitIntervals = _AT_ONCE
-    #: of topics that are written to
+    #: of topics that are written to, as the test says
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     surroundings: Surroundings = ALONE
 
@@ -61,13 +61,21 @@ class DriverTasks:
             clock=self.clock,
             open_state=open_state,
             global_stores={n: s for task in global_tasks for n, s in task.state.stores.items()},
-            partition_counts=self.partition_counts,
+            partition_counts={**self._declared_counts(), **self.partition_counts},
             waits_for_empty_partitions=False,
             error_handlers=self.error_handlers,
             initialises=initialises,
             surroundings=self.surroundings,
             emit_intervals=self.emit_intervals,
         )
+
+    def _declared_counts(self) -> dict[str, int]:
+        """Of repartition topics whose number is said in the topology."""
+        return {
+            topic_name(self.application_id, ref.name, is_internal=ref.is_internal): count
+            for ref, count in ((one.topic, one.partitions) for one in self.topology.internal_topics)
+            if count is not None
+        }
 
     def new_globals(self, log: DriverLog) -> list[Task]:
         """The tasks of the global stores, which have read what was piped so far."""

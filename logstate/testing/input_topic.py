@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
+from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde, record_encoders
+from logstate.testing.driver_settings import moved_ms
 from logstate.testing.driver_sources import encoded_record
 
 K = TypeVar("K")
@@ -54,15 +56,16 @@ class InputTopic(Generic[K, V]):
         start_ms: int = 0,
         advance: timedelta = timedelta(0),
     ) -> None:
-        if start_ms < 0 or advance < timedelta(0) or advance % _MILLISECOND:
+        clock = f"the time of input topic {topic!r}"
+        self._advance_ms = moved_ms(advance, clock)
+        if start_ms < 0 or self._advance_ms * _MILLISECOND != advance:
             raise ValueError(
                 f"input topic {topic!r} cannot start at {start_ms} ms and advance by {advance}:"
                 " event time is not negative, and advances by whole milliseconds"
             )
         self.topic = topic
         #: the next record's time, in ms
-        self.time_ms = start_ms
-        self._advance_ms = advance // _MILLISECOND
+        self.time_ms = timestamp_of(start_ms, f"{clock} starts at")
         self._pipe_raw = pipe_raw
         self._encoders = record_encoders(key, value, topic)
 
@@ -100,6 +103,4 @@ class InputTopic(Generic[K, V]):
 
     def advance_time(self, by: timedelta) -> None:
         """Move the topic's own time on; raises ValueError for a step back."""
-        if by < timedelta(0):
-            raise ValueError(f"the time of input topic {self.topic!r} cannot go back by {-by}")
-        self.time_ms += by // _MILLISECOND
+        self.time_ms += moved_ms(by, f"the time of input topic {self.topic!r}")

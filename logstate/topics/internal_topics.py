@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.errors import TopicError
+from logstate.contracts.record_parts import is_topic
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.contracts.topic_names import (
     changelog_topic,
@@ -77,6 +78,12 @@ def mismatches(
     """What is wrong with internal topics that exist already."""
     problems = []
     for topic in required:
+        if not is_topic(topic.name):
+            problems.append(
+                f"internal topic {topic.name!r} cannot be made: its name has {len(topic.name)}"
+                " characters, and brokers take 1 to 249. Shorten the application_id, or the name of"
+                " the store or operator that the topic is named after"
+            )
         found = existing.get(topic.name)
         if found is None:
             continue

@@ -62,6 +62,32 @@ def test_a_missing_source_topic_is_named(bootstrap: str, place: Path) -> None:
     app.close()
 
 
+def test_more_copies_than_brokers_are_told_with_the_setting_that_asked_for_them(
+    bootstrap: str, place: Path, unique: Callable[[str], str]
+) -> None:
+    topic = unique("orders")
+    create(bootstrap, **{topic: 1})
+    app = application(counting(topic), bootstrap, place, replication_factor=3)
+
+    told = r"creating topic '.*3 copies of each partition.*1 broker: give replication_factor="
+    with pytest.raises(BrokerError, match=told):
+        app.start()
+    app.close()
+
+
+def test_settings_of_topics_that_brokers_refuse_are_told_with_the_topic(
+    bootstrap: str, place: Path, unique: Callable[[str], str]
+) -> None:
+    topic = unique("orders")
+    create(bootstrap, **{topic: 1})
+    wrong = {"compression.type": "gzp"}
+    app = application(counting(topic), bootstrap, place, topic_config=wrong)
+
+    with pytest.raises(BrokerError, match=r"creating topic '.*gzp.*Correct topic_config="):
+        app.start()
+    app.close()
+
+
 def test_joining_topics_of_different_partition_counts_is_refused(
     bootstrap: str, place: Path, unique: Callable[[str], str]
 ) -> None:

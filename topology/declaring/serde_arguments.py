@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.errors import SerdeError
@@ -15,16 +16,28 @@ def optional_serde(spec: Any, inherited: Serde[Any] | None, what: str) -> Serde[
     return inherited if spec is None else _checked(spec, what)
 
 
-def required_serde(spec: Any, inherited: Serde[Any] | None, what: str, option: str) -> Serde[Any]:
-    """The given serde, else the inherited one, else TopologyError."""
+def required_serde(
+    spec: Any,
+    inherited: Serde[Any] | None,
+    what: str,
+    option: str,
+    *,
+    missing: Callable[[], str] | None = None,
+) -> Serde[Any]:
+    """The given serde, else the inherited one, else TopologyError.
+
+    ``missing`` tells who above left it out; nobody where there is nothing above.
+    """
     if spec is not None:
         return _checked(spec, what)
     if inherited is not None:
         return inherited
+    why, where = "its bytes cannot be read or written without one", ""
+    if missing is not None:
+        why, where = missing(), " here, or say it there"
     raise misdeclared(
-        f"There is no serde for {what}: an operator above made new objects and did not say how they"
-        f" become bytes. Give {option} here or there: a type (str, int, bytes, dict, a"
-        " msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...))."
+        f"There is no serde for {what}: {why}. Give {option}{where}: a type (str, int, bytes, dict,"
+        " a msgspec.Struct, a dataclass) or a serde (string, int64, json, avro(...))."
     )
 
 

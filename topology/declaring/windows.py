@@ -33,7 +33,7 @@ def to_ms(duration: timedelta, what: str) -> int:
         raise misdeclared(
             f"{what} must be a timedelta, found {duration!r}. Write timedelta(seconds=...)."
         )
-    if duration % _MILLISECOND:
+    if duration % _MILLISECOND and duration != timedelta.max:  # which is for ever, not so exact
         raise misdeclared(
             f"{what} is {duration}, which is no whole number of milliseconds: event time has"
             " millisecond resolution. Round it."

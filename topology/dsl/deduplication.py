@@ -67,10 +67,10 @@ def _deduplicated(
         kept = Materialized(
             required_name(name, "A deduplication", why, 'store="..." or name="..."')
         )
-    if isinstance(kept.retention, timedelta) and kept.retention < 3 * interval:
+    if isinstance(kept.retention, timedelta) and kept.retention / 3 < interval:
         raise misdeclared(
             f"Store {kept.name!r} of a deduplication has a retention of {kept.retention}, shorter"
-            f" than three intervals ({3 * interval}): a record that is one interval behind would"
+            f" than three intervals of {interval}: a record that is one interval behind would"
             " not find what went on before it. Lengthen it, or leave it out."
         )
     if kept.value is not None:
@@ -82,7 +82,8 @@ def _deduplicated(
     keys = stream._key_serde(key if kept.key is None else kept.key, use)
     if id_selector is not None:
         keys = KeyAndIdSerde(keys, required_serde(id, None, f"the id of {use}", "id="))
-    windows = TumblingWindows(size=interval, grace=2 * interval)
+    windows = TumblingWindows(size=interval)
+    windows.grace_ms = 2 * interval_ms  # a timedelta may not have twice of it
     spec = windowed_spec(
         kept, keys, boolean, stream.builder.defaults, windows=windows, keep_at_retention=False
     )

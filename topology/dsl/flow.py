@@ -62,6 +62,23 @@ def _interval_ms(interval: timedelta | None, what: str) -> int | None:
     return None if interval is None else duration_ms(interval, what)
 
 
+def left_out(part: str, *parents: LogicalNode) -> str:
+    """Why nobody knows how the keys or the values that these nodes make become bytes."""
+    above = list(parents)
+    for node in above:
+        if part not in node.leaves_out:
+            above.extend(parent for parent in node.parents if parent not in above)
+        elif node.merge:
+            return f"{node.name!r} brings streams together whose serdes differ"
+        else:
+            place = "" if node.declared_at is None else f" (declared at {node.declared_at})"
+            return (
+                f"operator {node.name!r}{place} makes new objects and does not say how they become"
+                " bytes"
+            )
+    return "it has several streams, whose serdes differ"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Flow(Generic[K, V]):
     """A stream or table at one point of the graph. Immutable: every operator makes a new one."""
@@ -84,10 +101,22 @@ class Flow(Generic[K, V]):
 
     def _key_serde(self, spec: Any, use: str) -> Serde[Any]:
         """The key's serde: the given one, else the inherited one, else an error."""
-        return required_serde(spec, self.key, f"the key of {use}", "key=")
+        return required_serde(
+            spec,
+            self.key,
+            f"the key of {use}",
+            "key=",
+            missing=lambda: left_out("key", self.logical),
+        )
 
     def _value_serde(self, spec: Any, use: str, option: str = "value=") -> Serde[Any]:
-        return required_serde(spec, self.value, f"the value of {use}", option)
+        return required_serde(
+            spec,
+            self.value,
+            f"the value of {use}",
+            option,
+            missing=lambda: left_out("value", self.logical),
+        )
 
     def _check_same_builder(self, other: Flow[Any, Any], what: str) -> None:
         if other.builder is not self.builder:
@@ -109,4 +138,7 @@ class Flow(Generic[K, V]):
 
     def _derive(self, name: str, logical: LogicalNode, **changed: Any) -> Self:
         """A flow of the same kind at another point of the graph."""
+        for part in ("key", "value"):
+            if changed.get(part, self) is None and getattr(self, part) is not None:
+                logical.leaves_out.add(part)
         return replace(self, name=name, logical=logical, **changed)

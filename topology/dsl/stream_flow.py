@@ -12,7 +12,7 @@ from logstate.topology.declaring.argument_checks import PARTITIONS_MAX, check_co
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name, required_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
-from logstate.topology.dsl.flow import Flow, K, V
+from logstate.topology.dsl.flow import Flow, K, V, left_out
 from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
 from logstate.topology.dsl.table_flow import TableFlow
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode, SinkLogicalNode
@@ -54,9 +54,12 @@ class StreamFlow(Flow[K, V]):
         """The stream below one new operator."""
         inherited_key = None if key_changing else self.key
         inherited_value = self.value if keeps_value else None
+        logical = self._add(node, key_changing=key_changing, value_changing=value_changing)
+        if value is None and not keeps_value:
+            logical.leaves_out.add("value")
         return self._derive(
             node.name,
-            self._add(node, key_changing=key_changing, value_changing=value_changing),
+            logical,
             key=optional_serde(key, inherited_key, f"the key of {node.name!r}"),
             value=optional_serde(value, inherited_value, f"the value of {node.name!r}"),
             needs_repartition=self.needs_repartition or key_changing,
@@ -203,12 +206,26 @@ class StreamFlow(Flow[K, V]):
         callbacks.partitioner(partitioner)
         node_name = self.builder.graph.names.named(name, "KSTREAM-SINK-")
         use = f"topic {topic!r}" if isinstance(topic, str) else f"the topics of sink {node_name!r}"
+
+        def missing(part: str) -> str:
+            return left_out(part, *(one.logical for one in parents))
+
         sink = SinkNode(
             node_name,
             TopicRef(check_name(topic, "a topic")) if isinstance(topic, str) else topic,
-            required_serde(key, _common(one.key for one in parents), f"the key of {use}", "key="),
             required_serde(
-                value, _common(one.value for one in parents), f"the value of {use}", "value="
+                key,
+                _common(one.key for one in parents),
+                f"the key of {use}",
+                "key=",
+                missing=lambda: missing("key"),
+            ),
+            required_serde(
+                value,
+                _common(one.value for one in parents),
+                f"the value of {use}",
+                "value=",
+                missing=lambda: missing("value"),
             ),
             takes_context=takes_context,
             partitioner=partitioner,

@@ -66,6 +66,8 @@ class TableFlow(Flow[K, V]):
         node = kind(node_name, parent=self.node, store=spec, **options)
         is_versioned = None if spec is None else spec.traits.is_versioned
         logical = self._add(node, output_versioned=is_versioned)
+        if serde is None:
+            logical.leaves_out.add("value")
         return self._derive(node.name, logical, node=node, value=serde)
 
     def _suppressed(self, condition: Suppressed, name: str | None) -> Self:

@@ -36,6 +36,8 @@ class LogicalNode(Declared):
     relaxed_null_key: bool = field(default=False, init=False)
     #: how long after its end a window of this aggregation is still open; None: not windowed
     window_grace_ms: int | None = field(default=None, init=False)
+    #: "key", "value": it makes new ones, and nobody said how these become bytes
+    leaves_out: set[str] = field(default_factory=set, init=False)
     #: suppress cannot take rows that are older than the latest
     refuses_versioned_input: bool = field(default=False, init=False)
     parents: dict[LogicalNode, None] = field(default_factory=dict, init=False)

@@ -203,7 +203,7 @@ def test_what_is_no_bytes_is_named_with_the_serializer(written: Any, told: str) 
 
 
 def test_a_serializer_that_sees_headers_is_checked_too() -> None:
-    with pytest.raises(ProductionError, match="of the serde WithHeaders .* returned None"):
+    with pytest.raises(ProductionError, match=r"of the serde WithHeaders .* returned None"):
         driven("sink", WithHeaders(nothing))
     assert driven("sink", WithHeaders(bytearray))[0] == ("out", b"=x")
     assert type(driven("sink", WithHeaders(memoryview))[0][1]) is bytes

@@ -62,6 +62,27 @@ def test_a_sink_of_new_objects_needs_a_serde() -> None:
         numbers(builder).map_values(lambda value: object()).to("out")
 
 
+def test_whoever_made_the_new_objects_is_named_with_its_place() -> None:
+    builder = StreamsBuilder()
+    made = numbers(builder).map_values(lambda value: [value], name="boxed")
+    told = rf"operator 'boxed' \(declared at {HERE}\d+\) makes new objects"
+    with pytest.raises(TopologyError, match=told):
+        made.filter(bool, name="full").to("out")
+    rekeyed = numbers(builder).select_key(lambda key, value: (key, value), name="pairs")
+    with pytest.raises(TopologyError, match=r"the key of topic 'out'.*operator 'pairs'"):
+        rekeyed.filter(bool).to("out")
+
+
+def test_streams_that_come_together_with_other_serdes_are_named() -> None:
+    builder = StreamsBuilder()
+    texts = builder.stream("texts", value=str)
+    merged = numbers(builder).merge(texts, name="both")
+    with pytest.raises(TopologyError, match="'both' brings streams together whose serdes differ"):
+        merged.to("out")
+    with pytest.raises(TopologyError, match="it has several streams, whose serdes differ"):
+        texts.to("out", also=[builder.stream("counts", value=int)])
+
+
 def test_something_that_is_no_serde_is_refused() -> None:
     with pytest.raises(TopologyError, match="jsn"):
         StreamsBuilder().stream("clicks", value="jsn")

@@ -128,7 +128,7 @@ def test_rows_of_another_interval_or_of_ids_are_not_taken_for_its_own(
         ),
         (
             lambda s: by_key(s, store=Materialized("s", retention=ms(29))),
-            r"shorter than three intervals \(0:00:00\.030000\)",
+            r"shorter than three intervals of 0:00:00\.010000",
         ),
         (
             lambda s: by_key(s, store=Materialized("s", value=int64)),
