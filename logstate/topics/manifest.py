@@ -7,7 +7,8 @@ next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
     version, application_id, describe
     stores        store -> its fingerprint (:mod:`logstate.changelog.store_fingerprint`), and
                   changelog_topic, changelog_topic_id, logged_as, partitions, sub_topology,
-                  source_topics, placed_by (which hash decides where a key is, if one does)
+                  source_topics, fed_by (those of them that its rows come of, for each operator
+                  that writes it), placed_by (which hash decides where a key is, if one does)
     topics        repartition topic -> partitions, key, value; usual_name where its state was moved
                   to other partitions since
     inputs        every topic of others that is read
@@ -84,5 +85,9 @@ def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[
         "partitions": plan.task_count(sub_topology),
         "sub_topology": sub_topology.id,
         "source_topics": list(plan.source_topics(sub_topology)),
+        "fed_by": [
+            sorted(plan.resolved(ref.name, ref.is_internal) for ref in topics)
+            for topics in sub_topology.fed_by(spec.name)
+        ],
         "placed_by": placed_by(plan.topology, sub_topology, spec),
     }

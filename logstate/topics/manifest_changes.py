@@ -6,7 +6,8 @@ is not wanted any more. Which of the two only the user knows, so it needs a deci
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from logstate.changelog.store_fingerprint import store_changes
@@ -41,6 +42,11 @@ _OTHER_LOG = (
 _OTHER_INPUTS = (
     "The committed offsets that belong to its rows are those of other topics. Name repartition"
     " topics as they were named, or use a store of another name and forget this one"
+)
+_EXCHANGED = (
+    "Its rows, or the clocks that belong to them, are those of another side: what one input left"
+    " would be taken for the other's. Declare the sides of the join, or the groups of the cogroup,"
+    " in the order that they had, or use stores of other names and forget these"
 )
 _TOPIC_GONE = (
     "Records in it that were not processed yet would never be. Let the version that reads it finish"
@@ -110,6 +116,20 @@ def _entry_changes(name: str, stored: Entry, declared: Entry) -> Iterator[Change
     inputs = (stored["source_topics"], declared["source_topics"])
     if not set(inputs[0]) & set(inputs[1]):
         yield Change(Verdict.REFUSED, subject, "source_topics", *inputs, _OTHER_INPUTS)
+    elif "fed_by" in stored:  # an earlier version did not note it
+        yield from _exchanged(subject, stored["fed_by"], declared["fed_by"])
+
+
+def _exchanged(
+    subject: str, stored: Sequence[list[str]], declared: Sequence[list[str]]
+) -> Iterator[Change]:
+    """Other inputs of the same task, or the same ones for other sides."""
+    before, now = set(chain(*stored)), set(chain(*declared))
+    if before and now and not before & now:
+        sides = (sorted(before), sorted(now))
+        yield Change(Verdict.REFUSED, subject, "fed_by", *sides, _OTHER_INPUTS)
+    elif stored != declared and sorted(stored) == sorted(declared):
+        yield Change(Verdict.REFUSED, subject, "fed_by", stored, declared, _EXCHANGED)
 
 
 def _moves(subject: str, stored: Entry, declared: Entry) -> Iterator[Change]:

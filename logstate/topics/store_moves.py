@@ -33,7 +33,7 @@ from logstate.topology.operators.aggregates.window_aggregate import WindowAggreg
 from logstate.topology.operators.joins.foreign_key_left import SubscriptionSendNode
 
 #: these change with the move
-_EXPECTED = frozenset({"partitions", "changelog_topic", "source_topics"})
+_EXPECTED = frozenset({"partitions", "changelog_topic", "source_topics", "fed_by"})
 
 
 @dataclass(frozen=True)

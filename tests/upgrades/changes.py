@@ -345,5 +345,27 @@ TOPICS = (
         "refused",
         ("source_topics", "other"),
     ),
+    Change(
+        "two stores of one task exchange the topics that they count",
+        t.counted_beside(t.INPUT, t.OTHER),
+        t.counted_beside(t.OTHER, t.INPUT),
+        "refused",
+        ("fed_by: stored ['in'], declared ['other']",),
+    ),
+    Change(
+        "the sides of a stream-stream join are exchanged",
+        t.joined(t.INPUT, t.OTHER),
+        t.joined(t.OTHER, t.INPUT),
+        "refused",
+        ("'pairs-this-join-store'", "fed_by: stored ['in'], declared ['other']"),
+    ),
+    Change(
+        "the groups of a cogroup are declared in another order",
+        t.cogrouped(t.INPUT, t.OTHER),
+        t.cogrouped(t.OTHER, t.INPUT),
+        "refused",
+        ("fed_by: stored [['in'], ['other']], declared [['other'], ['in']]", "in the order"),
+        answer=window_of_a,
+    ),
 )
 CHANGES = (*STORES, *TYPES, *TOPICS)

@@ -10,6 +10,7 @@ import msgspec
 
 from logstate import (
     HoppingWindows,
+    JoinWindows,
     Materialized,
     SessionWindows,
     SlidingWindows,
@@ -106,6 +107,43 @@ def both(*declares: Declare) -> Declare:
     def declare(builder: StreamsBuilder) -> None:
         for one in declares:
             one(builder)
+
+    return declare
+
+
+def joined(left: str, right: str) -> Declare:
+    """Both sides keep their records."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        near = JoinWindows.symmetric(timedelta(seconds=10))
+        sides = records(builder, left), records(builder, right)
+        sides[0].join(sides[1], lambda one, other: one + other, windows=near, name="pairs")
+        sides[0].merge(sides[1]).group_by_key().count(store="counts")
+
+    return declare
+
+
+def counted_beside(first: str, second: str) -> Declare:
+    """Two counts in one sub-topology, of a topic each."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        streams = {topic: records(builder, topic) for topic in (INPUT, OTHER)}
+        counts = streams[first].group_by_key().count(store="counts")
+        counts.join(
+            streams[second].group_by_key().count(store="late"), lambda n, m: n + m, value=int
+        )
+
+    return declare
+
+
+def cogrouped(first: str, second: str) -> Declare:
+    """The groups of both topics, each with a clock of its own."""
+
+    def declare(builder: StreamsBuilder) -> None:
+        window = TumblingWindows(size=timedelta(seconds=10))
+        groups = [records(builder, topic).group_by_key() for topic in (first, second)]
+        both = groups[0].cogroup(lambda n, _: n + 1).cogroup(groups[1], lambda n, _: n + 1)
+        both.windowed_by(window).aggregate(lambda: 0, value=int, store="counts")
 
     return declare
 

@@ -51,6 +51,29 @@ class SubTopology:
         """Store -> the operators that touch it."""
         return _names_by_store((node, node.store_names()) for node in self._operators)
 
+    def fed_by(self, store: str) -> list[frozenset[TopicRef]]:
+        """Of each operator that a store came into being with, the topics it gets records from.
+
+        In their order, which rows or clocks depend on: the sides of a join, the groups of a
+        cogroup. One set for all where the user's code decides what it writes.
+        """
+        by_name = {node.name: node for node in self.nodes}
+        names = self.store_owners.get(store) or self.store_users.get(store, ())
+        fed = [self._topics_above(name) for name in names]
+        is_users = any(getattr(by_name[name], "connections", None) is not None for name in names)
+        if is_users or store not in self.store_owners:
+            return [frozenset[TopicRef]().union(*fed)]
+        return fed
+
+    def _topics_above(self, node: str) -> frozenset[TopicRef]:
+        by_source = {source.name: source.topics for source in self.sources}
+        seen, waiting = {node}, [node]
+        while waiting:
+            above = set(self.parents.get(waiting.pop(), ())) - seen
+            seen |= above
+            waiting += above
+        return frozenset(topic for name in seen for topic in by_source.get(name, ()))
+
     @property
     def _operators(self) -> Iterator[ProcessorNode]:
         return (node for node in self.nodes if isinstance(node, ProcessorNode))

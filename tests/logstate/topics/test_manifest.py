@@ -35,6 +35,7 @@ def test_every_store_is_described_with_topic_partitions_and_formats() -> None:
         "partitions": 3,
         "sub_topology": 1,
         "source_topics": ["app-by-word-repartition"],
+        "fed_by": [["app-by-word-repartition"]],
         "placed_by": "murmur2",
     }
     assert found["topics"] == {

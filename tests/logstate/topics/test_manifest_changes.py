@@ -7,8 +7,9 @@ from typing import Any
 from logstate.contracts.compatibility import Decisions, Verdict, worst
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import manifest_changes, renames
+from logstate.topology import Processor, key_value_store
 from tests.logstate.plans import plan_of
-from tests.upgrades.topologies import both, by_value, counted, windowed
+from tests.upgrades.topologies import both, by_value, counted, counted_beside, records, windowed
 
 #: what a store's entry had before there were fingerprints
 OF_OLD = ("kind", "changelog_topic", "partitions", "sub_topology", "source_topics")
@@ -79,3 +80,33 @@ def test_a_store_without_a_changelog_does_not_follow_its_tasks_to_other_numbers(
     declared = manifest_of(counted("late", "other"), counted("local", logged=False))
     found = [c for c in manifest_changes(stored, declared) if c.verdict is Verdict.REFUSED]
     assert [(c.subject, c.part) for c in found] == [("store 'local'", "sub_topology")]
+
+
+def test_exchanged_inputs_are_not_known_to_a_manifest_of_old() -> None:
+    stored = of_old(manifest_of(counted_beside("in", "other")))
+    assert manifest_changes(stored, manifest_of(counted_beside("other", "in"))) == []
+
+
+def test_a_further_input_of_a_group_is_no_exchange() -> None:
+    def with_more(builder: Any) -> None:
+        both = records(builder).merge(records(builder, "other"))
+        both.group_by_key().count(store="counts")
+
+    assert manifest_changes(manifest_of(counted()), manifest_of(with_more)) == []
+
+
+def test_processors_that_share_a_store_may_be_declared_in_any_order() -> None:
+    class Counting(Processor[str, str, str, str]):
+        def process(self, record: Any) -> None: ...
+
+    def declared(*topics: str) -> Any:
+        def declare(builder: Any) -> None:
+            builder.add_store(key_value_store("shared", key=str, value=int))
+            for topic in topics:
+                records(builder, topic).process(Counting, stores="shared")
+
+        return declare
+
+    stored, other = manifest_of(declared("in", "other")), manifest_of(declared("other", "in"))
+    assert stored["stores"]["shared"]["fed_by"] == [["in", "other"]]
+    assert manifest_changes(stored, other) == []
