@@ -52,5 +52,5 @@ def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut 
 
 def clock_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
     """A store's stream time among the clocks of its task; None if the cut does not know it."""
-    names = (entry.get("name"), entry.get("logged_as"))
+    names = (entry.get("name"), *entry.get("formerly", ())[::-1], entry.get("logged_as"))
     return next((clocks[f"store:{name}"] for name in names if f"store:{name}" in clocks), None)

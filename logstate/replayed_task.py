@@ -101,7 +101,7 @@ class ReplayedTask:
             if self.plan.logged_as.get(spec.name, spec.name) not in _stored_names(stored)
         ]
         self._restore(self.commit)
-        clocks = clocks_under_new_names(self.commit.clocks, self.plan.logged_as)
+        clocks = clocks_under_new_names(self.commit.clocks, self.plan.formerly)
         self.task.set_clocks(clocks, times)
         bounds = log_bounds(settings, self.inputs)
         self._bounds = bounds

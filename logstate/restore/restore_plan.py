@@ -29,7 +29,7 @@ are given up (``StoreCorruptedError``, the task's directory is rebuilt) only whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -44,6 +44,16 @@ from logstate.contracts.topic_names import store_of
 TOMBSTONE_LIFETIME_MS = 86_400_000
 #: whatever the setting, no cleaner removes a tombstone sooner than this after it was written
 _WHOLE_REPLAY_MS = 60_000
+#: how the name of an operator's store ends, and that of a clock of the operator
+_CLOCKS_OF_OPERATORS = (
+    ("-store", ""),
+    ("-this-join-store", "-merge"),
+    *(
+        (f"-{kind}-shared-join-store", f"-stream-time{clock}")
+        for kind in ("left", "outer")
+        for clock in ("", "-watched", "-next-look")
+    ),
+)
 
 
 class LogRange(NamedTuple):
@@ -331,23 +341,35 @@ def check_topic_ids(metadata: OffsetMetadata, topic_ids: Mapping[str, str]) -> N
 
 
 def clocks_under_new_names(
-    clocks: Mapping[str, int], logged_as: Mapping[str, str]
+    clocks: Mapping[str, int], formerly: Mapping[str, Collection[str]]
 ) -> Mapping[str, int]:
     """The clocks of a cut, as stores are called that were renamed since.
 
-    ``logged_as`` is store to older name. A clock is called ``kind:store`` or ``kind:store:group``.
+    ``formerly`` is store to all names that it had before. A clock is called ``kind:store`` or
+    ``kind:store:group``; those of joins and of ``suppress`` are called after the name that the
+    names of their stores begin with.
 
-    >>> clocks_under_new_names({"store:old": 7, "observed:old:1": 5}, {"new": "old"})
+    >>> clocks_under_new_names({"store:old": 7, "observed:old:1": 5}, {"new": ["old"]})
     {'store:new': 7, 'observed:new:1': 5}
+    >>> clocks_under_new_names({"old": 7}, {"new-store": ["old-store"]})
+    {'new': 7}
     """
-    if not logged_as:
+    if not formerly:
         return clocks
-    new_names = {old: new for new, old in logged_as.items()}
+    new_names = {old: new for new, names in formerly.items() for old in names}
+    operators = dict[str, str]()
+    for old, new in new_names.items():
+        for store, clock in _CLOCKS_OF_OPERATORS:
+            if old.endswith(store) and new.endswith(store):
+                operators[old.removesuffix(store) + clock] = new.removesuffix(store) + clock
     found = {}
     for name, time_ms in clocks.items():
         kind, _, rest = name.partition(":")
         store, colon, group = rest.partition(":")
-        found[f"{kind}:{new_names[store]}{colon}{group}" if store in new_names else name] = time_ms
+        if store in new_names:
+            found[f"{kind}:{new_names[store]}{colon}{group}"] = time_ms
+        else:
+            found[operators.get(name, name)] = time_ms
     return found
 
 

@@ -130,9 +130,10 @@ class TaskStarter:
             ends = {tp.topic: logs[tp].end for tp in changelogs}
             check_cut(str(owned.task_id), cut.positions, ends)
         owned.task.set_clocks(  # 7
-            clocks_under_new_names(cut.clocks, self._plan.logged_as)
-            if cut is not None
-            else clocks_of_streams(owned.metadata.values()),
+            clocks_under_new_names(
+                clocks_of_streams(owned.metadata.values()) if cut is None else cut.clocks,
+                self._plan.formerly,
+            ),
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
         )
         owned.task.state.expire()

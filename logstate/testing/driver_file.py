@@ -89,7 +89,7 @@ class DriverFile(msgspec.Struct):
         return msgspec.structs.replace(
             self,
             clocks=dict(
-                clocks_under_new_names(self.clocks, {new: old for old, new in moved.items()})
+                clocks_under_new_names(self.clocks, {new: [old] for old, new in moved.items()})
             ),
             changelogs={topics.get(name, name): log for name, log in self.changelogs.items()},
         )

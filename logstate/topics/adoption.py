@@ -122,7 +122,8 @@ def adopting(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) ->
         for name, topic in known.items()
         if name in decisions.forget and name not in stores
     }
-    return replace(plan, logged_as=logged_as, forgotten=forgotten)
+    formerly = {new: (old,) for new, old in logged_as.items()}
+    return replace(plan, logged_as=logged_as, formerly=formerly, forgotten=forgotten)
 
 
 def adoption_changes(

@@ -44,6 +44,8 @@ class BoundPlan:
     shared_changelogs: dict[str, str] = field(default_factory=dict)
     #: store -> the name that it had when its changelog was made; only of those renamed since
     logged_as: Mapping[str, str] = field(default_factory=dict)
+    #: store -> all names that it had before, oldest first; cuts may have its clocks under each
+    formerly: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: internal topic by its usual name -> its name since the state was moved to other partitions
     moved_topics: Mapping[str, str] = field(default_factory=dict)
     #: name -> manifest entry of stores that were given up; their changelogs are still there

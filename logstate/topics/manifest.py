@@ -6,7 +6,8 @@ next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
 
     version, application_id, describe
     stores        store -> its fingerprint (:mod:`logstate.changelog.store_fingerprint`), and
-                  changelog_topic, changelog_topic_id, logged_as, partitions, sub_topology,
+                  changelog_topic, changelog_topic_id, logged_as, formerly (all names that it had
+                  before), partitions, sub_topology,
                   source_topics, fed_by (those of them that its rows come of, for each operator
                   that writes it), placed_by (which hash decides where a key is, if one does)
     topics        repartition topic -> partitions, key, value; usual_name where its state was moved
@@ -82,6 +83,7 @@ def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[
         "changelog_topic": changelog,
         "changelog_topic_id": None if changelog is None else plan.topic_ids.get(changelog),
         "logged_as": plan.logged_as.get(spec.name, spec.name),
+        "formerly": list(plan.formerly.get(spec.name, ())),
         "partitions": plan.task_count(sub_topology),
         "sub_topology": sub_topology.id,
         "source_topics": list(plan.source_topics(sub_topology)),

@@ -26,6 +26,10 @@ _REVIVED = (
     "It was given up before, and misses what came since. Delete the topic {changelog!r} for a store"
     " that starts from nothing, or choose another name"
 )
+_SHARED = (
+    "Its changelog would be that of {other!r}, which was called {name!r} before: both would read"
+    " the other's rows as their own. Choose another name"
+)
 _MOVED = "Its tasks have other numbers now; the local rows are rebuilt from the changelog"
 _STRANDED = (
     "Its rows are local only, in directories of tasks that have other numbers now. Declare the"
@@ -91,12 +95,17 @@ def _store_changes(
             meaning = _undecided(name, entry, known, declared)
             yield _change(Verdict.DECISION, name, entry["kind"], None, meaning)
     forgotten = stored.get("forgotten", {})
+    kept = [name for name in declared if name in known or name in moved.values()]
+    logs = {topic: name for name in kept if (topic := declared[name]["changelog_topic"])}
     for name, entry in declared.items():
         if name in known or name in moved.values():
             continue
         if name in forgotten and _is_there_still(forgotten[name], entry):
             meaning = _REVIVED.format(changelog=entry["changelog_topic"])
             yield _change(Verdict.REFUSED, name, "given up", entry["kind"], meaning)
+        elif (other := logs.get(entry["changelog_topic"])) is not None:
+            meaning = _SHARED.format(other=other, name=name)
+            yield _change(Verdict.REFUSED, name, None, entry["kind"], meaning)
         else:
             yield _change(Verdict.COMPATIBLE, name, None, entry["kind"], _ADDED)
 

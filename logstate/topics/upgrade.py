@@ -30,13 +30,10 @@ def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisi
     _check_readable(plan.application_id, stored)
     known: Mapping[str, Any] = stored["stores"]
     declared = {"stores": plan.topology.stores}
-    logged_as = {
-        new: known[old].get("logged_as", old)
-        for old, new in (
-            *renames(stored, declared, decisions).items(),
-            *((name, name) for name in plan.topology.stores if name in known),
-        )
-    }
+    names = {name: name for name in plan.topology.stores if name in known}
+    names |= {new: old for old, new in renames(stored, declared, decisions).items()}
+    logged_as = {new: known[old].get("logged_as", old) for new, old in names.items()}
+    formerly = {new: _former_names(new, old, known[old], plan) for new, old in names.items()}
     moved = {
         entry["usual_name"]: name
         for name, entry in stored.get("topics", {}).items()
@@ -44,7 +41,8 @@ def logged_as_stored(plan: BoundPlan, stored: Manifest | None, decisions: Decisi
     }
     plan = plan.with_moved_topics(moved)
     renamed = {new: old for new, old in logged_as.items() if new != old}
-    return replace(plan, logged_as=renamed) if renamed else plan
+    had = {name: before for name, before in formerly.items() if before}
+    return replace(plan, logged_as=renamed, formerly=had) if renamed or had else plan
 
 
 def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> BoundPlan:
@@ -86,6 +84,18 @@ def check(application_id: str, changes: Iterable[Change]) -> None:
         " changed. `logstate plan` shows this before a deployment; `logstate reset"
         f" {application_id}` gives up all that is stored",
         found,
+    )
+
+
+def _former_names(
+    name: str, before: str, entry: Mapping[str, Any], plan: BoundPlan
+) -> tuple[str, ...]:
+    """Of a store whose rows are those of ``before``; an earlier version noted the first only."""
+    earlier = entry.get("formerly", (entry.get("logged_as", before),))
+    return tuple(
+        dict.fromkeys(
+            one for one in (*earlier, before) if one != name and one not in plan.topology.stores
+        )
     )
 
 

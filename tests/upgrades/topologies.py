@@ -210,11 +210,11 @@ def sessions(gap_s: int = 10) -> Declare:
     return declare
 
 
-def suppressed(wait_s: int) -> Declare:
+def suppressed(wait_s: int, name: str = "held") -> Declare:
     def declare(builder: StreamsBuilder) -> None:
         table = records(builder).group_by_key().count(store="counts")
         until = until_time_limit(timedelta(seconds=wait_s))
-        table.suppress(until, name="held").to_stream().foreach(lambda _: None)
+        table.suppress(until, name=name).to_stream().foreach(lambda _: None)
 
     return declare
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from logstate import StreamsBuilder, Topology, TopologyTestDriver, TumblingWindows
+from logstate import (
+    StreamsBuilder,
+    Topology,
+    TopologyTestDriver,
+    TumblingWindows,
+    until_time_limit,
+)
 from logstate.contracts.errors import ProcessingError, StateDirectoryError, UpgradeError
 from logstate.topology import Materialized
 
@@ -131,3 +137,18 @@ def test_a_driver_that_was_not_closed_is_found_out(tmp_path: Path) -> None:
     gc.collect()
     with pytest.raises(StateDirectoryError, match="was not closed"):
         driver(counts(), tmp_path)
+
+
+def test_a_renamed_suppression_keeps_its_clock(tmp_path: Path) -> None:
+    def slowed(name: str) -> Topology:
+        builder = StreamsBuilder()
+        table = builder.table("in", key=str, value=str, store="rows")
+        until = until_time_limit(timedelta(milliseconds=10))
+        table.suppress(until, name=name).to_stream().to("out")
+        return builder.build()
+
+    with driver(slowed("old"), tmp_path) as first:
+        first.pipe("in", "a", "waits", timestamp=100)
+    with driver(slowed("new"), tmp_path, renamed={"old-store": "new-store"}) as second:
+        second.pipe("in", "b", "is due", timestamp=80)
+        assert second.read("out", value=str) == [("b", "is due")]

@@ -32,6 +32,7 @@ def test_every_store_is_described_with_topic_partitions_and_formats() -> None:
         "changelog_topic": "app-counts-changelog",
         "changelog_topic_id": None,
         "logged_as": "counts",
+        "formerly": [],
         "partitions": 3,
         "sub_topology": 1,
         "source_topics": ["app-by-word-repartition"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -13,9 +14,9 @@ from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster
 from logstate.topics.manifest_log import decoded
-from logstate.topology import StreamsBuilder
+from logstate.topology import JoinWindows, StreamsBuilder
 from tests.logstate.worker.worker_rig import WorkerRig, cluster_of
-from tests.upgrades.topologies import both, counted, windowed
+from tests.upgrades.topologies import Declare, both, counted, records, suppressed, windowed
 
 CUTS = "app-cuts"
 
@@ -193,3 +194,67 @@ def test_a_stop_is_heard_while_an_open_transaction_hides_the_manifest(
     rig.start()
     assert rig.is_finished
     assert "subscribe" not in rig.steps
+
+
+def test_a_store_that_is_renamed_twice_keeps_its_clocks(cluster: FakeCluster) -> None:
+    first = WorkerRig(cluster, windowed(name="old")).start().until_running()
+    cluster.produce("in", b"a", b"one", timestamp=15_000)
+    first.commit()
+    first.stop()
+    steps = (("old", "middle"), ("middle", "counts"))
+    for before, now in steps:
+        decided = Decisions(renamed={before: now})
+        rig = WorkerRig(cluster, windowed(name=now), decisions=decided).start().until_running()
+        (task,) = [o.task for o in rig.observer.tasks.values() if o.task.state.positions[now]]
+        assert task.state.time_cell(f"observed:{now}").time == 15_000
+        cluster.produce("in", b"a", b"late", timestamp=1_000)  # its window was closed before
+        rig.commit()
+        rig.stop()
+    assert len(cluster.records("app-old-changelog")) == 1
+
+
+def test_the_name_that_a_renamed_store_had_is_not_given_to_another(cluster: FakeCluster) -> None:
+    WorkerRig(cluster, counted("old")).start().until_running().stop()
+    decided = Decisions(renamed={"old": "counts"})
+    WorkerRig(cluster, counted(), decisions=decided).start().until_running().stop()
+    with pytest.raises(UpgradeError, match="changelog would be that of 'counts'"):
+        WorkerRig(cluster, both(counted(), counted("old", "other"))).start()
+
+
+@pytest.mark.parametrize("is_outer", [False, True])
+def test_a_renamed_join_keeps_its_clocks(cluster: FakeCluster, is_outer: bool) -> None:
+    kind, own = ("outer", "outer-this") if is_outer else ("left", "this")
+    suffixes = (f"{own}-join-store", "outer-other-join-store", f"{kind}-shared-join-store")
+    first = WorkerRig(cluster, outer_joined("old", is_outer=is_outer)).start().until_running()
+    cluster.produce("in", b"a", b"one", timestamp=15_000)
+    first.commit()
+    first.stop()
+    renamed = {f"old-{suffix}": f"new-{suffix}" for suffix in suffixes}
+    now = outer_joined("new", is_outer=is_outer)
+    rig = WorkerRig(cluster, now, decisions=Decisions(renamed=renamed)).start().until_running()
+    tasks = [one.task for one in rig.observer.tasks.values()]
+    assert max(one.state.time_cell("new-stream-time").time for one in tasks) == 15_000
+    rig.stop()
+
+
+def outer_joined(name: str, *, is_outer: bool) -> Declare:
+    def declare(builder: StreamsBuilder) -> None:
+        one, other = records(builder), records(builder, "other")
+        join = one.outer_join if is_outer else one.left_join
+        near = JoinWindows.symmetric(timedelta(seconds=1))
+        join(other, lambda left, right: f"{left}{right}", windows=near, name=name)
+
+    return declare
+
+
+def test_a_renamed_suppression_keeps_its_clock(cluster: FakeCluster) -> None:
+    first = WorkerRig(cluster, suppressed(3_600, name="old")).start().until_running()
+    cluster.produce("in", b"a", b"one", timestamp=15_000)
+    first.commit()
+    first.stop()
+    decided = Decisions(renamed={"old-store": "new-store"})
+    now = suppressed(3_600, name="new")
+    rig = WorkerRig(cluster, now, decisions=decided).start().until_running()
+    tasks = [one.task for one in rig.observer.tasks.values()]
+    assert max(one.state.time_cell("new").time for one in tasks) == 15_000
+    rig.stop()
