@@ -16,6 +16,7 @@ from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
+from logstate.topics.bound_plan import check_sources
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
@@ -37,6 +38,9 @@ class DriverTasks:
     #: of topics that are written to, as the test says
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     surroundings: Surroundings = ALONE
+
+    def __post_init__(self) -> None:
+        check_sources(self.topology, self.application_id)
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
         """The task of everything that is not global."""

@@ -187,7 +187,7 @@ def bind(
     topology: Topology, application_id: str, existing: Mapping[str, TopicDescription]
 ) -> BoundPlan:
     """Bind to what exists; raises TopicError that lists every problem."""
-    problems = _missing(topology, existing)
+    problems = _read_twice(topology, application_id) or _missing(topology, existing)
     if problems:
         raise _error(problems)
     counts = {name: d.partitions for name, d in existing.items()}
@@ -201,6 +201,28 @@ def bind(
     if problems:
         raise _error(problems)
     return plan
+
+
+def check_sources(topology: Topology, application_id: str) -> None:
+    """Raises TopicError where a topic between two parts of the application has another reader."""
+    problems = _read_twice(topology, application_id)
+    if problems:
+        raise _error(problems)
+
+
+def _read_twice(topology: Topology, application_id: str) -> list[str]:
+    made = {
+        topic_name(application_id, one.topic.name, is_internal=one.topic.is_internal)
+        for one in topology.internal_topics
+    }
+    return [
+        f"source topic {name!r}: this application makes that topic for itself, between its parts."
+        " They would lose the records that another reader in their group gets, and what was"
+        " processed is deleted from it. Read the stream that repartition() returns, or write the"
+        " records to a topic of your own too"
+        for name in external_topics(topology)
+        if name in made
+    ]
 
 
 def _error(problems: list[str]) -> TopicError:

@@ -9,6 +9,7 @@ import pytest
 from logstate.contracts.errors import TopicError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.stores import StoreSpec
+from logstate.testing import TopologyTestDriver
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
 from logstate.topology import JoinWindows, StreamsBuilder
 from tests.logstate.plans import by_word, described, plan_of
@@ -160,6 +161,23 @@ def test_every_missing_source_topic_is_listed() -> None:
     assert "1. source topic 'orders' does not exist" in text
     assert "2. source topic 'users' does not exist" in text
     assert "never created by the application" in text
+
+
+@pytest.mark.parametrize("reader", ["stream", "table", "global_table"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_topic_between_its_parts_is_nobody_elses_source(reader: str, exists: bool) -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=str)
+    words.group_by(lambda word: word, key=str, name="by-word").count(store="counts")
+    options = {} if reader == "stream" else {"store": "rows"}
+    getattr(builder, reader)(REPARTITION, key=str, value=str, **options)
+    topology = builder.build()
+    existing = described(**({"in": 1, REPARTITION: 1} if exists else {"in": 1}))
+    with pytest.raises(TopicError, match=r"^source topic 'app-by-word-repartition': this appl"):
+        bind(topology, "app", existing)
+    with pytest.raises(TopicError, match=r"stream that repartition\(\) returns"):
+        TopologyTestDriver(topology)
+    bind(topology, "another", described(**{"in": 1, REPARTITION: 1}))
 
 
 def test_one_problem_is_said_without_a_list() -> None:
