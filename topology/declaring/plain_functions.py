@@ -88,7 +88,7 @@ def check_methods(processor: object, what: str) -> None:
 def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> Any:
     """What a supplier of processors made: one with these methods, that nobody else has.
 
-    Raises ResultError. ``given_back`` says that it is closed.
+    Raises ResultError. ``end`` closes it.
     """
     made = supplier()
     if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in methods):
@@ -113,9 +113,15 @@ def made_by(supplier: Callable[[], Any], what: str, methods: Sequence[str]) -> A
     return made
 
 
-def given_back(made: Any) -> None:
-    """What ``made_by`` gave is closed, and may be used again."""
+def begin(made: Any, context: Any, what: str) -> None:
+    """Call ``init`` of what ``made_by`` gave; raises ResultError where that ran nothing."""
+    refuse_unfinished(made.init(context), made.init, f"init() of the {what}")
+
+
+def end(made: Any, what: str) -> None:
+    """Call its ``close``, likewise; it may be used again."""
     _TAKEN.pop(id(made), None)
+    refuse_unfinished(made.close(), made.close, f"close() of the {what}")
 
 
 def is_true(result: object, function: Callable[..., Any], what: str) -> bool:

@@ -184,6 +184,52 @@ def test_a_result_that_nobody_awaits_fails_its_record(declare: Any) -> None:
         driver.pipe("in", "ada", "x")
 
 
+class HiddenInit(Processor[str, str, str, str]):
+    def init(self, context: Any) -> Any:
+        return awaited(context)
+
+    def process(self, record: Any) -> None:
+        pass
+
+
+class HiddenClose(Processor[str, str, str, str]):
+    def process(self, record: Any) -> None:
+        pass
+
+    def close(self) -> Any:
+        return awaited(self)
+
+
+class HiddenTransformer(ValueTransformer[str, str, str]):
+    def init(self, context: Any) -> Any:
+        return awaited(context)
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        return value
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda s: s.process(HiddenInit),
+        lambda s: s.to_table(store="t").transform_values(HiddenTransformer),
+    ],
+)
+def test_an_init_that_nobody_awaits_ends_the_start(declare: Any) -> None:
+    source = stream()
+    declare(source)
+    with pytest.raises(Exception, match=r"init\(\) of the .* of which nothing has run"):
+        TopologyTestDriver(source.builder.build())  # type: ignore[attr-defined]
+
+
+def test_a_close_that_nobody_awaits_is_told() -> None:
+    source = stream()
+    source.process(HiddenClose)
+    driver = TopologyTestDriver(source.builder.build())  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match=r"close\(\) of the processor.* of which nothing has run"):
+        driver.close()
+
+
 class Ticking(Processor[str, str, str, str]):
     def init(self, context: Any) -> None:
         context.schedule(timedelta(seconds=1), "wall_clock", awaited)

@@ -26,8 +26,9 @@ from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import JsonSerde
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
+    begin,
     check_plain,
-    given_back,
+    end,
     made_by,
     refuse_unfinished,
 )
@@ -83,13 +84,8 @@ class ProcessNode(ProcessorNode):
             task, self.name, self.connections, self.declared_at, forward, children
         )
         context.schedule_name = self.schedule_name
-        processor.init(context)
-
-        def close() -> None:
-            given_back(processor)
-            processor.close()
-
-        task.on_close(labelled(close, self.name))
+        begin(processor, context, "processor")
+        task.on_close(labelled(lambda: end(processor, "processor"), self.name))
         user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
         new_tuple = tuple.__new__
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
-from logstate.topology.declaring.plain_functions import given_back, made_by
+from logstate.topology.declaring.plain_functions import begin, end, made_by
 from logstate.topology.graph.blame import labelled
 from logstate.topology.operators.streams.process import Connections, OperatorContext
 from logstate.topology.operators.tables.derived_tables import DerivedNode, DerivedRow
@@ -63,11 +63,6 @@ class TableTransformValuesNode(DerivedNode):
         )
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
-        transformer.init(context)
-
-        def close() -> None:
-            given_back(transformer)
-            transformer.close()
-
-        task.on_close(labelled(close, self.name))
+        begin(transformer, context, "value transformer")
+        task.on_close(labelled(lambda: end(transformer, "value transformer"), self.name))
         return transformer.transform
