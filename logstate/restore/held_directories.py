@@ -39,7 +39,9 @@ class HeldDirectories:
         """It is open elsewhere. Raises the error where that has lasted for too long."""
         now_ms = self._clock.monotonic_ms()
         if task_id not in self._held:
-            _LOGGER.warning("task %s waits for its directory: %s", task_id, error)
+            # Its text: who keeps an error keeps the frames that it came from, and in them the
+            # stores of this worker. A log that is kept would hold their directories for ever.
+            _LOGGER.warning("task %s waits for its directory: %s", task_id, str(error))
         since_ms, _ = self._held.get(task_id, (now_ms, 0.0))
         if now_ms - since_ms >= _LONGEST_MS:
             raise error

@@ -362,9 +362,8 @@ class Worker:
         elif not isinstance(cause, _PartitionsLost):
             self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
         level = logging.INFO if self._observer.is_away else logging.WARNING
-        _LOGGER.log(
-            level, "the transaction is aborted and its records are replayed: %s%s", cause, blame
-        )
+        story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
+        _LOGGER.log(level, "the transaction is aborted and its records are replayed: %s", story)
         self._observer.aborted()
         yield from self._commits.abandon()
         try:

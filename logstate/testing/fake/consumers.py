@@ -30,7 +30,7 @@ class FakeLogConsumer(FakeClient):
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         polled = Polled()
         limit = self._cluster.fetch_limit(max_records)
-        self._cluster.wait_for(lambda: self._fetcher.fetch(polled, limit), timeout_s)
+        self.wait_for(lambda: self._fetcher.fetch(polled, limit), timeout_s)
         return polled
 
     @client_call
@@ -80,7 +80,7 @@ class FakeGroupConsumer(FakeClient):
             self._heartbeat(polled)
             return self._fetcher.fetch(polled, limit) or bool(polled.rebalances)
 
-        self._cluster.wait_for(look, timeout_s)
+        self.wait_for(look, timeout_s)
         return polled
 
     @client_call
@@ -101,7 +101,7 @@ class FakeGroupConsumer(FakeClient):
                 return False
             return True
 
-        self._cluster.wait_for(look, timeout_s)
+        self.wait_for(look, timeout_s)
         return found or self._group.offsets.fetch(partitions)
 
     @client_call

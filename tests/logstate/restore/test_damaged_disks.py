@@ -262,6 +262,8 @@ def test_a_database_that_another_worker_still_has_open_is_waited_for(
         rig.turn()
     assert rig.stages == {"0_0": Stage.ASSIGNED}
     assert caplog.text.count("task 0_0 waits for its directory") == 1
+    kept = [one for record in caplog.records for one in record.args or ()]
+    assert not any(isinstance(one, Exception) for one in kept), "its frames have the open stores"
     asked = rig.steps.count("end_offsets")
     rig.turn(5)
     assert rig.steps.count("end_offsets") <= asked + 1, "brokers are not asked all the time"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import Literal
 
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import TopicPartition
 from logstate.testing import FakeCluster
+from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.consumers import FakeGroupConsumer
+from tests.patience import PATIENCE_S
 
 
 def a_cluster(
@@ -105,6 +108,34 @@ def test_a_static_member_that_comes_back_replaces_itself() -> None:
         assert changes(member) == [("assigned", [0, 1, 2, 3])]
         member.close()
     assert len(cluster.group("g").members) == 1
+
+
+def test_a_member_that_waits_when_its_process_is_killed_does_not_join_again() -> None:
+    cluster = FakeCluster({"input": 1})  # on the machine's clock a poll waits
+    life, group = cluster.process("one"), cluster.group("g")
+    other = joined(cluster)
+    assert changes(other) == [("assigned", [0])]
+    member = life.group_consumer(group_id="g", instance_id="a second one, which has nothing")
+    member.subscribe(["input"], lambda _: None)
+    changes(member)
+    died = []
+
+    def wait() -> None:
+        try:
+            while True:
+                member.poll(10, PATIENCE_S)
+        except ProcessKilled:
+            died.append(member)
+
+    thread = Thread(target=wait, daemon=True)
+    thread.start()
+    with cluster.lock:
+        life.kill()
+        group.leave(member.member_id())
+        cluster.notify()
+    thread.join(PATIENCE_S)
+    assert died == [member]
+    assert list(group.members) == [other.member_id()]
 
 
 def test_free_partitions_may_come_one_by_one() -> None:
