@@ -90,6 +90,9 @@ class AvroSerde(Serde[T]):
       ``logstate.registry.schema_registry.Registry``. None: the bare body with a fixed schema.
     - ``type_``: dict, or the msgspec.Struct or dataclass to convert records into.
     - ``auto_register``: whether writing may add a schema to the registry.
+    - ``branch_names``: read a record of a union with several records as ``(full name, dict)``, as
+      it may always be written. Without, a dict that has the fields of two of them cannot be written
+      back, since nothing tells which it was.
 
     Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
     callables raise SerdeError for a value that does not have the types of the schema, with the path
@@ -112,11 +115,18 @@ class AvroSerde(Serde[T]):
         registry: str | Mapping[str, Any] | Registry | None = None,
         type_: type[T] | Any = dict,
         auto_register: bool = True,
+        branch_names: bool = False,
     ) -> None:
+        if branch_names and type_ not in (dict, Any):
+            raise SerdeError(
+                "branch_names=True gives (name, dict), which is no "
+                f"{getattr(type_, '__name__', type_)}: leave out type=, or branch_names="
+            )
         if schema is None and registry is None:
             raise SerdeError("Avro needs a schema, or a registry to find schemas in, or both.")
         self.type = type_
         self.auto_register = auto_register
+        self.branch_names = branch_names
         self.schema: Any = None
         self._text = ""
         self._parsed: Parsed = None
@@ -144,7 +154,7 @@ class AvroSerde(Serde[T]):
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         if self.registry is None:
-            read = _reader(self._parsed, None, self.type, 0)
+            read = _reader(self._parsed, None, self.type, 0, named=self.branch_names)
 
             def deserialize_plain(data: bytes) -> T:
                 try:
@@ -197,7 +207,8 @@ class AvroSerde(Serde[T]):
         # Resolving costs twice as much as reading, so it is left out where nothing differs.
         into = None if self._parsed is None or writer == self._parsed else self._parsed
         name = f" (written with schema id {schema_id})"
-        return _reader(writer, into, self.type, 5 if isinstance(schema_id, int) else 17, name)
+        start = 5 if isinstance(schema_id, int) else 17
+        return _reader(writer, into, self.type, start, name, named=self.branch_names)
 
     def _read_unusual(self, data: bytes) -> T:
         if len(data) >= 17 and data[0] == 1:
@@ -216,9 +227,16 @@ def avro(
     registry: str | Mapping[str, Any] | Registry | None = None,
     type: type[T] | Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
+    branch_names: bool = False,
 ) -> AvroSerde[Any]:
     """Avro with this schema, with a registry, or both; see ``AvroSerde``."""
-    return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
+    return AvroSerde(
+        schema,
+        registry=registry,
+        type_=type,
+        auto_register=auto_register,
+        branch_names=branch_names,
+    )
 
 
 def _parse(schema: Any, named: dict[str, Any]) -> Parsed:
@@ -293,7 +311,13 @@ def _in_order(value: Any) -> Any:
 
 
 def _reader(
-    writer: Parsed, into: Parsed, type_: Any, start: int, name: str = ""
+    writer: Parsed,
+    into: Parsed,
+    type_: Any,
+    start: int,
+    name: str = "",
+    *,
+    named: bool = False,
 ) -> Callable[[bytes], Any]:
     fast, safe = fastavro.schemaless_reader, read_in_python
     max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
@@ -306,7 +330,7 @@ def _reader(
         source.seek(start)
         read = fast if len(data) <= max_fast_bytes else safe
         try:
-            value = read(source, strict, into)
+            value = read(source, strict, into, named, named)
         except Exception as error:
             raise SerdeError(
                 f"{len(data)} bytes do not decode as Avro {schema_name(into or writer)}{name}: "

@@ -17,7 +17,8 @@ A whole number in the place of a float is one, as in Java, where the float has i
 read as an object is given as one: a ``datetime``, a ``UUID``, a list, not the number, the text or
 the tuple that the writer would take as well. What a type rounds by its own unit is rounded: a
 ``float`` to 32 bits, ``-millis`` to milliseconds. What the writer itself refuses is left to it, and
-so is which branch of a union a value belongs to.
+so is which branch of a union a value belongs to, where its fields tell: one that has the fields of
+two branches was of the other perhaps, and is refused unless it comes with a name.
 """
 
 from __future__ import annotations
@@ -94,12 +95,17 @@ def fit_check(schema: Schema) -> Callable[[Any], None]:
 
 
 class _Fit(AvroWalk[_Part]):
+    def __init__(self) -> None:
+        super().__init__()
+        #: full name -> its fields; those of a record that is being walked come later
+        self._fields: dict[str, list[tuple[str, Any, _Check, bool]]] = {}
+
     def leaf(self, schema: Mapping[str, Any]) -> _Part:
         # Named types are defined before they are used; those of other files are the writer's.
         return _SCALARS.get(schema["type"], _UNKNOWN)
 
     def record(self, name: str, fields: Callable[[], list[tuple[str, _Part]]]) -> _Part:
-        found: list[tuple[str, Any, _Check, bool]] = []
+        found = self._fields[name] = list[tuple[str, Any, _Check, bool]]()
         part = self.named[name] = _Part(_ANOTHER, _of_record(found))
         found += [(field, *one) for field, one in fields()]
         return part
@@ -112,7 +118,13 @@ class _Fit(AvroWalk[_Part]):
 
     def union(self, branches: list[Schema], parts: list[_Part]) -> _Part:
         some = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
-        return _of_union(branches, some)
+        part = _of_union(branches, some)
+        alike = _Alike()
+        for branch, one in zip(branches, parts, strict=True):
+            name = branch.get("name", branch["type"]) if isinstance(branch, Mapping) else branch
+            if name == "map" or name in self._fields:
+                alike.add(name, self._fields.get(name), one.check)
+        return part if alike.is_sure else part._replace(check=alike.unless_alike(part.check))
 
     def logical(self, schema: Mapping[str, Any], as_kind: Callable[[], _Part]) -> _Part:
         kind = schema["type"]
@@ -192,6 +204,58 @@ def _of_union(branches: list[Schema], parts: list[_Part]) -> _Part:
             raise first
 
     return _Part(_ANOTHER, check, is_optional)
+
+
+class _Alike:
+    """The branches of a union that are dicts: records and maps. Some may have the same fields."""
+
+    def __init__(self) -> None:
+        self._branches: list[tuple[str, list[tuple[str, Any, _Check, bool]] | None, _Check]] = []
+
+    def add(
+        self, name: str, fields: list[tuple[str, Any, _Check, bool]] | None, check: _Check
+    ) -> None:
+        """One more; a map has any fields."""
+        self._branches.append((name, fields, check))
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a dict can be of one branch only."""
+        return len(self._branches) < 2
+
+    def unless_alike(self, check: _Check) -> _Check:
+        """What checks a value that has the fields of one branch at most, or a name."""
+
+        def check_value(value: Any) -> None:
+            check(value)
+            if isinstance(value, Mapping):
+                names = self._names_for(value)
+                if len(names) > 1:
+                    raise _Misfit(
+                        f"has the fields of {' and of '.join(names)}, which are both in its union;"
+                        f" it would be written as {names[0]}, whichever it was",
+                        f"Name the branch: ({names[-1]!r}, value). avro(..., branch_names=True)"
+                        " reads it with its name",
+                    )
+
+        return check_value
+
+    def _names_for(self, value: Mapping[str, Any]) -> list[str]:
+        names = [
+            (name, check)
+            for name, fields, check in self._branches
+            if fields is None
+            or (len(fields) == len(value) and all(field in value for field, *_ in fields))
+        ]
+        return [name for name, check in names if _takes(check, value)] if len(names) > 1 else []
+
+
+def _takes(check: _Check, value: Any) -> bool:
+    try:
+        check(value)
+    except _Misfit:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- scalars

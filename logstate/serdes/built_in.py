@@ -232,6 +232,7 @@ def avro(
     registry: str | Mapping[str, Any] | Registry | None = None,
     type: type[T] | Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
+    branch_names: bool = False,
 ) -> AvroSerde[Any]:
     """Avro with this schema, with a registry, or both; needs the extra ``logstate[avro]``.
 
@@ -242,7 +243,13 @@ def avro(
     """
     from logstate.serdes.avro import AvroSerde
 
-    return AvroSerde(schema, registry=registry, type_=type, auto_register=auto_register)
+    return AvroSerde(
+        schema,
+        registry=registry,
+        type_=type,
+        auto_register=auto_register,
+        branch_names=branch_names,
+    )
 
 
 def json_schema_of(

@@ -276,3 +276,68 @@ def test_the_sink_says_which_function_made_it() -> None:
         pytest.raises(ProductionError, match=r"R\.x is float.*test_avro_fit\.py"),
     ):
         driver.pipe("in", "k", 3)
+
+
+# --- unions whose branches have the same fields --------------------------------------------------
+
+
+def numbered(name: str, type_: object = "int") -> dict[str, object]:
+    return {"type": "record", "name": name, "fields": [{"name": "x", "type": type_}]}
+
+
+MAP = {"type": "map", "values": "int"}
+
+
+@pytest.mark.parametrize(
+    ("union", "names"),
+    [
+        (["null", numbered("A"), numbered("B")], "A and of B"),
+        ([numbered("A", "long"), numbered("B")], "A and of B"),
+        ([MAP, numbered("A")], "map and of A"),
+        ([numbered("A"), numbered("C", "string"), numbered("B", "double")], "A and of B"),
+    ],
+)
+def test_a_dict_that_may_be_of_two_branches_is_refused_without_a_name(
+    union: object, names: str
+) -> None:
+    with pytest.raises(SerdeError, match=rf"R\.x has the fields of {names}, .*Name the branch"):
+        through(union, {"x": 1})
+    assert through(union, (names.rsplit(maxsplit=1)[-1], {"x": 1})) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("union", "value"),
+    [
+        ([numbered("A"), numbered("C", "string")], {"x": "s"}),
+        ([MAP, numbered("A")], {"y": 1}),
+        (["null", numbered("A"), numbered("B")], None),
+        (["null", numbered("A")], {"x": 1}),
+        ([INNER, numbered("A")], {"n": 1}),
+    ],
+)
+def test_a_dict_that_is_of_one_branch_needs_no_name(union: object, value: object) -> None:
+    assert through(union, value) == value
+
+
+def test_a_record_that_contains_its_own_kind_is_told_from_another() -> None:
+    other = {"type": "record", "name": "U", "fields": [{"name": "x", "type": ["null", "R"]}]}
+    with pytest.raises(SerdeError, match=r"R\.x has the fields of R and of U"):
+        through(["null", "R", other], {"x": None})
+    assert through(["null", "R", other], ("U", {"x": None})) == {"x": None}
+
+
+@pytest.mark.parametrize("union", [[numbered("A"), numbered("B")], ["null", numbered("B"), "R"]])
+def test_with_branch_names_what_is_read_can_be_written_again(union: list[object]) -> None:
+    serde = avro(record_of(union), branch_names=True)
+    write, read = serde.serializer("t", False), serde.deserializer("t", False)
+    data = write({"x": ("B", {"x": 1})})
+    assert read(data) == {"x": ("B", {"x": 1})}
+    assert write(read(data)) == data
+
+
+def test_branch_names_are_for_dicts() -> None:
+    class R(msgspec.Struct):
+        x: int
+
+    with pytest.raises(SerdeError, match=r"which is no R: leave out type=, or branch_names="):
+        avro(record_of("int"), type=R, branch_names=True)
