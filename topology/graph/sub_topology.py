@@ -57,22 +57,22 @@ class SubTopology:
         In their order, which rows or clocks depend on: the sides of a join, the groups of a
         cogroup. One set for all where the user's code decides what it writes.
         """
-        by_name = {node.name: node for node in self.nodes}
-        names = self.store_owners.get(store) or self.store_users.get(store, ())
-        fed = [self._topics_above(name) for name in names]
-        is_users = any(getattr(by_name[name], "connections", None) is not None for name in names)
-        if is_users or store not in self.store_owners:
-            return [frozenset[TopicRef]().union(*fed)]
-        return fed
+        names = self.store_owners.get(store, ())
+        owners = [node for node in self._operators if node.name in names]
+        if owners and all(getattr(node, "connections", None) is None for node in owners):
+            return [self._topics_above[name] for name in names]
+        users = names or self.store_users.get(store, ())
+        return [frozenset[TopicRef]().union(*(self._topics_above[name] for name in users))]
 
-    def _topics_above(self, node: str) -> frozenset[TopicRef]:
-        by_source = {source.name: source.topics for source in self.sources}
-        seen, waiting = {node}, [node]
-        while waiting:
-            above = set(self.parents.get(waiting.pop(), ())) - seen
-            seen |= above
-            waiting += above
-        return frozenset(topic for name in seen for topic in by_source.get(name, ()))
+    @cached_property
+    def _topics_above(self) -> Mapping[str, frozenset[TopicRef]]:
+        """Node -> the topics that its records come of."""
+        found: dict[str, frozenset[TopicRef]] = {}
+        for node in self.nodes:  # parents come before their children
+            own = node.topics if isinstance(node, SourceNode) else ()
+            above = (found[parent] for parent in self.parents.get(node.name, ()))
+            found[node.name] = frozenset(own).union(*above)
+        return found
 
     @property
     def _operators(self) -> Iterator[ProcessorNode]:
