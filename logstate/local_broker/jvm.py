@@ -7,6 +7,7 @@ the pipe when the starter ends, however it ends, and the shell then kills the br
 from __future__ import annotations
 
 import base64
+import hashlib
 import secrets
 import subprocess
 from collections.abc import Mapping
@@ -160,7 +161,21 @@ def _format(launch: Launch) -> None:
 def java_command(launch: Launch, *flags: str, log4j: Path | None = None) -> list[str]:
     """Java with the broker's jars and a logging configuration, the broker's own by default."""
     logging = f"-Dlog4j2.configurationFile={log4j or launch.log4j}"
-    return [str(launch.java.executable), *flags, logging, "-cp", str(launch.jars / "*")]
+    archive = class_archive(launch.java, launch.jars)
+    shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+    classes = ["-cp", str(launch.jars / "*")]
+    return [str(launch.java.executable), *flags, *shared, logging, *classes]
+
+
+def class_archive(java: Java, jars: Path) -> Path:
+    """Where the archive of the broker's classes is that this Java has made of these jars, if any.
+
+    `logstate.local_broker.class_archive` makes it.
+    """
+    executable = java.executable.resolve()
+    made = executable.stat()
+    key = f"{executable} {made.st_size} {made.st_mtime_ns}"
+    return jars.with_name(f"{jars.name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.jsa")
 
 
 def _without_frames(log: str) -> str:

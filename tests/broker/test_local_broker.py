@@ -161,3 +161,15 @@ def test_the_command_starts_lists_and_stops_a_broker_that_outlives_it() -> None:
     again = logstate("stop", "--port", port)
     assert again.returncode == 1
     assert "No such local broker" in again.stderr
+
+
+def test_a_broker_maps_the_classes_that_prepare_keeps() -> None:
+    prepared = subprocess.run(
+        [sys.executable, "-m", "logstate", "broker", "prepare", "--json"],
+        capture_output=True,
+        check=True,
+    )
+    archive = json.loads(prepared.stdout)["archive"]
+
+    with LocalBroker.start(heap="320m") as started:
+        assert archive in Path(f"/proc/{started.pid}/maps").read_text()

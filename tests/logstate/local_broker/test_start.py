@@ -1,4 +1,7 @@
-"""A port that somebody else binds first: another one is tried. A program stands in for the JVM."""
+"""A broker's start without its JVM, for which a program stands in.
+
+A port that somebody else binds first: another one is tried. Classes that were kept: they are used.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from logstate.local_broker import broker, cluster
+from logstate.contracts.errors import BrokerError
+from logstate.local_broker import broker, class_archive, cluster
 from logstate.local_broker.broker import ATTEMPTS, LocalBroker, PortTakenError
 from logstate.local_broker.cluster import NODES, LocalCluster
 from logstate.local_broker.java import Java
 
-# It formats without a word. A start that gets hold of a file "taken" finds its port taken; the
-# others serve.
+# It formats without a word, and archives classes at its end if there is a file "archives". A start
+# that gets hold of a file "taken" finds its port taken; the others serve.
 JVM = """#!{python}
-import os, pathlib, re, socket, struct, sys
+import os, pathlib, re, signal, socket, struct, sys
 if "format" in sys.argv:
     sys.exit(0)
 here = pathlib.Path(__file__).parent
+with (here / "flags").open("a") as flags:
+    flags.write(" ".join(sys.argv[1:]) + "\\n")
+def end(*_):
+    for asked in [flag for flag in sys.argv if "ArchiveClassesAtExit=" in flag]:
+        if (here / "archives").exists():
+            pathlib.Path(asked.partition("=")[2]).write_text("classes")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
 settings = pathlib.Path(sys.argv[-1]).read_text()
 port = re.search(r"^listeners=PLAINTEXT://127.0.0.1:([0-9]+)", settings, re.MULTILINE)[1]
 with (here / "ports").open("a") as ports:
@@ -45,9 +57,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(JVM.format(python=sys.executable, brokers=NODES))
     program.chmod(0o755)
     monkeypatch.setenv("LOGSTATE_CACHE_DIR", str(tmp_path / "cache"))
-    for module in (broker, cluster):
+    for module in (broker, class_archive, cluster):
         monkeypatch.setattr(module, "find_java", lambda: Java(program, 17, "PATH"))
-        monkeypatch.setattr(module, "broker_jars", lambda: tmp_path)
+        monkeypatch.setattr(module, "broker_jars", lambda: tmp_path / "jars")
     return tmp_path
 
 
@@ -82,3 +94,24 @@ def test_a_cluster_of_which_a_port_is_taken_starts_on_others(folder: Path) -> No
         ports = (folder / "ports").read_text().split()
         assert len(ports) > NODES
         assert set(ports[-NODES:]) == set(nodes)
+
+
+def test_what_one_start_has_archived_the_next_ones_use(folder: Path) -> None:
+    (folder / "archives").touch()
+
+    archive = class_archive.make_class_archive()
+
+    assert class_archive.make_class_archive() == archive
+    with LocalBroker.start():
+        first, second = (folder / "flags").read_text().splitlines()
+    assert "-XX:SharedArchiveFile" not in first
+    assert f"-XX:SharedArchiveFile={archive}" in second
+
+
+def test_it_is_told_that_a_java_archives_nothing(folder: Path) -> None:
+    with pytest.raises(BrokerError, match="wrote no archive of the broker's classes"):
+        class_archive.make_class_archive()
+
+    with LocalBroker.start():
+        assert "-XX:SharedArchiveFile" not in (folder / "flags").read_text()
+    assert not list(folder.glob(".*.part"))
