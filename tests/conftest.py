@@ -48,6 +48,10 @@ REPETITIVE = tuple(
         *("changelog/rows/test_deferred_values.py", "changelog/test_retention_steady_state.py"),
         *("chaos", "conformance", "differential", "simulation", *OF_EVERY_FILE),
         *("logstate/task/test_mutated_records.py", "logstate/worker/test_snapshots.py"),
+        *("changelog/stores/test_readers.py", "logstate/queries/test_query_cost.py"),
+        *("logstate/instance/test_static_members.py", "upgrades/test_on_the_fake.py"),
+        "topology/operators/aggregates/test_windows_survive_a_crash.py",
+        "topology/operators/joins/test_joins_survive_a_crash.py",
     )
 )
 #: where Linux has files that are no more than memory, and what a whole run may take of it
@@ -73,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (tier := _tier(item)) is not None:
             item.add_marker(tier)
-        if item.get_closest_marker("hypothesis") or _is_repetitive(item.path):
+        if _is_property(item) or _is_repetitive(item.path):
             item.add_marker("no_cover")
     order = (None, *TIERS)
     items.sort(key=lambda item: order.index(_tier(item)))
@@ -83,6 +87,11 @@ def pytest_collection_finish() -> None:
     # Five hundred files of tests stay: the collector need not look at them again and again.
     gc.collect()
     gc.freeze()
+
+
+def _is_property(item: pytest.Item) -> bool:
+    # Not by its marker: Hypothesis may set that later.
+    return hypothesis.is_hypothesis_test(getattr(item, "obj", None))
 
 
 def _is_repetitive(path: Path) -> bool:
@@ -132,7 +141,8 @@ def folder_in_memory(memory: Path = MEMORY) -> Path | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    return max(4, os.cpu_count() or 1)
+    # Half of them wait, for brokers and for Spark.
+    return max(6, os.cpu_count() or 1)
 
 
 class TwoQueues(LoadScopeScheduling):
