@@ -141,8 +141,7 @@ def folder_in_memory(memory: Path = MEMORY) -> Path | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    # Half of them wait, for brokers and for Spark.
-    return max(6, os.cpu_count() or 1)
+    return max(4, os.cpu_count() or 1)
 
 
 class TwoQueues(LoadScopeScheduling):

@@ -193,6 +193,37 @@ def test_rocksdb_is_opened_in_raw_mode_only() -> None:
     assert not culprits
 
 
+LOG_CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+NAMES_AN_ERROR = re.compile(r"\w*(Error|Exception)\b")
+
+
+def errors_in_log_records(path: Path) -> Iterator[int]:
+    """Lines of log calls with an argument that an ``except`` or an annotation makes an error."""
+    _, _, nodes = syntax(path)
+    errors = {n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name} | {
+        n.arg
+        for n in nodes
+        if isinstance(n, ast.arg) and n.annotation is not None
+        if NAMES_AN_ERROR.match(ast.unparse(n.annotation))
+    }
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        given = {one.id for one in node.args[1:] if isinstance(one, ast.Name)}
+        is_log = node.func.attr in LOG_CALLS and "log" in ast.unparse(node.func.value).lower()
+        if is_log and given & errors:
+            yield node.lineno
+
+
+def test_a_log_record_keeps_the_text_of_an_error_and_not_the_error() -> None:
+    """Whoever keeps the record would keep its frames, and with them the stores of a dead worker."""
+    assert not [
+        f"{relative(path)}:{line}"
+        for path in python_files(*LIBRARY)
+        for line in errors_in_log_records(path)
+    ]
+
+
 def test_processes_are_spawned_never_forked() -> None:
     fork = re.compile(r"os\.fork\(|get_context\(\s*[\"']fork|set_start_method\(\s*[\"']fork")
     assert not [relative(p) for p in OURS if fork.search(p.read_text(encoding="utf-8"))]

@@ -17,6 +17,7 @@ from typing import Any
 
 from logstate.changelog.cuts.snapshot_rounds import Attempt, VoidSnapshotError, levels_of
 from logstate.contracts.clock import Clock, SystemClock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, SnapshotError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, PlainProducer
@@ -91,7 +92,7 @@ def snapshot(ground: Ground, timeout_s: float) -> dict[str, Note]:
             return _attempted(ground, attempt, patience_s)
         except VoidSnapshotError as void:
             reason = void
-            _LOGGER.info("a snapshot of %s is tried again: %s", ground.application, void)
+            _LOGGER.info("a snapshot of %s is tried again: %s", ground.application, text_of(void))
         finally:
             ground.say(Order(attempt.id, 1_000, is_over=True))
         if ground.clock.monotonic_ms() / 1000 > deadline:

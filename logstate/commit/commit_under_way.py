@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from logstate.commit.commit import PAUSE, CommitReport
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.seams import Background, Pending, Step, Steps
 
@@ -61,7 +62,7 @@ class CommitUnderWay:
             try:
                 yield Step(self._step.name, pending.result)
             except LogstateError as exc:
-                _LOGGER.info("a commit that is given up anyway failed: %s", exc)
+                _LOGGER.info("a commit that is given up anyway failed: %s", text_of(exc))
         self._steps.close()
 
     def _begun(self, step: Step, *, waits: bool) -> Step | None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Step, Steps
@@ -106,7 +107,7 @@ class Maintenance:
             try:
                 yield Step("delete_records", admin.delete_records, (before,))
             except BrokerError as exc:
-                _LOGGER.warning("internal records could not be purged: %s", exc)
+                _LOGGER.warning("internal records could not be purged: %s", text_of(exc))
 
 
 def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
@@ -68,7 +69,9 @@ class Transactions:
                 yield from self.initialise()
             except RetriableError as exc:
                 level = logging.DEBUG if quietly else logging.WARNING
-                _LOGGER.log(level, "there is no producer yet, and nothing runs without: %s", exc)
+                _LOGGER.log(
+                    level, "there is no producer yet, and nothing runs without: %s", text_of(exc)
+                )
                 return False
         return True
 
@@ -144,7 +147,7 @@ class Transactions:
             try:
                 yield Step("abort", self._producer.abort)
             except LogstateError as exc:
-                _LOGGER.warning("aborting failed, the new producer will fence it: %s", exc)
+                _LOGGER.warning("aborting failed, the new producer will fence it: %s", text_of(exc))
         yield from self._replace()
 
     def close(self) -> Steps[None]:
@@ -155,7 +158,7 @@ class Transactions:
             try:
                 yield Step("abort", self._producer.abort)
             except BrokerError as exc:
-                _LOGGER.warning("the open transaction is left to its time-out: %s", exc)
+                _LOGGER.warning("the open transaction is left to its time-out: %s", text_of(exc))
         yield from self._drop()
 
     def _replace(self) -> Steps[None]:

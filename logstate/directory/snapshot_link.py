@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logstate.contracts.clock import Clock, pause
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
@@ -127,7 +128,7 @@ class SnapshotLink:
                         self._turn(consumer, clients)
                         wait_s = _RETRY_S
             except LogstateError as exc:
-                _LOGGER.debug("out of touch with whoever takes snapshots: %s", exc)
+                _LOGGER.debug("out of touch with whoever takes snapshots: %s", text_of(exc))
             except Exception:
                 _LOGGER.exception("listening for snapshots failed; it is tried again")
             if not self._is_stopping:

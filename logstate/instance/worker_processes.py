@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from typing import Any, cast
 
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError
 from logstate.instance.forwarded_logs import levels, log_again
 from logstate.instance.reports import Told, WorkerReport
@@ -85,7 +86,7 @@ class WorkerProcesses(ToldWorkers):
                 raise self._ordered
         except BaseException as exc:  # noqa: BLE001  kept, and raised in the caller's thread
             end, self.failure, self._stopped_by = ApplicationState.ERROR, exc, str(exc)
-            _LOGGER.error("application %s stopped: %s", self._instance.application_id, exc)
+            _LOGGER.error("application %s stopped: %s", self._instance.application_id, text_of(exc))
         finally:
             for one in list(self._processes.values()):
                 one.process.kill()

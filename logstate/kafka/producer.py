@@ -12,6 +12,7 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
@@ -190,17 +191,17 @@ class KafkaPlainProducer:
             self._producer.purge()
             self._producer.poll(0)  # raises what made the producer unusable: that is known
         except (KafkaException, SystemError) as exc:
-            _LOGGER.debug("closing a producer: %s", exc)
+            _LOGGER.debug("closing a producer: %s", text_of(exc))
         closing = CallThread("closing-a-producer")
         try:
             # The client aborts an open transaction on the way out, however long that takes.
             closing.call(self._producer.close, _PATIENCE_S, "closing a producer")  # type: ignore[attr-defined]
         except FencedError as exc:
-            _LOGGER.warning("a producer is left to its thread: %s", exc)
+            _LOGGER.warning("a producer is left to its thread: %s", text_of(exc))
         except (KafkaException, SystemError) as exc:
             # A fenced one cannot abort, and need not. SystemError: the client's warning about it,
             # where warnings are errors.
-            _LOGGER.debug("closing a producer: %s", exc)
+            _LOGGER.debug("closing a producer: %s", text_of(exc))
         closing.close()
 
     def _failed_where(self) -> str:

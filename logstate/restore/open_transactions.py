@@ -31,6 +31,7 @@ from itertools import chain
 
 from logstate.changelog.cut import Writer, decode_cut
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RestoreError
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Admin, Cluster, Step, Steps
@@ -99,7 +100,7 @@ class OpenTransactions:
         try:
             writers = yield from self._writers(due)
         except (BrokerError, RestoreError) as exc:
-            _LOGGER.debug("it cannot be found out what restores wait for: %s", exc)
+            _LOGGER.debug("it cannot be found out what restores wait for: %s", text_of(exc))
             for owned in due:
                 self._waits[owned.task_id].looks = 0
             return
@@ -192,7 +193,9 @@ class OpenTransactions:
             finally:
                 yield Step("close_producer", producer.close)
         except BrokerError as exc:
-            _LOGGER.warning("%s could not be fenced and is left to its time-out: %s", name, exc)
+            _LOGGER.warning(
+                "%s could not be fenced and is left to its time-out: %s", name, text_of(exc)
+            )
         else:
             self._fenced.add(writer)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DirectoryInUseError,
     LogstateError,
@@ -151,7 +152,7 @@ class Standbys:
                 yield from self._follower.poll(timeout_s, beside=beside)
                 self._pay(self._follower.taken_bytes - before)
         except RetriableError as exc:
-            _LOGGER.debug("standbys wait: %s", exc)
+            _LOGGER.debug("standbys wait: %s", text_of(exc))
             if not self._ends.is_under_way:
                 self._asked_ms = self._clock.monotonic_ms()
         except LogstateError as exc:
@@ -344,7 +345,9 @@ class Standbys:
         self._waits[task_id] = now + wait_ms, wait_ms
         is_usual = isinstance(exc, RetriableError | DirectoryInUseError)
         level = logging.DEBUG if is_usual else logging.WARNING
-        _LOGGER.log(level, "task %s cannot be followed, again in %d ms: %s", task_id, wait_ms, exc)
+        _LOGGER.log(
+            level, "task %s cannot be followed, again in %d ms: %s", task_id, wait_ms, text_of(exc)
+        )
 
     def _all_failed(self, exc: LogstateError) -> Steps[None]:
         """Of the one whose rows are damaged; of all where it is not known which."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreCorruptedError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Admin, Step, Steps
@@ -94,7 +95,7 @@ class TaskRows:
 
     def give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
         """Close the task and move its rows out of the way."""
-        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, cause)
+        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))
         owned.current_ms = None
         unlogged = [
             spec.name

@@ -24,6 +24,7 @@ from datetime import timedelta
 
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     DirectoryInUseError,
     RestoreError,
@@ -103,7 +104,7 @@ class TaskStarter:
             try:
                 yield from self._prepare(owned, found)  # 3 to 7
             except RetriableError as exc:  # no reason to disturb the tasks that run
-                _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, exc)
+                _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, text_of(exc))
                 break  # the next question would wait as long, and polls must not
             except DirectoryInUseError as exc:
                 self._held.wait(owned.task_id, exc)
@@ -152,7 +153,7 @@ class TaskStarter:
                 "committed", self._consumer.committed, (partitions, timeout_s)
             )
         except RetriableError as exc:
-            _LOGGER.debug("committed offsets are not stable yet: %s", exc)
+            _LOGGER.debug("committed offsets are not stable yet: %s", text_of(exc))
             self._pace.unanswered()
             return {}
         self._pace.answered()
@@ -205,7 +206,7 @@ class TaskStarter:
         try:
             yield Step("start", self._consumer.start, (owned.start_positions,))
         except RetriableError as exc:
-            _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, exc)
+            _LOGGER.debug("task %s cannot seek yet: %s", owned.task_id, text_of(exc))
             return
         owned.paused.clear()
         owned.current_ms = heard_ms

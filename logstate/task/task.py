@@ -410,6 +410,6 @@ class Task(TaskProgress):
                 found = blame_for(exc, self.sub_topologies)
                 failure = failure or not_closed(self.task_id, found, exc)
                 failure.__cause__ = failure.__cause__ or exc
-                _LOGGER.warning("%s", not_closed(self.task_id, found, exc))
+                _LOGGER.warning("%s", str(not_closed(self.task_id, found, exc)))
         if failure is not None and not self.guard.passes_over_processing:
             raise failure from failure.__cause__

@@ -16,6 +16,7 @@ from logstate.commit.commit_under_way import CommitUnderWay
 from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import REPLAYED
 from logstate.contracts.seams import Steps
 from logstate.contracts.worker_config import WorkerConfig
@@ -133,7 +134,9 @@ class Commits:
         try:
             yield from self.commit_all()
         except REPLAYED as exc:
-            _LOGGER.warning("the last commit failed; its records will be processed again: %s", exc)
+            _LOGGER.warning(
+                "the last commit failed; its records will be processed again: %s", text_of(exc)
+            )
 
     def commit(self, tasks: list[OwnedTask]) -> Steps[None]:
         """Commit these tasks, and wait for it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, ForeignGroupError
 from logstate.contracts.seams import Step, Steps
 
@@ -40,7 +41,7 @@ class ForeignMembers:
                 "group %r has members of another kind: %s. %s: one that was killed counts until its"
                 " session time-out is over (45 s unless set); waiting for that",
                 self._group_id,
-                cause,
+                text_of(cause),
                 _WHO,
             )
         self._last_ms = now_ms

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 from logstate.contracts.clock import Clock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RetriableError, TopicsChangedError
 from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
 from logstate.topics.bound_plan import BoundPlan
@@ -69,7 +70,7 @@ class PlannedTopics:
                 "describe_topics", self._admin.describe_topics, (asked,)
             )
         except RetriableError as exc:
-            _LOGGER.info("the topics were not looked at, the next look is due: %s", exc)
+            _LOGGER.info("the topics were not looked at, the next look is due: %s", text_of(exc))
             return
         self._compare(found)
 

@@ -27,6 +27,7 @@ from logstate.commit.maintenance import Maintenance
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     REPLAYED,
     FencedError,
@@ -369,7 +370,7 @@ class Worker:
         try:
             yield from self._transactions.abandon()
         except RetriableError as exc:
-            _LOGGER.log(level, "nothing runs until there is a new producer: %s", exc)
+            _LOGGER.log(level, "nothing runs until there is a new producer: %s", text_of(exc))
         for owned in self._tasks.all().values():
             if owned.stage is Stage.ASSIGNED:
                 continue

@@ -14,6 +14,7 @@ from logstate.commit.commit import Committer
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RetriableError, UpgradeError
 from logstate.contracts.processing import Surroundings
 from logstate.contracts.records import ProducedRecord
@@ -131,7 +132,7 @@ class WorkerStart:
                 return (yield from self._attempt())
             except RetriableError as exc:
                 wait_s = patience.wait_s(self.clock.monotonic_ms(), exc, self.observer.refusal)
-                _LOGGER.info("the start begins again in %.1f s: %s", wait_s, exc)
+                _LOGGER.info("the start begins again in %.1f s: %s", wait_s, text_of(exc))
             yield Step("wait_for_brokers", self.wait, (wait_s,))
             if self.is_stopping():
                 return None
