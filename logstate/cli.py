@@ -6,7 +6,9 @@ standard error. An error of ours ends with status 1 and its own sentence, withou
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -46,6 +48,8 @@ from logstate.run_command import run
 
 #: what goes wrong is told once, by the error; `run` says where its log goes
 _NOBODY = logging.NullHandler()
+#: what a write to standard output ends with where the device is full
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="logstate",
@@ -102,6 +106,15 @@ def options(
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except LogstateError as error:
         fail(str(error))
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        # The interpreter writes what is left at its end, and would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"not all of the output could be written: {error.strerror}. Give it more room")

@@ -217,7 +217,10 @@ def _bytes_only(
 
     def serialize_to_bytes(value: Any, *headers: Any) -> bytes:
         if is_key and value is None:
-            raise SerdeError(f"{_whose(serde, topic, is_key=is_key)} was given None: keys are not")
+            raise SerdeError(
+                f"{_whose(serde, topic, is_key=is_key)} was given None, which is no key of a row:"
+                " leave such a record out, or give it a key"
+            )
         data = serialize(value, *headers)
         if type(data) is bytes:
             return data

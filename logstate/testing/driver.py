@@ -67,9 +67,9 @@ class TopologyTestDriver:
             ``repartition(partitions=)`` says, of all others 1.
 
     Raises ConfigError for settings that are none, StateDirectoryError for a ``state_dir`` that
-    cannot be used, TopicError for a source that is an internal topic, and what the topology
-    raises; a failed driver should be closed. UpgradeError where a topology does not fit what
-    another driver left in ``state_dir``, as a start of the Application does.
+    cannot be used, TopicError for a source or an output that is an internal topic, and what the
+    topology raises; a failed driver should be closed. UpgradeError where a topology does not fit
+    what another driver left in ``state_dir``, as a start of the Application does.
 
     >>> from logstate.topology import StreamsBuilder
     >>> builder = StreamsBuilder()

@@ -17,6 +17,7 @@ from logstate.task.task import Task
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topics.bound_plan import check_sources
+from logstate.topics.internal_topics import outputs_of
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
@@ -41,6 +42,7 @@ class DriverTasks:
 
     def __post_init__(self) -> None:
         check_sources(self.topology, self.application_id)
+        outputs_of(self.topology, self.application_id)
 
     def new_task(self, global_tasks: Sequence[Task], *, initialises: bool) -> Task:
         """The task of everything that is not global."""

@@ -210,25 +210,35 @@ def prepare(
     return plan
 
 
-def _outputs(
-    admin: Admin, plan: BoundPlan, dead_letter_topic: str | None
-) -> Steps[Mapping[str, TopicDescription]]:
-    """The topics that are written to; raises TopicError for those that do not exist.
+def outputs_of(
+    topology: Topology, application_id: str, dead_letter_topic: str | None = None
+) -> dict[str, str]:
+    """The topics that are written to, and what each is; raises TopicError for our own.
 
-    Not left to the first record: it would come hours later, and fail its transaction. And for our
-    own: what is written there beside us would be state after the next restore.
+    What is written to a changelog beside its store would be state after the next restore.
     """
-    sinks = [ref for sub in plan.topology.sub_topologies for ref in sub.sink_topics]
+    sinks = [ref for sub in topology.sub_topologies for ref in sub.sink_topics]
     outputs = {ref.name: "output topic" for ref in sinks if not ref.is_internal}
     if dead_letter_topic is not None:
         outputs[dead_letter_topic] = "dead letter topic"
-    own = sorted(outputs.keys() & own_topics(plan.topology, plan.application_id))
+    own = sorted(outputs.keys() & own_topics(topology, application_id))
     if own:
         raise TopicError(
             f"{', '.join(f'{outputs[name]} {name!r}' for name in own)}: this application makes that"
             " topic for itself, for its state or between its parts, and other records in it would"
             " be read as such. Write to a topic of another name"
         )
+    return outputs
+
+
+def _outputs(
+    admin: Admin, plan: BoundPlan, dead_letter_topic: str | None
+) -> Steps[Mapping[str, TopicDescription]]:
+    """The topics that are written to; raises TopicError as `outputs_of`, and for what is not there.
+
+    Not left to the first record: it would come hours later, and fail its transaction.
+    """
+    outputs = outputs_of(plan.topology, plan.application_id, dead_letter_topic)
     described = yield Step("describe_topics", admin.describe_topics, (sorted(outputs),))
     missing = [f"{outputs[name]} {name!r}" for name in sorted(outputs) if name not in described]
     if missing:

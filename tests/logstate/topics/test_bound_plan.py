@@ -216,6 +216,20 @@ def test_a_topic_without_partitions_is_refused() -> None:
         plan_of(by_word, **{"in": 0})
 
 
+@pytest.mark.parametrize("own", ["app-counts-changelog", REPARTITION, "app-cuts"])
+def test_a_topic_of_its_own_is_no_output_in_the_driver_either(own: str) -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("in", key=str, value=str)
+    counts = words.group_by(lambda word: word, key=str, name="by-word").count(store="counts")
+    counts.to_stream().to(own, key=str, value=int)
+    topology = builder.build()
+
+    with pytest.raises(TopicError, match=f"^output topic '{own}': this application makes that"):
+        TopologyTestDriver(topology)
+
+    TopologyTestDriver(topology, application_id="another").close()
+
+
 def test_the_topics_of_global_tables_must_exist_too() -> None:
     def declare(builder: StreamsBuilder) -> None:
         names = builder.global_table("names", key=str, value=str, store="names")

@@ -32,6 +32,7 @@ from logstate.contracts.drops import DropReason
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
+from logstate.contracts.windowed_keys import MAX_TIME_MS
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
@@ -52,6 +53,8 @@ class DeduplicateNode(ProcessorNode):
         store, interval, id_of = task.store(self.store.name), self.interval_ms, self.id_selector
         fetch, put = store.fetch_row, store.put
         grace = (self.store.retention_ms or 0) - 2 * interval
+        # The last window starts here: nothing lies behind it, and its neighbour has no key.
+        last = MAX_TIME_MS - MAX_TIME_MS % interval
         # Named after the store, which the user names, never after the operator.
         observed = task.time_cell(f"observed:{self.store.name}")
         drop_late = task.dropper(self.name, DropReason.LATE)
@@ -71,7 +74,8 @@ class DeduplicateNode(ProcessorNode):
                 drop_late(observed.time - grace - timestamp)
                 return
             start = timestamp - timestamp % interval
-            for near in (start, start - interval, start + interval):
+            after = start + interval if start < last else start
+            for near in (start, start - interval, after):
                 row = fetch(same, near)
                 if row is not None and abs(row[1] - timestamp) <= interval:
                     drop_duplicate()

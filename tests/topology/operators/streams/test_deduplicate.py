@@ -88,6 +88,14 @@ def test_the_interval_ends_with_its_last_millisecond():
     assert times_gone_on(19, 30) == [19, 30]
 
 
+def test_the_last_times_that_there_are_have_no_window_behind_them():
+    with driver_of(by_key) as driver:
+        for time in (2**63 - 2 - INTERVAL_MS, 2**63 - 1, 2**63 - 2):
+            driver.pipe("in", "a", "x", timestamp=time)
+
+        assert [out.timestamp for out in driver.outputs] == [2**63 - 2 - INTERVAL_MS, 2**63 - 1]
+
+
 def test_it_is_measured_from_what_went_on_and_not_from_duplicates():
     assert times_gone_on(0, 6, 12, 18, 24) == [0, 12, 24]
 
