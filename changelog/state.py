@@ -56,7 +56,7 @@ class StateChanges:
     @property
     def is_empty(self) -> bool:
         """True where no store changed."""
-        return not any(layer.rows or layer.ranges for layer in self.layers.values())
+        return all(layer.is_empty for layer in self.layers.values())
 
 
 class TaskState:

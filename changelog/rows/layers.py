@@ -41,6 +41,11 @@ class Layer:
         #: of the layers up to this one, where it is the last one that a reader saw
         self.runs: tuple[Run, ...] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """True where nothing was written."""
+        return not self.rows and not self.ranges
+
     def data_bytes(self) -> int:
         """Keys and values together."""
         return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))

@@ -199,7 +199,7 @@ class Rows:
         """The layer's transaction committed: it now waits to be applied, unless it is empty."""
         assert self._frozen[0] is layer, "layers commit in the order they were frozen"
         del self._frozen[0]
-        if layer.rows or layer.ranges:
+        if not layer.is_empty:
             self._unapplied.append(layer)
 
     def discard(self) -> None:

@@ -7,7 +7,7 @@ Streams does. :class:`KeyValueReads` is the read side over any rows, the task's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
@@ -15,7 +15,7 @@ from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.contracts.processing import TaskContext
-from logstate.contracts.stores import StoreSpec
+from logstate.contracts.stores import Entries, StoreSpec, pairs_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -99,9 +99,9 @@ class KeyValueStore(KeyValueReads[K, V]):
             self.put(key, value)
         return found
 
-    def put_all(self, entries: Iterable[tuple[K, V]]) -> None:
-        """Put each, in order."""
-        for key, value in entries:
+    def put_all(self, entries: Entries[K, V]) -> None:
+        """Put each, in order. Raises TypeError for what is no pairs."""
+        for key, value in pairs_of(entries, self.name):
             self.put(key, value)
 
     def delete(self, key: K) -> V | None:

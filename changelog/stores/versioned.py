@@ -28,6 +28,7 @@ from logstate.changelog.stores.versioned_reads import (
     valid_from_of,
 )
 from logstate.contracts.processing import TaskContext, TimeCell
+from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of
 from logstate.contracts.stores import StoreSpec, VersionedRecord
 
 K = TypeVar("K")
@@ -50,6 +51,8 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         cell = context.time_cell(f"store:{spec.name}")
         super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
         self.name = spec.name
+        #: who gave a time that is refused
+        self._given = f"Store {spec.name!r} was given a version with"
         self._rows = rows
         self._writes = writes
         self._drop = context.store_dropper(spec.name)
@@ -66,7 +69,10 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
 
         Returns when the version ends: the start of the next one, or ``VALID_TO_UNDEFINED`` for the
         newest; ``NOT_PUT`` for a timestamp before the history, which is dropped and counted.
+        Raises TypeError or ValueError for a timestamp that no record of its changelog can have.
         """
+        if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
+            timestamp = event_time_of(timestamp, self._given)
         raw = self.codec.encode_key(key)
         data = None if value is None else self.codec.encode_value(value)
         return self._put(raw, data, timestamp)
@@ -77,7 +83,11 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         return None if latest is None else latest[8:]
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
-        """End the key's version at ``timestamp``; returns the one that was valid then."""
+        """End the key's version at ``timestamp``; returns the one that was valid then.
+
+        Raises as ``put``.
+        """
+        timestamp = event_time_of(timestamp, self._given)
         found = None
         if self.segments.reaches(timestamp):
             found = self.get(key, timestamp)

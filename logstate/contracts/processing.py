@@ -289,5 +289,5 @@ class TaskContext(Protocol):
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
         """What came of a held back result failed; returns if it is to be left out."""
 
-    def on_close(self, close: Callable[[], None]) -> None:
-        """Register, while compiling, what the task calls when it is closed."""
+    def on_close(self, node: str, close: Callable[[], None]) -> None:
+        """Register, while compiling, what the task calls for a node when it is closed."""

@@ -64,7 +64,7 @@ def event_time_of(given: object, given_by: str) -> int:
     """An event time that a record must have. Raises as ``timestamp_of``, and for negatives."""
     timestamp = timestamp_of(given, given_by)
     if timestamp < 0:
-        raise ValueError(f"{given_by} timestamp {timestamp}: event time is not negative.")
+        raise ValueError(f"{given_by} timestamp {timestamp}: event time is not negative")
     return timestamp
 
 

@@ -33,6 +33,9 @@ V = TypeVar("V")
 K_contra = TypeVar("K_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)
 
+#: what ``put_all`` takes: pairs, or a mapping; a value of None deletes
+Entries: TypeAlias = Mapping[K, "V | None"] | Iterable[tuple[K, "V | None"]]
+
 StoreKind: TypeAlias = Literal[
     "key_value",
     "key_value_lru",  # in memory, and at most so many keys
@@ -191,8 +194,29 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
     def put(self, key: K, value: V | None) -> None: ...
     def put_if_absent(self, key: K, value: V) -> V | None: ...
-    def put_all(self, entries: Iterable[tuple[K, V]]) -> None: ...
+    def put_all(self, entries: Entries[K, V]) -> None: ...
     def delete(self, key: K) -> V | None: ...
+
+
+def pairs_of(entries: Entries[K, V], store: str) -> Iterator[tuple[K, V | None]]:
+    """What ``put_all`` of the store was given. Raises TypeError for what is no pair.
+
+    >>> list(pairs_of({"ada": 1}, "counts"))
+    [('ada', 1)]
+    >>> list(pairs_of(["no"], "last"))
+    Traceback (most recent call last):
+        ...
+    TypeError: put_all() of store 'last' takes pairs of a key and a value, or a mapping; found 'no'
+    """
+    pairs: Iterable[Any] = entries.items() if isinstance(entries, Mapping) else entries
+    for pair in pairs:
+        # A text of two letters would be a key and a value, too.
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(
+                f"put_all() of store {store!r} takes pairs of a key and a value, or a mapping;"
+                f" found {shown(pair)}"
+            )
+        yield pair[0], pair[1]
 
 
 class ReadOnlyWindowStore(Protocol[K, V_co]):

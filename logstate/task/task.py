@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from logstate.changelog.state import StateChanges, TaskState
 from logstate.contracts.clock import Clock
-from logstate.contracts.errors import ProcessingError, RecordError
+from logstate.contracts.errors import ProcessingError, RecordError, StoreAccessError
 from logstate.contracts.processing import (
     ALONE,
     UNSAID,
@@ -49,6 +49,7 @@ from logstate.task.record_errors import not_closed
 from logstate.task.record_guard import RecordGuard
 from logstate.task.task_commit import STREAM_TIME, TaskCommit
 from logstate.task.task_progress import TaskProgress
+from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.origin import blame_for
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.compilation import CompiledSource, compile_sub_topology
@@ -101,7 +102,7 @@ class Task(TaskProgress):
         self._global_stores = global_stores or {}
         self._partition_counts = partition_counts or {}
         self._waits = waits_for_empty_partitions
-        self._closers: list[Callable[[], None]] = []
+        self._closers: list[tuple[str, Callable[[], None]]] = []
         self.queues = {tp: PartitionQueue(tp, 0) for tp in partitions}
         self.order = QueueOrder(self._head_time)
         #: clocks that stores ask for while the state, which keeps them from then on, is opened
@@ -180,8 +181,8 @@ class Task(TaskProgress):
     def held_back_failed(self, error: Exception, record: FetchedRecord | None) -> None:
         self.guard.held_back_failed(error, record)
 
-    def on_close(self, close: Callable[[], None]) -> None:
-        self._closers.append(close)
+    def on_close(self, node: str, close: Callable[[], None]) -> None:
+        self._closers.append((node, labelled(close, node)))
 
     def passes_over(self, record: FetchedRecord, error: Exception, node: str) -> bool:
         return self.guard.passes_over(record, error, node)
@@ -356,6 +357,8 @@ class Task(TaskProgress):
 
         ``set_clocks`` and ``start_at`` must follow before processing.
         """
+        with suppress(ProcessingError):  # it is logged; the task goes on with new processors
+            self._close_processors()
         self.outputs.clear()
         self.wants_commit = False
         self.has_uncommitted_input = False
@@ -363,8 +366,6 @@ class Task(TaskProgress):
             held.discard()
         self.state.discard()
         self.guard.refusals.discard()
-        with suppress(ProcessingError):  # it is logged; the task goes on with new processors
-            self._close_processors()
         self.held_back.clear()
         self._sources = {}
         self.punctuations = Punctuations()
@@ -402,14 +403,27 @@ class Task(TaskProgress):
     def _close_processors(self) -> None:
         """Each of them, though one fails; the last one first."""
         closers, self._closers = self._closers, []
+        if closers:
+            self.state.discard()  # so that what changed then was changed by them
         failure: ProcessingError | None = None
-        for close in reversed(closers):
+        for node, close in reversed(closers):
             try:
                 close()
+                self._refuse_last_writes()
             except Exception as exc:  # noqa: BLE001  user code
-                found = blame_for(exc, self.sub_topologies)
+                found = blame_for(exc, self.sub_topologies, node=node)
                 failure = failure or not_closed(self.task_id, found, exc)
                 failure.__cause__ = failure.__cause__ or exc
                 _LOGGER.warning("%s", str(not_closed(self.task_id, found, exc)))
         if failure is not None and not self.guard.passes_over_processing:
             raise failure from failure.__cause__
+
+    def _refuse_last_writes(self) -> None:
+        """Raise StoreAccessError where a ``close()`` wrote: it is in no commit of its attempt."""
+        changed = [name for name, layer in self.state.freeze().layers.items() if not layer.is_empty]
+        if changed:
+            self.state.discard()
+            raise StoreAccessError(
+                f"store {', '.join(map(repr, changed))} was written to in close(), after the last"
+                " commit: it would be lost. Write in process(), or in a scheduled callback"
+            )

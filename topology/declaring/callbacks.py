@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 from logstate.contracts.errors import TopologyError
@@ -185,6 +186,26 @@ def partitioner(function: Callable[..., Any] | None) -> None:
     """Refuse a partitioner of another shape; None is the default one."""
     if function is not None:
         of_shape(function, "partitioner", "(topic, key, value, partition_count)", 4)
+
+
+def scheduled(function: Callable[..., Any]) -> None:
+    """Refuse a scheduled callback that does nothing, or cannot be called with a time."""
+    what, shapes = "scheduled callback", ("(timestamp)",)
+    _check_callable(what, function, shapes)
+    check_plain(function, what)
+    if _surely_takes(function, 1):
+        return  # nearly always, and it is asked at every start of every task
+    if (why := _misfit(function, 1)) is not None:
+        raise _error(what, function, str(why), shapes) from why
+
+
+def _surely_takes(function: Any, count: int) -> bool:
+    """Whether it is a function as most are, of so many parameters; False tells nothing."""
+    plain = getattr(function, "__func__", function)
+    if type(plain) is not FunctionType:
+        return False
+    code, given = plain.__code__, count + (plain is not function)
+    return code.co_argcount == given and not code.co_kwonlyargcount
 
 
 def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:

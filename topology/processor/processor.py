@@ -109,8 +109,8 @@ class Processor(Generic[K, V, KOut, VOut]):
         >>> TopologyTestDriver(builder.build()).close()
         bye
 
-        Semantics: release what the processor opened. Do not forward or write here: it would not be
-        committed. After a crash it is not called.
+        Semantics: release what the processor opened. What it forwards or writes here would be in no
+        commit, and is told as an error. After a crash it is not called.
 
         Source: Kafka Streams' ``Processor.close``.
         """

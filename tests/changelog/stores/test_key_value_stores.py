@@ -92,6 +92,16 @@ def test_a_key_is_logged_once_per_commit_with_its_last_value(bench: StoreBench) 
     assert bench.commit() == [LoggedWrite(b"a", (999).to_bytes(8, "big"), 999)]
 
 
+def test_put_all_takes_a_mapping_and_refuses_what_is_no_pair() -> None:
+    bench = StoreBench(spec_of(), None)
+    bench.store.put_all({"a": 1, "b": None})
+    assert list(bench.store.all()) == [("a", 1)]
+    for wrong in (["ab"], [("a", 1, 2)], [1]):
+        with pytest.raises(TypeError, match=r"put_all\(\) of store 'counts' takes pairs"):
+            bench.store.put_all(wrong)
+    assert list(bench.store.all()) == [("a", 1)]
+
+
 def test_every_write_is_logged_where_that_is_asked_for(directory: Path | None) -> None:
     bench = StoreBench(spec_of(), directory, logs_every_write=True)
     bench.store.put_all([("a", 1), ("a", 2), ("b", 3)])

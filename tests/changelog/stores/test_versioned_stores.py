@@ -48,6 +48,17 @@ def test_the_latest_version_and_the_one_as_of_a_time_are_found(bench: StoreBench
     assert bench.store.get("b") is None
 
 
+@pytest.mark.parametrize("time", [-1, 2**63, 1.5, "5", True, None])
+def test_a_time_that_no_record_of_the_changelog_can_have_is_refused(
+    bench: StoreBench, time: Any
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^Store '\w+' was given a version with"):
+        bench.store.put("a", 1, time)
+    with pytest.raises((TypeError, ValueError), match=r"^Store '\w+' was given a version with"):
+        bench.store.delete("a", time)
+    assert bench.commit() == []
+
+
 def test_a_put_between_versions_returns_where_the_next_one_starts(bench: StoreBench) -> None:
     bench.store.put("a", 1, 100)
     bench.store.put("a", 3, 140)

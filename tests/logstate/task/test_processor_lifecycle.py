@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,57 @@ def test_a_processor_that_cannot_close_does_not_keep_an_abort_from_going_on(
     rig.commit()
     assert [value for _, value in outputs(cluster)] == ["1"]
     assert "closing a processor failed" in caplog.text
+
+
+class PutsAtTheEnd(Numbered):
+    def close(self) -> None:
+        self.store.put("number", 100)
+
+
+class ForwardsAtTheEnd(Numbered):
+    def close(self) -> None:
+        self.context.forward(Record("k", "100", 0))
+
+
+AT_THE_END = {
+    PutsAtTheEnd: r"task 0_0, node 'p', .*: store 'last' was written to in close\(\), after the la",
+    ForwardsAtTheEnd: r"task 0_0, node 'p', .*: Processor 'p' forwarded a record in close\(\), aft",
+}
+
+
+@pytest.mark.parametrize("closes", AT_THE_END)
+def test_what_close_writes_after_an_abort_is_told_and_not_part_of_the_next_commit(
+    closes: type[Numbered], caplog: pytest.LogCaptureFixture
+) -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", key=str, value=str)
+        stores = key_value_store("last", str, int)
+        stream.process(closes, stores=stores, name="p").to("out", key=str, value=str)
+
+    cluster = cluster_of({"in": 1, "out": 1})
+    rig = WorkerRig(cluster, declare).start().until_running()
+    send(cluster, "a")
+    cluster.faults.add(Fault("commit", AbortableError("no")))
+    rig.commit()
+    rig.until_running()
+    rig.commit()
+    send(cluster, "b")
+    rig.commit()
+    assert [value for _, value in outputs(cluster)] == ["1", "2"]
+    assert re.search(AT_THE_END[closes], caplog.text)
+
+
+@pytest.mark.parametrize("closes", AT_THE_END)
+def test_what_close_writes_at_the_end_would_be_lost_and_is_told(closes: type[Numbered]) -> None:
+    builder = StreamsBuilder()
+    stores = key_value_store("last", str, int)
+    stream = builder.stream("in", key=str, value=str)
+    stream.process(closes, stores=stores, name="p").to("out", key=str, value=str)
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe("in", "k", "a")
+    with pytest.raises(ProcessingError, match=AT_THE_END[closes]) as raised:
+        driver.close()
+    assert raised.value.node == "p"
 
 
 class BadInit(Numbered):

@@ -245,6 +245,18 @@ def test_a_schedule_that_awaits_is_refused() -> None:
         TopologyTestDriver(source.builder.build())  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("callback", [5, lambda: None, lambda one, two: None])
+def test_a_schedule_that_takes_no_time_is_refused_where_it_is_made(callback: Any) -> None:
+    class Scheduling(Ticking):
+        def init(self, context: Any) -> None:
+            context.schedule(timedelta(seconds=1), "wall_clock", callback)
+
+    source = stream()
+    source.process(Scheduling)
+    with pytest.raises(TopologyError, match=r"scheduled callback.* Accepted: \(timestamp\)"):
+        TopologyTestDriver(source.builder.build())  # type: ignore[attr-defined]
+
+
 def test_a_handler_that_awaits_is_refused() -> None:
     with pytest.raises(ConfigError, match="processing handler"):
         ErrorHandlers(processing=awaited)  # type: ignore[arg-type]

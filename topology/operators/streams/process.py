@@ -24,10 +24,10 @@ from logstate.contracts.record_parts import (
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.serdes.json_serde import JsonSerde
+from logstate.topology.declaring.callbacks import scheduled
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.plain_functions import (
     begin,
-    check_plain,
     end,
     made_by,
     refuse_unfinished,
@@ -85,7 +85,12 @@ class ProcessNode(ProcessorNode):
         )
         context.schedule_name = self.schedule_name
         begin(processor, context, "processor")
-        task.on_close(labelled(lambda: end(processor, "processor"), self.name))
+
+        def close() -> None:
+            context.end()
+            end(processor, "processor")
+
+        task.on_close(self.name, close)
         user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
         new_tuple = tuple.__new__
 
@@ -196,7 +201,7 @@ class OperatorContext:
     ) -> Cancellable:
         if kind not in ("stream_time", "wall_clock"):
             raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
-        check_plain(callback, "scheduled callback")
+        scheduled(callback)
         if start is not None:
             start = event_time_of(start, "schedule() got as start=")
         task = self._task
@@ -284,6 +289,18 @@ class ForwardingContext(OperatorContext):
         target(key, value, timestamp, headers)
         task.timestamp, task.headers = outer
         self.fixed_key = fixed
+
+    def end(self) -> None:
+        """The processor is about to be closed: from here on it forwards nothing."""
+
+        def refuse(*_: object) -> None:
+            raise RuntimeError(
+                f"Processor {self._name!r} forwarded a record in close(), after the last commit of"
+                " its task: it would be lost. Forward in process(), or in a scheduled callback"
+            )
+
+        self._forward = refuse
+        self._children = dict.fromkeys(self._children, refuse)
 
     def _child(self, name: str) -> Callable[..., None]:
         try:

@@ -6,11 +6,11 @@ would come back from a restore with another time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of, shown
-from logstate.contracts.stores import ValueAndTimestamp
+from logstate.contracts.stores import Entries, ValueAndTimestamp, pairs_of
 
 
 def as_written_by_users(store: Any, name: str) -> Any:
@@ -26,6 +26,7 @@ class TimedStore:
 
     def __init__(self, store: Any, name: str) -> None:
         self._put = store.put
+        self._name = name
         self._given = f"Store {name!r} was given a row with"
         for read in dir(store):
             if not read.startswith("_") and not hasattr(type(self), read):
@@ -45,9 +46,9 @@ class TimedStore:
                 row = row._replace(headers=own_headers_of(headers, self._given))
         self._put(key, row, *start_ms)
 
-    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Put each."""
-        for key, row in entries:
+    def put_all(self, entries: Entries[Any, Any]) -> None:
+        """Put each. Raises TypeError for what is no pairs."""
+        for key, row in pairs_of(entries, self._name):
             self.put(key, row)
 
     def put_if_absent(self, key: Any, row: Any) -> Any:

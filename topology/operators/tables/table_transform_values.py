@@ -12,7 +12,6 @@ from typing import Any
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.declaring.plain_functions import begin, end, made_by
-from logstate.topology.graph.blame import labelled
 from logstate.topology.operators.streams.process import Connections, OperatorContext
 from logstate.topology.operators.tables.derived_tables import DerivedNode, DerivedRow
 from logstate.topology.processor.value_transformer import ValueTransformer
@@ -64,5 +63,5 @@ class TableTransformValuesNode(DerivedNode):
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
         begin(transformer, context, "value transformer")
-        task.on_close(labelled(lambda: end(transformer, "value transformer"), self.name))
+        task.on_close(self.name, lambda: end(transformer, "value transformer"))
         return transformer.transform
