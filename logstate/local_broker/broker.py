@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from logstate.contracts.errors import BrokerError, check
-from logstate.contracts.setting_rules import seconds
+from logstate.contracts.setting_rules import count, seconds
 from logstate.local_broker.fencing import fence, was_killed
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
@@ -109,12 +109,15 @@ class LocalBroker:
             timeout_s: how long it may take to serve, the fetching of the jars not counted.
 
         Raises:
-            ConfigError: there is no Java of at least version 17, a user is named badly, or the
-                package that makes certificates (extra ``tls``) is missing.
+            ConfigError: a setting is none that there is, there is no Java of at least version 17, a
+                user is named badly, or the package that makes certificates (extra ``tls``) is
+                missing.
             BrokerError: a port is taken, the jars cannot be fetched, or the broker does not start;
                 the message ends with the last lines of its log.
         """
         check(seconds("timeout_s", timeout_s))
+        if port is not None:
+            check(count("port", port, least=1, most=65_535, also=", or none for a free one"))
         check_users(users or {})
         java = find_java()
         launch = Launch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
-from logstate.topology import StreamsBuilder
+from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
 from logstate.topology.plan.plan import Topology
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.patience import until
@@ -59,11 +60,13 @@ class Shop:
         orders.group_by(lambda _, item: item, name="by-item", key=str).count(store="per-item")
         return builder.build()
 
-    def order(self, partitioner: Callable[[str], int | None] = lambda _: None) -> None:
+    def order(
+        self, partitioner: Callable[[str], int | None] = lambda _: None, *, at_ms: int = 1_000
+    ) -> None:
         """One order of each user."""
         producer = self.cluster.plain_producer()
         records = [
-            ProducedRecord(self.inputs, partitioner(user), user.encode(), b"tea", 1_000)
+            ProducedRecord(self.inputs, partitioner(user), user.encode(), b"tea", at_ms)
             for user in USERS
         ]
         producer.produce(records)
@@ -170,6 +173,56 @@ def test_a_move_is_refused_beside_a_live_member_and_changes_nothing(shop: Shop) 
             shop.move()
 
     assert own_topics(shop) == before
+
+
+class WindowedShop(Shop):
+    """Orders per user and ten seconds; what comes behind a window's end is late."""
+
+    store = "old"
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        orders = builder.stream(self.inputs, key=str, value=str).group_by_key()
+        windows = TumblingWindows(size=timedelta(seconds=10), grace=timedelta(0))
+        orders.windowed_by(windows).count(
+            store=Materialized(self.store, retention=timedelta(hours=1))
+        )
+        return builder.build()
+
+    def run_until(self, newest: int, **options: Any) -> set[tuple[int, int]]:
+        """Until each user's newest window has so many; every (start, count) that there is."""
+        with Application(
+            self.topology(),
+            application_id=self.name,
+            bootstrap=self.bootstrap,
+            state_dir=self.path / "state",
+            **options,
+        ) as app:
+            until(lambda: [n for start, n in self.windows(app) if start] == [newest] * len(USERS))
+            return set(self.windows(app))
+
+    def windows(self, app: Application) -> list[tuple[int, int]]:
+        try:
+            rows = app.store(self.store).all()
+            return [(window.start_ms, row.value) for window, row in rows]
+        except StoreUnavailableError:
+            return []
+
+
+def test_a_store_that_is_renamed_after_a_move_keeps_its_clock(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    shop = WindowedShop(bootstrap, unique("windows"), tmp_path)
+    shop.order(at_ms=15_000)
+    assert shop.run_until(1) == {(10_000, 1)}
+    shop.inputs = f"{shop.name}.wide"
+    shop.admin.create_topics([NewTopic(shop.inputs, 3, 1, {})])
+    shop.move()
+    shop.store = "counts"
+    shop.order(at_ms=1_000)  # late
+    shop.order(at_ms=15_000)
+
+    assert shop.run_until(2, renamed={"old": "counts"}) == {(10_000, 2)}
 
 
 class Died(Exception):

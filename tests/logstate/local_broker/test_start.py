@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import BrokerError
+from logstate.contracts.errors import BrokerError, ConfigError
 from logstate.local_broker import broker, class_archive, cluster
 from logstate.local_broker.broker import ATTEMPTS, LocalBroker, PortTakenError
 from logstate.local_broker.cluster import NODES, LocalCluster
@@ -84,6 +85,14 @@ def test_it_is_told_when_every_port_is_taken(folder: Path) -> None:
 
     with pytest.raises(PortTakenError, match="Its port was taken meanwhile"):
         LocalBroker.start()
+
+
+@pytest.mark.parametrize("port", [0, -5, 99_999, "9092"])
+def test_a_port_that_there_is_not_is_refused(folder: Path, port: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^port must be a?.*from 1 to 65535, or none for a free"):
+        LocalBroker.start(port=port)
+
+    assert not (folder / "flags").exists()
 
 
 def test_a_cluster_of_which_a_port_is_taken_starts_on_others(folder: Path) -> None:
