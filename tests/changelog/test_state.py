@@ -108,8 +108,9 @@ def test_a_discard_takes_back_rows_writes_and_clocks(state: TaskState) -> None:
     assert store(state, "b").get("k") is None
     assert state.time_cell("clock").time == 7
     assert state.time_cell("new").time == -1
-    assert state.freeze().is_empty
-    assert not any(state.freeze().writes.values())
+    changes = state.freeze()
+    assert changes.is_empty
+    assert not any(changes.writes.values())
 
 
 def test_a_discard_also_forgets_what_was_frozen_but_not_committed(state: TaskState) -> None:

@@ -26,9 +26,7 @@ def an_abort_keeps_uncommitted_rows(patch: Patch) -> None:
     patch(Rows, "discard", wrong)
 
 
-@rare_bug(
-    lambda s: 2 * faults(s, "lost_reply", ("poll", "produce", "begin")) + (s.fetch_records_max <= 2)
-)
+@bug
 def an_abort_keeps_unlogged_writes(patch: Patch) -> None:
     """Changelog records of an aborted transaction are written with the next one."""
 
