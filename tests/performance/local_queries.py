@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 from logstate import serdes
 from logstate.changelog.task_state import open_task_state
 from logstate.contracts.partitioner import partition_of
-from logstate.contracts.processing import TimeCell
 from logstate.contracts.records import TaskId
 from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
 from logstate.queries.queries import QueryableStore
 from logstate.task.owned_task import OwnedTask, Stage
+from tests.changelog.store_bench import BenchContext
 from tests.performance.parser import parser_of
 
 _PARTITIONS = 8
@@ -66,27 +66,10 @@ class Cost(NamedTuple):
     us: float
 
 
-class _Context:
-    """The little of a task that its stores need."""
-
-    application_id = "bench"
-    timestamp = 0
-    headers = None
-
-    def __init__(self) -> None:
-        self.cells: dict[str, TimeCell] = {}
-
-    def time_cell(self, name: str) -> TimeCell:
-        return self.cells.setdefault(name, TimeCell())
-
-    def topic_name(self, name: str, *, is_internal: bool) -> str:
-        return f"bench-{name}" if is_internal else name
-
-
 @contextmanager
 def reads_in(state: State) -> Iterator[dict[str, Callable[[], Any]]]:
     """The reads that are timed, over stores in this state."""
-    context: Any = _Context()
+    context: Any = BenchContext()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "state"
         made = open_task_state([_TABLE, _WINDOWED], context, state_dir=path)
