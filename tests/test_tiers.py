@@ -60,6 +60,12 @@ def test_cheap_tiers_run_first() -> None:
     assert tests[0].startswith("tests/test_tiers.py")
 
 
+@pytest.mark.no_cover
+def test_what_is_not_to_be_measured_is_not_traced() -> None:
+    # It takes four times as long when it is; only a run in several processes can get this wrong.
+    assert type(sys.gettrace()).__module__ != "coverage"
+
+
 @pytest.mark.slow
 def test_the_whole_suite_fails_when_coverage_falls_below_the_ratchet(tmp_path: Path) -> None:
     # One folder given as the suite covers next to nothing.

@@ -34,17 +34,24 @@ STORE_KINDS = (
 )
 
 
+def shares(output: str) -> dict[str, float]:
+    """In which share of the schedules each fault fired."""
+    found = re.findall(r"^ +(\w+) +([\d.]+)%$", output, re.MULTILINE)
+    return {name: float(percent) / 100 for name, percent in found}
+
+
 def counters(output: str) -> dict[str, int]:
     found = re.findall(r"^  (\w+) +([\d,]+)$", output, re.MULTILINE)
     return {name: int(count.replace(",", "")) for name, count in found}
 
 
 @pytest.mark.slow
-def test_a_thousand_schedules_keep_every_promise() -> None:
-    output = simulation("--seeds", "0..1000")
+def test_five_hundred_schedules_keep_every_promise() -> None:
+    output = simulation("--seeds", "0..500")
     assert output.rstrip().endswith(" 0 wrong")
+    assert min(shares(output).values()) >= 0.01
     counted = counters(output)
-    assert counted["crashes"] >= 5_000
+    assert counted["crashes"] >= 2_500
     for kind in (
         "transaction_open",
         "committing",
@@ -54,28 +61,28 @@ def test_a_thousand_schedules_keep_every_promise() -> None:
         "with_tail_of_disk_lost",
         "with_everything_of_disk_lost",
     ):
-        assert counted[f"crashes_{kind}"] >= 20, kind
+        assert counted[f"crashes_{kind}"] >= 10, kind
     for kind in ("zombie", "expel", "replies_lost", "late_ends", "time_out", "slow", "clock_jump"):
-        assert counted[kind] >= 20, kind
+        assert counted[kind] >= 10, kind
     for kind in STORE_KINDS:
-        assert counted[f"compared_changelog_rows_of_{kind}"] >= 500, kind
-        assert counted[f"compared_directory_rows_of_{kind}"] >= 50, kind
+        assert counted[f"compared_changelog_rows_of_{kind}"] >= 250, kind
+        assert counted[f"compared_directory_rows_of_{kind}"] >= 25, kind
     for what in ("inputs", "clocks", "outputs_exactly_once", "outputs_at_least_once"):
-        assert counted[f"compared_{what}"] >= 1_000, what
+        assert counted[f"compared_{what}"] >= 500, what
 
 
 @pytest.mark.slow
 def test_what_can_go_wrong_around_the_end_of_a_transaction_does() -> None:
-    output = simulation("--story", "failed_ends", "--seeds", "0..250")
+    output = simulation("--story", "failed_ends", "--seeds", "0..125")
     assert output.rstrip().endswith(" 0 wrong")
-    assert "HOLE" not in output
+    assert min(shares(output).values()) >= 0.05
 
 
 @pytest.mark.slow
 def test_so_do_more_of_them() -> None:
-    output = simulation("--seeds", "1000..1250")
+    output = simulation("--seeds", "1000..1125")
     assert output.rstrip().endswith(" 0 wrong")
-    assert counters(output)["crashes"] >= 1_200
+    assert counters(output)["crashes"] >= 600
 
 
 @pytest.mark.slow
@@ -88,26 +95,14 @@ def test_a_range_run_again_has_the_same_trace() -> None:
 
 
 @pytest.mark.slow
-def test_a_crash_at_every_step_of_a_small_scenario_keeps_every_promise() -> None:
-    output = simulation("--systematic", "--pairs", "60")
-    rows = [line.split() for line in output.splitlines()[1:]]
-    assert [row[:2] for row in rows] == [
-        ["exactly_once", "table"],
-        ["exactly_once", "streams"],
-        ["at_least_once", "table"],
-        ["at_least_once", "streams"],
-    ]
-    assert all(int(row[3]) >= 100 and row[6] == "0" for row in rows)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_so_does_a_crash_at_many_pairs_of_steps(guarantee: str) -> None:
+def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
+    guarantee: str,
+) -> None:
     output = simulation("--systematic", "--pairs", "200", "--only", guarantee)
-    assert [line.split()[:2] for line in output.splitlines()[1:]] == [
-        [guarantee, "table"],
-        [guarantee, "streams"],
-    ]
+    rows = [line.split() for line in output.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [[guarantee, "table"], [guarantee, "streams"]]
+    assert all(int(row[3]) >= 100 and int(row[4]) >= 100 and row[6] == "0" for row in rows)
 
 
 @pytest.mark.parametrize(
