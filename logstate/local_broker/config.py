@@ -62,7 +62,13 @@ FOR_TESTS = {
 #: A broker that stands still for a while is not fenced for it: nobody else could lead, and it would
 #: lose transaction markers. One that was killed does not wait for its old session, because it is
 #: fenced before it starts (:mod:`logstate.local_broker.fencing`), which nobody does in a container.
-FENCED_AT_THE_START = {"broker.session.timeout.ms": "600000"}
+#: So nobody waits for its heartbeats, and there is nobody for whom the log of metadata has to grow
+#: while nothing happens: an idle broker takes half as much of a core without both.
+FENCED_AT_THE_START = {
+    "broker.session.timeout.ms": "600000",
+    "broker.heartbeat.interval.ms": "2000",
+    "metadata.max.idle.interval.ms": "5000",
+}
 
 #: three nodes of which any one may die: as a cluster in production is set up
 REPLICATED = {
@@ -75,6 +81,8 @@ REPLICATED = {
     "share.coordinator.state.topic.min.isr": "2",
     # The others lead what a dead one led, as soon as its session is over.
     "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "500",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
 }
