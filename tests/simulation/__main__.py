@@ -8,9 +8,9 @@
     python -m tests.simulation --mutants [--only A,B,…]     planted bugs, and how soon each is found
                                          [--jobs 2] [--remember]
 
-Exits with 1 where a promise was broken, where a planted bug was not found, and where a range of a
-thousand schedules or more tells too little: a fault fired in less than 1 % of them, an oracle had
-nothing to compare in more than half of those it applies to.
+Exits with 1 where a promise was broken, where a planted bug was not found, and where a range of
+five hundred schedules or more tells too little: a fault fired in less than 1 % of them, an oracle
+had nothing to compare in more than half of those it applies to.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from logstate.testing.simulation.swarm import CRASH_STEPS, EXIT_STEPS, FREEZE_STEPS, LOST_REPLIES
 
 #: schedules from which on a share says something
-JUDGED_FROM = 1_000
+JUDGED_FROM = 500
 #: of all schedules, in which a fault has to fire
 _FAULT_SHARE_MIN = 0.01
 #: of the schedules that it applies to, in which an oracle has to compare something

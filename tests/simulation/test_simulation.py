@@ -49,7 +49,7 @@ def counters(output: str) -> dict[str, int]:
 def test_five_hundred_schedules_keep_every_promise() -> None:
     output = simulation("--seeds", "0..500")
     assert output.rstrip().endswith(" 0 wrong")
-    assert min(shares(output).values()) >= 0.01
+    assert "HOLE" not in output  # of faults nor of oracles: so many schedules are judged
     counted = counters(output)
     assert counted["crashes"] >= 2_500
     for kind in (

@@ -102,7 +102,6 @@ class Reading(Processor[str, str, str, int]):
         self.context.forward(Record(record.key, kept, record.timestamp))
 
 
-@pytest.mark.no_cover  # many schedules: the others cover the same
 def test_an_operator_that_only_writes_a_store_is_named_and_not_the_one_that_reads_it() -> None:
     builder = StreamsBuilder()
     builder.add_store(key_value_store("kept", str, int))
