@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from logstate.contracts.errors import BrokerError, check
 from logstate.contracts.setting_rules import count, seconds
+from logstate.local_broker.config import ALONE
 from logstate.local_broker.fencing import fence, was_killed
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
@@ -126,7 +127,7 @@ class LocalBroker:
             data=data_directory(data),
             temporary=data is None,
             heap=heap,
-            properties=dict(properties or {}),
+            properties={**ALONE, **(properties or {})},
             detached=detached,
             timeout_s=timeout_s,
             users=dict(users or {}),

@@ -64,7 +64,7 @@ FOR_TESTS = {
 #: fenced before it starts (:mod:`logstate.local_broker.fencing`), which nobody does in a container.
 #: So nobody waits for its heartbeats, and there is nobody for whom the log of metadata has to grow
 #: while nothing happens: an idle broker takes half as much of a core without both.
-FENCED_AT_THE_START = {
+ALONE = {
     "broker.session.timeout.ms": "600000",
     "broker.heartbeat.interval.ms": "2000",
     "metadata.max.idle.interval.ms": "5000",
@@ -79,10 +79,7 @@ REPLICATED = {
     "transaction.state.log.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # The others lead what a dead one led, as soon as its session is over.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "metadata.max.idle.interval.ms": "500",
+    # A dead controller is missed as soon as a dead broker is.
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
 }
@@ -139,8 +136,7 @@ def server_properties(
         "controller.quorum.bootstrap.servers": f"{LOOPBACK}:{controller_port}",
         "log.dirs": str(log_directory),
     }
-    waits = {**SHORT_WAITS, **FENCED_AT_THE_START}
-    settings = {**ONE_NODE, **waits, **FOR_TESTS, **addresses, **overrides}
+    settings = {**ONE_NODE, **SHORT_WAITS, **FOR_TESTS, **addresses, **overrides}
     if another:
         more = {**another, "advertised.listeners": another["listeners"]}
         added = {name: f"{settings[name]},{more[name]}" for name in _LISTS}
