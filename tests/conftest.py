@@ -6,7 +6,7 @@ fast, broker, spark, demo, so that the cheap failures come first. With several p
 (`-n auto`), half of them begin with the tests that mostly wait, for a broker or a Spark session,
 and the others with those that compute; whoever has no more of his kind helps the others.
 
-Property tests (marker `hypothesis`) try a hundred examples, the same ones each time, so that a run
+Property tests (marker `hypothesis`) try forty examples, the same ones each time, so that a run
 fails for what was changed and not by chance; `./dev test --fast` tries the first ten, and
 `--hypothesis-profile=long` 10,000 new ones. They and what else goes through the same lines
 many times are not measured for coverage: the figure is the same, and they take up to four times as
@@ -37,6 +37,7 @@ from xdist.workermanage import WorkerController
 
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.probe import broker_count
+from tests.examples_tried import IN_THE_SUITE
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = ("broker", "spark", "demo")
@@ -64,7 +65,9 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 6 << 30
 
 # How long an example takes is the machine's affair, and no failure.
-hypothesis.settings.register_profile("suite", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "suite", deadline=None, derandomize=True, database=None, max_examples=IN_THE_SUITE
+)
 hypothesis.settings.load_profile("suite")  # an option of the command line comes later, and wins
 hypothesis.settings.register_profile(
     "fast", hypothesis.settings.get_profile("suite"), max_examples=10
@@ -80,6 +83,7 @@ hypothesis.settings.register_profile(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    gc.disable()  # nothing that is imported becomes garbage
     # Importing all tests goes through the same lines in every process: one measures it.
     measured = _coverage_of_worker(session.config)
     if measured is None or session.config.workerinput["workerid"] == "gw0":
@@ -103,6 +107,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     # Five hundred files of tests stay: the collector need not look at them again and again.
+    gc.enable()
     gc.collect()
     gc.freeze()
 

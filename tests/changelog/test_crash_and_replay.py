@@ -20,9 +20,7 @@ from hypothesis import strategies as st
 
 from tests.changelog.lives import Lives
 from tests.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
-
-_PROFILE_EXAMPLES = settings.default.max_examples
-EXAMPLES = 25 if _PROFILE_EXAMPLES == 100 else _PROFILE_EXAMPLES
+from tests.examples_tried import at_most
 
 
 def kinds() -> Iterator[KindUnderTest]:
@@ -99,7 +97,7 @@ def scripts(draw: st.DrawFn) -> Script:
 
 @pytest.mark.parametrize("logs_every_write", [False, True], ids=["per-commit", "per-update"])
 @pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.name.replace(" ", "-"))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=at_most(25))
 @given(script=scripts())
 def test_a_store_after_any_deaths_is_as_if_there_had_been_none(
     kind: KindUnderTest, logs_every_write: bool, script: Script

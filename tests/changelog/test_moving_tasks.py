@@ -27,9 +27,7 @@ from tests.changelog.test_crash_and_replay import (
     kinds,
     numbers,
 )
-
-_PROFILE_EXAMPLES = settings.default.max_examples
-EXAMPLES = 8 if _PROFILE_EXAMPLES <= 100 else _PROFILE_EXAMPLES
+from tests.examples_tried import at_most
 
 EVENTS = (
     *("abort", "crash", "lose", "old disk", "move", "hand over", "hand over"),
@@ -161,7 +159,7 @@ def look(moving: MovingTask, steady: MovingTask) -> None:
 
 
 @pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.name.replace(" ", "-"))
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=at_most(8))
 @given(script=scripts(), logs_every_write=st.booleans())
 def test_a_task_that_moves_is_as_if_it_had_stayed(
     kind: KindUnderTest, script: Script, logs_every_write: bool

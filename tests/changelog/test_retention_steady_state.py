@@ -143,6 +143,7 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path / "db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retention_ms", [3_600_000, 24_000], ids=["an hour", "seconds"])
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_store_is_no_larger_and_no_dearer_after_200_retention_periods(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.testing import TopologyTestDriver
@@ -23,7 +23,6 @@ def counting() -> Topology:
     return builder.build()
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-90_000, 120_000)), max_size=60))
 def test_a_trimmed_changelog_restores_the_same_live_rows(moves: list[tuple[str, int]]) -> None:
     with TopologyTestDriver(counting()) as driver:

@@ -20,6 +20,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 7, 23])
 def test_crashes_and_commit_intervals_do_not_show(seed: int) -> None:
     assert varied(drawn_case(seed)).kind == "equal"

@@ -105,6 +105,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
     assert all(int(row[3]) >= 100 and int(row[4]) >= 100 and row[6] == "0" for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "compares"),
     [
@@ -161,6 +162,7 @@ def test_an_answer_is_right_and_not_overtaken_however_late_the_directory_is() ->
         assert totals[what] >= 10, what
 
 
+@pytest.mark.slow
 def test_a_foreign_key_join_is_compared_with_the_join_of_the_last_rows() -> None:
     totals = Counter[str]()
     for outcome in run_seeds(range(24, 48), ForeignKeys.of):

@@ -123,9 +123,7 @@ writes = st.lists(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=writes, bounds=st.tuples(keys, keys))
 def test_any_writes_leave_the_rows_that_a_sorted_dict_would_hold(
     make_backend: MakeBackend,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.changelog.backend.merge import merge_rows
@@ -33,7 +33,6 @@ def test_deleting_what_was_never_stored_gives_no_row() -> None:
     assert merged({b"a": None, b"c": None}, {b"b": b"1"}) == [(b"b", b"1")]
 
 
-@settings(max_examples=100, deadline=None)
 @given(some_writes, some_rows, st.booleans())
 def test_merging_is_updating_a_dict(
     fresh: dict[bytes, bytes | None], stored: dict[bytes, bytes], reverse: bool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.changelog.backend.ordered import OrderedMap
@@ -97,7 +97,6 @@ def as_of_now(found: OrderedMap[int], *, reverse: bool) -> Walked:
     return expected, found.pairs_between(b"", None, reverse=reverse), []
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     rows=st.sampled_from([0, 10, 63, 64, 65, 200, 1_500]),
     steps=st.lists(
@@ -158,7 +157,6 @@ def test_walks_that_nobody_goes_on_with_are_forgotten() -> None:
 small = st.binary(max_size=2)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["put", "remove", "walk", "clear"]), small), max_size=30))
 def test_any_changes_leave_what_a_sorted_dict_would_hold(
     changes: list[tuple[str, bytes]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.changelog.backend.backend import KeyRange
@@ -127,7 +127,6 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_rows_are_a_dict_whatever_is_committed_applied_or_taken_back(
     script: list[tuple[object, ...]],

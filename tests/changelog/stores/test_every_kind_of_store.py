@@ -23,6 +23,7 @@ from logstate.serdes.join_serdes import Instruction, Subscription
 from logstate.serdes.json_serde import json_of
 from tests.changelog.store_bench import MEDIA, StoreBench
 from tests.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
+from tests.examples_tried import at_most
 
 _NO_TIME = 2**63 - 1
 
@@ -384,7 +385,7 @@ class Bout:
 @pytest.mark.parametrize("logs_every", [False, True], ids=["per-commit", "per-update"])
 @pytest.mark.parametrize("medium", MEDIA)
 @pytest.mark.parametrize("kind", [*KINDS, *of_json()], ids=lambda kind: kind.name.replace(" ", "-"))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=at_most(20))
 @given(steps=STEPS)
 def test_a_store_shows_what_a_dict_holds_after_any_steps_and_any_replay(
     kind: KindUnderTest, medium: str, logs_every: bool, steps: list[tuple[Any, ...]]

@@ -18,6 +18,7 @@ from logstate.changelog.rows.writes import LoggedWrite
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.stores import StoreKind, StoreSpec, ValueAndTimestamp
 from tests.changelog.store_bench import MEDIA, StoreBench
+from tests.examples_tried import at_most
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -300,7 +301,7 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
 )
 @pytest.mark.parametrize("with_headers", [False, True])
 @pytest.mark.parametrize("medium", MEDIA)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=at_most(30))
 @given(steps=STEPS)
 def test_any_steps_leave_what_a_dict_would_hold_and_the_log_restores_it(
     kind: StoreKind,

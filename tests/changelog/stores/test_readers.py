@@ -15,10 +15,9 @@ from logstate.changelog.stores.readers import READER_CLASSES, reader_maker
 from logstate.changelog.view import CommittedRows
 from tests.changelog.store_bench import StoreBench
 from tests.changelog.store_kinds import KEYS, KINDS, RETENTION_MS, Input, KindUnderTest
+from tests.examples_tried import at_most
 
 READ = [kind for kind in KINDS if kind.spec.kind in READER_CLASSES]
-_PROFILE_EXAMPLES = settings.default.max_examples
-EXAMPLES = 20 if _PROFILE_EXAMPLES == 100 else _PROFILE_EXAMPLES
 #: what changes a store or its rows
 WRITES = {
     "add",
@@ -49,7 +48,7 @@ def reader_of(bench: StoreBench) -> Any:
 
 
 @pytest.mark.parametrize("kind", READ, ids=repr)
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=at_most(20))
 @given(is_on_disk=st.sampled_from((False, False, True)), records=st.lists(RECORDS, max_size=25))
 def test_a_reader_answers_as_the_store_did_at_the_commit(
     kind: KindUnderTest, is_on_disk: bool, records: list[tuple[str, Any, int, int, int, str]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
@@ -298,7 +298,6 @@ def run_steps(bench: StoreBench, steps: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize("is_final", [False, True], ids=["", "final results"])
 @pytest.mark.parametrize("interval_ms", [30, 90])
 @pytest.mark.parametrize("medium", MEDIA)
-@settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_any_steps_leave_what_the_model_holds_and_the_log_restores_it(
     medium: str, interval_ms: int, is_final: bool, steps: list[tuple[Any, ...]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate import serdes
@@ -153,7 +153,6 @@ def test_of_a_range_before_the_history_only_the_latest_version_is_shown(bench: S
     assert list(bench.store.versions("a", 0, 50)) == [VersionedRecord(3, 40, None)]
 
 
-@settings(deadline=None)
 @given(
     puts=st.lists(
         st.tuples(
@@ -284,7 +283,6 @@ def live(rows: list[tuple[bytes, bytes]], first: int) -> list[tuple[bytes, bytes
 @pytest.mark.parametrize("with_model", [True, False], ids=["meaning", "exact rows"])
 @pytest.mark.parametrize("logs_every_write", [False, True], ids=["per commit", "per update"])
 @pytest.mark.parametrize("medium", MEDIA)
-@settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
 def test_any_puts_leave_the_history_they_mean_and_the_log_restores_it(
     medium: str, logs_every_write: bool, with_model: bool, steps: list[tuple[Any, ...]]

@@ -102,6 +102,7 @@ class Reading(Processor[str, str, str, int]):
         self.context.forward(Record(record.key, kept, record.timestamp))
 
 
+@pytest.mark.slow
 def test_an_operator_that_only_writes_a_store_is_named_and_not_the_one_that_reads_it() -> None:
     builder = StreamsBuilder()
     builder.add_store(key_value_store("kept", str, int))
@@ -146,6 +147,7 @@ def reporting(processor: type[Reporting]) -> Topology:
     return builder.build()
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many schedules: the others cover the same
 def test_schedules_of_the_wall_clock_are_called_and_compared() -> None:
     result = simulate(reporting(Reporting), INPUTS, schedules=30)
@@ -160,6 +162,7 @@ def test_what_a_schedule_of_the_wall_clock_keeps_in_an_attribute_is_found() -> N
     assert "called by the clock" in str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # many schedules: the others cover the same
 def test_the_same_seed_tells_the_same_story() -> None:
     builder = StreamsBuilder()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.app import Application
@@ -143,7 +143,6 @@ def results(topology: Topology, records: list[Any], crashes: frozenset[int]) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=40)
 @given(
     stores=st.sampled_from(list(choices())),
     records=RECORDS,

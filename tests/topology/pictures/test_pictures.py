@@ -7,7 +7,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.topology import StreamsBuilder
@@ -90,7 +90,6 @@ def placed(boxes: dict[str, Box], edges: list[Edge]) -> Layout:
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_boxes_never_overlap_and_lie_within_the_picture(
     graph: tuple[dict[str, Box], list[Edge]],
 ) -> None:
@@ -112,7 +111,6 @@ def test_boxes_never_overlap_and_lie_within_the_picture(
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_every_line_leads_down(graph: tuple[dict[str, Box], list[Edge]]) -> None:
     boxes, edges = graph
     layout = placed(boxes, edges)

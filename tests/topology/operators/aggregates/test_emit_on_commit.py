@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.testing.driver import TopologyTestDriver
@@ -185,7 +185,6 @@ def sums(blocks: list[list[tuple[str, Any]]]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("build", EVERY)
-@settings(deadline=None)
 @given(records=RECORDS, commit_every=st.integers(1, 8))
 def test_commit_forwards_the_last_update_per_key_and_block(
     build: Build, records: list[tuple[str, int, int]], commit_every: int
@@ -201,7 +200,6 @@ def test_commit_forwards_the_last_update_per_key_and_block(
 
 
 @pytest.mark.parametrize("build", EVERY)
-@settings(deadline=None)
 @given(records=RECORDS)
 def test_with_a_commit_after_each_record_commit_equals_update_where_keys_are_updated_once(
     build: Build, records: list[tuple[str, int, int]]

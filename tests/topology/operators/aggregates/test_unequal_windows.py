@@ -8,7 +8,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.contracts.errors import ProcessingError
@@ -103,7 +103,6 @@ def test_the_grace_begins_at_the_days_own_end(how: How, day: int) -> None:
     assert run(how, hours, day, grace=0.5)["ada", 0, ends] == 2
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     hours=st.lists(st.integers(0, 100), max_size=15),
     day=st.sampled_from(list(LENGTHS)),

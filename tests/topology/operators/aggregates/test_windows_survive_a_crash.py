@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.topology.declaring.windows import HoppingWindows, TumblingWindows
@@ -48,7 +48,6 @@ def process(run: OneOperator, record: tuple[str, int, int]) -> list[tuple[Any, .
 
 
 @pytest.mark.parametrize("name", NODES)
-@settings(deadline=None)
 @given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
 def test_a_crash_changes_nothing(
     name: str, records: list[tuple[str, int, int]], commit_every: int, crash_at: int

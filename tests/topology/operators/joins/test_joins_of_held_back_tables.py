@@ -23,6 +23,7 @@ from logstate.topology import (
     TumblingWindows,
     until_time_limit,
 )
+from tests.examples_tried import at_most
 
 Build = Callable[[StreamsBuilder, str], KTable[Any, Any]]
 LONG = timedelta(days=1)
@@ -143,7 +144,7 @@ def changes_of(
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", ["", "left_", "outer_"])
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=at_most(12))
 @given(records=RECORDS, every=st.integers(2, 7), crashes=st.frozensets(st.integers(0, 24)))
 def test_what_a_change_takes_back_is_what_the_one_before_it_said(
     case: str, kind: str, records: list[Any], every: int, crashes: frozenset[int]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.topology.graph.nodes import ProcessorNode
@@ -40,7 +40,6 @@ def process(run: OneOperator, record: Record) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", NODES)
-@settings(deadline=None)
 @given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
 def test_a_crash_changes_nothing(
     name: str, records: list[Record], commit_every: int, crash_at: int
@@ -56,7 +55,6 @@ def test_a_crash_changes_nothing(
 
 
 @pytest.mark.parametrize("name", NODES)
-@settings(deadline=None)
 @given(records=RECORDS, failed=st.tuples(st.sampled_from("ab"), st.booleans(), st.integers(0, 60)))
 def test_a_record_that_is_rolled_back_changes_nothing(
     name: str, records: list[Record], failed: tuple[str, bool, int]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.contracts.drops import DropReason
@@ -207,7 +207,6 @@ ALIKE = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(records=ALIKE, grace_ms=st.sampled_from([INTERVAL_MS, 25, 300]), in_memory=st.booleans())
 def test_what_goes_on_is_what_would_if_nothing_expired(
     records: list[Alike], grace_ms: int, in_memory: bool

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logstate.testing import simulate
@@ -35,7 +35,6 @@ def process(run: OneOperator, record: tuple[str, str, int]) -> list[tuple[Any, .
 
 
 @pytest.mark.parametrize("name", NODES)
-@settings(deadline=None)
 @given(records=RECORDS, commit_every=st.integers(1, 5), crash_at=st.integers(0, 24))
 def test_a_crash_changes_nothing(
     name: str, records: list[tuple[str, str, int]], commit_every: int, crash_at: int
@@ -50,7 +49,6 @@ def test_a_crash_changes_nothing(
 
 
 @pytest.mark.parametrize("name", NODES)
-@settings(deadline=None)
 @given(records=RECORDS, time=st.integers(0, 90))
 def test_a_record_that_is_rolled_back_is_seen_by_nobody(
     name: str, records: list[tuple[str, str, int]], time: int

@@ -24,6 +24,7 @@ from logstate.topology import (
     Topology,
     TumblingWindows,
 )
+from tests.examples_tried import at_most
 from tests.patience import PATIENCE_S
 from tests.unhurried import unhurried
 
@@ -113,7 +114,6 @@ def changes_of(build: Build) -> Topology:
 
 
 @pytest.mark.parametrize("build", TABLES.values(), ids=TABLES)
-@settings(deadline=None, max_examples=40)
 @given(
     records=RECORDS, crashes=st.frozensets(st.integers(0, 19), max_size=2), every=st.integers(1, 4)
 )
@@ -132,7 +132,7 @@ def test_the_old_value_is_the_new_one_of_the_change_before(
 
 
 @pytest.mark.parametrize("build", TABLES.values(), ids=TABLES)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=at_most(20))
 @given(records=RECORDS)
 def test_the_new_values_are_those_of_to_stream(build: Build, records: list[Any]) -> None:
     def both(builder: StreamsBuilder) -> KTable[Any, Any]:
@@ -149,7 +149,7 @@ def test_the_new_values_are_those_of_to_stream(build: Build, records: list[Any])
 
 
 @pytest.mark.parametrize("build", TABLES.values(), ids=TABLES)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=at_most(20))
 @given(records=RECORDS, crashes=st.frozensets(st.integers(0, 19), min_size=1, max_size=3))
 def test_a_crash_changes_no_change(
     build: Build, records: list[Any], crashes: frozenset[int]
