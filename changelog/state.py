@@ -369,6 +369,13 @@ class TaskState:
         """Rows held in memory over all stores."""
         return sum(rows.cached_rows() for rows in self._rows.values())
 
+    def release(self, count: int) -> int:
+        """Let go of about so many rows of what will be discarded or closed; how many it were."""
+        released = 0
+        for rows in self._rows.values():
+            released += rows.release(max(0, count - released))
+        return released
+
     def drop_caches(self) -> None:
         """Free clean rows."""
         for rows in self._rows.values():

@@ -100,3 +100,10 @@ class RowGroups(RowMirror):
         self.groups.clear()
 
     forget_known = forget  # for the memory bound
+
+    def release(self, count: int) -> int:
+        """Drop about so many rows, in whole groups; how many it were."""
+        released = 0
+        while released < count and self.groups:
+            released += 1 + len(self.groups.popitem()[1].rows)
+        return released

@@ -72,6 +72,10 @@ class RowMirror:
     def forget_known(self) -> None:
         """Drop what the rows hold too."""
 
+    def release(self, count: int) -> int:  # noqa: ARG002  there is nothing here
+        """Drop about so many rows, pending or not: all will be dropped. How many it were."""
+        return 0
+
 
 class Rows:
     """Ordered rows of one store; keys and values are bytes, None is a deleted row."""
@@ -230,6 +234,19 @@ class Rows:
         self._cache.clear()
         for mirror in self._mirrors:
             mirror.forget_known()
+
+    def release(self, count: int) -> int:
+        """Let go of about so many rows before :meth:`discard` or the end; how many it were.
+
+        Nothing is read or written in between. To free all at once takes as long as a commit.
+        """
+        released = 0
+        for mirror in self._mirrors:
+            released += mirror.release(max(0, count - released))
+        known = min(max(0, count - released), len(self._cache))
+        for _ in range(known):
+            self._cache.popitem()
+        return released + known
 
     def cached_rows(self) -> int:
         """Rows held in memory, for the memory bound."""

@@ -241,3 +241,10 @@ class WriteBehind(RowMirror):
         pending = {place: self.rows[place] for place in self.row_keys if place in self.rows}
         self.rows.clear()
         self.rows.update(pending)
+
+    def release(self, count: int) -> int:
+        """Drop up to so many rows, pending or not: all will be dropped. How many it were."""
+        known = min(count, len(self.rows))
+        for _ in range(known):
+            self.rows.popitem()
+        return known

@@ -7,8 +7,8 @@ is, and goes through the stages of every assignment. What it has not seen yet is
 replayed then, to the same target as ever: where the rows stand decides, not who wrote them.
 
 A standby never holds anything up: beside tasks that run nobody waits for what it asks the brokers,
-it closes, opens or writes one task a turn, it reads only as fast as it is allowed to, and whatever
-fails for it is logged and tried again.
+it closes, opens or writes one task a turn, or frees a part of what one holds, it reads only as fast
+as it may, and whatever fails for it is logged and tried again.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _RETRY_MS = 1_000.0
 _RETRY_LONGEST_MS = 60_000.0
 #: so long after a query the rows are kept as new as they can be: each query sees the last second
 _READ_MS = 60_000.0
+#: of what a task holds, rows that are freed a turn: milliseconds of work
+_FREED_ROWS = 10_000
 #: the epoch of tasks that no assignment gave
 _NO_EPOCH = -1
 
@@ -134,10 +136,12 @@ class Standbys:
         """Some of what there is to do; waits so long at most for records.
 
         ``beside``: while tasks run, which wait for it: closing, opening and writing a database take
-        milliseconds each, so there is one of them a turn.
+        milliseconds each, so there is one of them a turn, or a part of what is freed before.
         """
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
         if unwanted is not None:
+            if beside and self._frees(self._tasks[unwanted]):
+                return
             self._drop(unwanted)
             if beside:
                 return
@@ -194,6 +198,15 @@ class Standbys:
             self._undone.remove(owned.task_id)
             owned.task.discard()
 
+    def _frees(self, owned: OwnedTask) -> bool:
+        """Let go of some of what a task holds that is to be dropped, or begun again."""
+        task = owned.task_or_none
+        if task is not None and task.state.release(_FREED_ROWS):
+            return True
+        is_undone = owned.task_id in self._undone
+        self._discard(owned)
+        return is_undone
+
     def _drop(self, task_id: TaskId) -> None:
         owned = self._given_up(task_id)
         task = None if owned is None else owned.task_or_none
@@ -213,6 +226,8 @@ class Standbys:
         owned = self._opening = self._opening or self._next()
         if owned is None:
             return False
+        if beside and self._frees(owned):
+            return True
         try:
             ask = partial(self._where, owned)
             found = yield from self._openings.go_on(ask, waits=not beside)

@@ -73,6 +73,7 @@ class Lives:
 
     def abort(self) -> None:
         """A transaction that failed: the state stays, and goes through a start."""
+        self.state.release(2)  # of what is discarded, some before
         self.state.discard()
         self._start(replay_batch=1_000, writes_between=False, dies_half_way=False)
 

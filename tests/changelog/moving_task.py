@@ -179,6 +179,7 @@ class MovingTask:
 
     def abort(self, replay: Replay) -> None:
         """A transaction that failed: the state stays, and goes through a start."""
+        self.state.release(2)  # of what is discarded, some before
         self.state.discard()
         self._start(replay)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from logstate.contracts.errors import RetriableError, StoreCorruptedError
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Step
+from logstate.restore import standbys
 from logstate.restore.standby_places import Neighbours, Peer
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
@@ -260,13 +262,23 @@ def test_a_task_that_another_member_is_given_stays_open_here_as_its_standby() ->
     assert kept[1].stage is Stage.STANDBY
 
 
-def test_a_task_that_is_given_away_is_closed_a_turn_later_where_no_copy_is_wanted() -> None:
+def test_a_task_that_is_given_away_is_freed_in_parts_and_closed_where_no_copy_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standbys, "_FREED_ROWS", 2)
     cluster = cluster_of({"in": 2, "out": 1})
     first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
     first.until_running("0_0", "0_1")
+    for partition in (0, 1):
+        send(cluster, *"abcdefg", partition=partition)
+    first.commit()
     second = WorkerRig(cluster, counted, name="b").start()
-    for _ in range(20):
+    held = []
+    for _ in range(30):
         first.turn()
         second.turn()
+        held += [one.task.state.cached_rows() for one in first.worker.followed.tasks.values()]
     assert len(first.worker._tasks.all()) == 1
     assert first.worker.followed.tasks == {}
+    assert all(more - less <= 2 for more, less in itertools.pairwise(held))
+    assert held[0] - held[-1] >= 6, held
