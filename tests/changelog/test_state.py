@@ -342,22 +342,6 @@ def test_cached_rows_are_counted_over_all_stores_and_can_be_dropped(state: TaskS
     assert store(state, "a").get("k") == "1"
 
 
-def test_what_will_be_discarded_is_let_go_of_in_parts(state: TaskState) -> None:
-    for name in ("a", "b"):
-        for number in range(10):
-            store(state, name).put(f"k{number}", "1")
-    commit(state)
-    state.apply()
-    store(state, "a").put("k1", "2")
-    before = state.cached_rows()
-    assert state.release(5) == 5
-    assert state.cached_rows() == before - 5
-    assert state.release(1_000) >= 10
-    assert state.release(1_000) == 0
-    state.discard()
-    assert [store(state, name).get("k1") for name in ("a", "b")] == ["1", "1"]
-
-
 # --- views ----------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,12 @@ class Mirror:
     def forget_known(self) -> None:
         self.told.append("forget_known")
 
+    def release(self, count: int) -> int:
+        released = min(count, len(self.pending))
+        for _ in range(released):
+            self.pending.popitem()
+        return released
+
 
 @pytest.fixture
 def rows() -> Rows:
@@ -83,3 +89,17 @@ def test_a_mirror_forgets_with_a_discard_and_is_told_of_expiry_and_dropped_cache
 def test_what_a_mirror_holds_counts_as_cached(rows: Rows, mirror: Mirror) -> None:
     mirror.pending[b"a"] = b"1"
     assert rows.cached_rows() == 101
+
+
+def test_what_will_be_discarded_is_let_go_of_in_parts(rows: Rows, mirror: Mirror) -> None:
+    for number in range(10):
+        rows.put(b"%d" % number, b"1")
+    rows.committed(rows.freeze())
+    rows.applied()
+    mirror.pending = {b"a": b"2", b"b": b"2"}
+    assert rows.cached_rows() == 112
+    assert rows.release(3) == 3
+    assert mirror.pending == {}
+    assert rows.cached_rows() == 109
+    assert rows.release(100) == 9
+    assert rows.release(100) == 0
