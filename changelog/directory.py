@@ -205,6 +205,8 @@ class StateDirectory:
             pass
         except ValueError:
             pass  # torn by a power cut: a new id costs a restore, not data
+        except OSError as error:
+            raise _unusable(path, error) from error
         made = str(uuid.uuid4())
         _replace(path, made)
         return made

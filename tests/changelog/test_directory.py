@@ -139,6 +139,17 @@ def test_a_torn_id_is_replaced(tmp_path: Path) -> None:
         assert len(directory.instance_id) == 36
 
 
+def test_an_id_that_cannot_be_read_is_told_with_its_path_and_leaves_the_slot_free(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "shop" / "instance-0.id"
+    blocked.mkdir(parents=True)
+    with pytest.raises(StateDirectoryError, match=r"instance-0\.id cannot be used for state: Is a"):
+        StateDirectory(tmp_path, "shop")
+    blocked.rmdir()
+    StateDirectory(tmp_path, "shop").close()
+
+
 def test_deleting_a_task_removes_its_rows_and_nothing_else(tmp_path: Path) -> None:
     with StateDirectory(tmp_path, "shop") as directory:
         (directory.task_path(TaskId(0, 0)) / "000012.sst").write_text("rows")
