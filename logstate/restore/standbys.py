@@ -7,8 +7,9 @@ is, and goes through the stages of every assignment. What it has not seen yet is
 replayed then, to the same target as ever: where the rows stand decides, not who wrote them.
 
 A standby never holds anything up: beside tasks that run nobody waits for what it asks the brokers,
-it closes, opens or writes one task a turn, or frees a part of what one holds, it reads only as fast
-as it may, and whatever fails for it is logged and tried again.
+it opens or writes one task a turn, or frees a part of what one holds, databases are closed on a
+thread of their own, it reads only as fast as it may, and whatever fails for it is logged and tried
+again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from logstate.contracts.errors import (
     StoreCorruptedError,
 )
 from logstate.contracts.records import TaskId, TopicPartition
-from logstate.contracts.seams import Admin, Background, Cluster, Step, Steps
+from logstate.contracts.seams import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.inquiry import Inquiry
 from logstate.restore.restore import Restorer
@@ -83,6 +84,9 @@ class Standbys:
         self._asked_ms, self._asked_wall_ms = float("-inf"), 0
         #: when those were asked for that are the targets now
         self._ends_ms, self._ends_of_ms = float("-inf"), 0
+        #: tasks that are being closed: nobody can open them before
+        self._closings: dict[TaskId, Pending] = {}
+        self._closer: Background | None = None
         #: handed over by the worker, with what was not committed
         self._undone: set[TaskId] = set()
         #: monotonic, when somebody queried any of them last; written by any thread
@@ -112,6 +116,7 @@ class Standbys:
 
     def take(self, task_id: TaskId) -> Task | None:
         """Hand a task over that is assigned here now; None where it is not followed."""
+        self._wait_until_closed(task_id)
         owned = self._given_up(task_id)
         if owned is None:
             return None
@@ -135,14 +140,15 @@ class Standbys:
     def turn(self, timeout_s: float, *, beside: bool) -> Steps[None]:
         """Some of what there is to do; waits so long at most for records.
 
-        ``beside``: while tasks run, which wait for it: closing, opening and writing a database take
-        milliseconds each, so there is one of them a turn, or a part of what is freed before.
+        ``beside``: while tasks run, which wait for it: opening and writing a database take
+        milliseconds each, so there is one of them a turn, or a part of what is freed.
         """
+        self._end_closings()
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
         if unwanted is not None:
             if beside and self._frees(self._tasks[unwanted]):
                 return
-            self._drop(unwanted)
+            self._drop(unwanted, beside=beside)
             if beside:
                 return
         if not self._wanted:
@@ -169,7 +175,11 @@ class Standbys:
         """Keep what they have, and let go of it."""
         closing = Closing()
         for task_id in list(self._tasks):
-            closing.call(partial(self._drop, task_id))
+            closing.call(partial(self._drop, task_id, beside=False))
+        for task_id in list(self._closings):
+            closing.call(partial(self._wait_until_closed, task_id))
+        if self._closer is not None:
+            closing.call(self._closer.close)
         if self._background is not None:
             closing.call(self._background.close)
         yield from closing.steps(self._follower.close())
@@ -207,7 +217,7 @@ class Standbys:
         self._discard(owned)
         return is_undone
 
-    def _drop(self, task_id: TaskId) -> None:
+    def _drop(self, task_id: TaskId, *, beside: bool) -> None:
         owned = self._given_up(task_id)
         task = None if owned is None else owned.task_or_none
         if owned is not None and task is not None:
@@ -215,8 +225,26 @@ class Standbys:
             try:
                 task.state.apply()
             finally:
-                task.close()
+                self._close(task_id, task, beside=beside)
         _LOGGER.info("task %s: no longer a standby here", task_id)
+
+    def _close(self, task_id: TaskId, task: Task, *, beside: bool) -> None:
+        if not beside:
+            task.close()
+            return
+        if self._closer is None:  # not the one that asks brokers: those may be away for a while
+            self._closer = self._cluster.background()
+        self._closings[task_id] = self._closer.start(task.close, ())
+
+    def _end_closings(self) -> None:
+        for task_id, pending in list(self._closings.items()):
+            if pending.done():
+                self._wait_until_closed(task_id)
+
+    def _wait_until_closed(self, task_id: TaskId) -> None:
+        pending = self._closings.pop(task_id, None)
+        if pending is not None:
+            pending.result()
 
     def _open_next(self, *, beside: bool) -> Steps[bool]:
         """Whether one was opened, or could not be."""
@@ -247,7 +275,8 @@ class Standbys:
         """Of those that are wanted and not open, the first whose time it is."""
         now = self._clock.monotonic_ms()
         ready = [t for t in self._wanted if self._waits.get(t, (0.0, 0.0))[0] <= now]
-        task_id = min((t for t in ready if not self._is_followed(t)), default=None)
+        free = (t for t in ready if t not in self._closings and not self._is_followed(t))
+        task_id = min(free, default=None)
         if task_id is None:
             return None
         kept = self._tasks.get(task_id)

@@ -282,3 +282,27 @@ def test_a_task_that_is_given_away_is_freed_in_parts_and_closed_where_no_copy_is
     assert first.worker.followed.tasks == {}
     assert all(more - less <= 2 for more, less in itertools.pairwise(held))
     assert held[0] - held[-1] >= 6, held
+
+
+def test_a_task_that_comes_back_while_its_copy_is_being_closed_waits_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = cluster_of({"in": 2, "out": 1})
+    first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
+    first.until_running("0_0", "0_1")
+    for partition in (0, 1):
+        send(cluster, *"ab", partition=partition)
+    first.commit()
+    monkeypatch.setattr(cluster, "background_looks", lambda: 1_000_000)  # a disk that is slow
+    second = WorkerRig(cluster, counted, name="b").start()
+    for _ in range(30):
+        first.turn()
+        second.turn()
+    followed = first.worker.followed._standbys
+    assert followed is not None
+    (closing,) = followed._closings
+    assert closing not in first.worker._tasks.all()
+    die(second, first)
+    first.until_running("0_0", "0_1")
+    assert followed._closings == {}
+    assert first.tasks[str(closing)].restored_records == 0
