@@ -373,7 +373,7 @@ class TaskState:
         """Let go of about so many rows of what will be discarded or closed; how many it were."""
         released = 0
         for rows in self._rows.values():
-            released += rows.release(max(0, count - released))
+            released += rows.release(count - released)
         return released
 
     def drop_caches(self) -> None:

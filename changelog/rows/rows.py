@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
 from logstate.changelog.backend.merge import merge_rows
@@ -49,6 +49,15 @@ _ABSENT = _Absent.ABSENT
 
 #: key, value in the overlay, value in the layer, before a write
 _Undo: TypeAlias = "tuple[bytes, bytes | _Absent | None, bytes | _Absent | None]"
+
+
+def drop_some(held: dict[Any, Any], count: int) -> int:
+    """Remove up to so many items, none where ``count`` is negative; how many it were."""
+    dropped = 0
+    while held and dropped < count:
+        held.popitem()
+        dropped += 1
+    return dropped
 
 
 class RowMirror:
@@ -242,11 +251,8 @@ class Rows:
         """
         released = 0
         for mirror in self._mirrors:
-            released += mirror.release(max(0, count - released))
-        known = min(max(0, count - released), len(self._cache))
-        for _ in range(known):
-            self._cache.popitem()
-        return released + known
+            released += mirror.release(count - released)
+        return released + drop_some(self._cache, count - released)
 
     def cached_rows(self) -> int:
         """Rows held in memory, for the memory bound."""

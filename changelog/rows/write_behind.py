@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
 from logstate.changelog.rows.row_codec import RowCodec, new_row_of
-from logstate.changelog.rows.rows import RowMirror
+from logstate.changelog.rows.rows import RowMirror, drop_some
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
@@ -244,7 +244,4 @@ class WriteBehind(RowMirror):
 
     def release(self, count: int) -> int:
         """Drop up to so many rows, pending or not: all will be dropped. How many it were."""
-        known = min(count, len(self.rows))
-        for _ in range(known):
-            self.rows.popitem()
-        return known
+        return drop_some(self.rows, count)

@@ -89,7 +89,9 @@ class Bench:
                 found.extend(records)
             return len({record.key() for record in found})
 
-        until(lambda: read() >= count, lambda: f"{len(found)} of {count} records in {name}")
+        until(
+            lambda: read() >= count, lambda: f"{len(found)} records, not of {count} keys, in {name}"
+        )
         for _ in range(3):  # more than there should be
             read()
         reader.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logstate.changelog.backend.memory import MemoryBackend
-from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.rows import Rows, drop_some
 
 
 class Mirror:
@@ -37,10 +37,7 @@ class Mirror:
         self.told.append("forget_known")
 
     def release(self, count: int) -> int:
-        released = min(count, len(self.pending))
-        for _ in range(released):
-            self.pending.popitem()
-        return released
+        return drop_some(self.pending, count)
 
 
 @pytest.fixture
