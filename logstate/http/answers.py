@@ -64,10 +64,17 @@ class Answers:
     def _cursors(self) -> Cursors[_Pages]:
         return Cursors(self.lookup.now_ms)
 
+    @cached_property
+    def _codecs(self) -> dict[str, StoreCodec]:
+        return {}
+
     def codec(self, store: str) -> StoreCodec:
         """How reads of a store travel; raises StoreUnavailableError where there is none."""
-        self.lookup.place(store)
-        return StoreCodec(self.specs[store], self.application_id)
+        found = self._codecs.get(store)
+        if found is None:
+            self.lookup.place(store)
+            found = self._codecs[store] = StoreCodec(self.specs[store], self.application_id)
+        return found
 
     def reply(self, request: ReadRequest) -> ReadReply:
         """What is sent back. Raises MisdirectedError, CursorGoneError or StoreAccessError."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import itertools
-import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -30,6 +29,7 @@ from logstate.http.parameters import (
     read_of_key,
     read_of_range,
 )
+from logstate.http.read_endpoint import ReadEndpoint
 from logstate.http.remote_store import RemoteStore
 from logstate.http.responses import (
     Reason,
@@ -39,20 +39,20 @@ from logstate.http.responses import (
     health,
     json_response,
     ndjson_response,
+    nobody,
     refused,
 )
 from logstate.http.threads import Threads
-from logstate.http.wire import ReadRequest
 
 try:
     from starlette.applications import Starlette
-    from starlette.requests import ClientDisconnect, Request
+    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
+    from starlette.types import Scope
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
-_BODY_BYTES_MAX = 1024 * 1024
 _PAGE_DEFAULT = 100
 #: requests that wait for other instances, and those of others that are answered from here
 _ASKING, _ANSWERING = 40, 20
@@ -87,7 +87,9 @@ class AsgiService:
     def __init__(self, served: Served, answers: Answers) -> None:
         self._served = served
         self._answers = answers
-        self._token = answers.serving.token
+        token = answers.serving.token
+        #: by whoever asks; empty: nothing
+        self._wanted = f"Bearer {token}".encode() if token else b""
         self._pages: Cursors[tuple[str, _Lines]] = Cursors(answers.lookup.now_ms)
         self._probes, self._asking, self._answering = (
             Threads(2),
@@ -103,7 +105,9 @@ class AsgiService:
     def app(self) -> Starlette:
         """The ASGI application."""
         served, here, others = self._served, self._answering, self._asking
+        read = ReadEndpoint(self._answers, self._may, here)
         routes = [
+            Route(READ_PATH, read, methods=["POST"]),  # asked most: the first that matches
             Route("/", page),
             Route("/live", self._probe(served.live)),
             Route("/ready", self._probe(served.ready)),
@@ -114,7 +118,6 @@ class AsgiService:
             Route("/stores/{store}", self._of(self._range, others)),
             Route("/stores/{store}/changes", self._changes),
             Route("/stores/{store}/{key:path}", self._of(self._key, others)),
-            Route(READ_PATH, self._read, methods=["POST"]),
         ]
         return Starlette(routes=routes)
 
@@ -130,8 +133,8 @@ class AsgiService:
 
     def _of(self, handler: Callable[[Request], Response], threads: Threads) -> Any:
         async def endpoint(request: Request) -> Response:
-            if not self._may(request):
-                return self._nobody()
+            if not self._may(request.scope):
+                return nobody()
             if self._requests >= _REQUESTS_MAX:
                 return refused(503, f"{self._requests} requests are being answered: try again")
             self._requests += 1
@@ -144,18 +147,11 @@ class AsgiService:
 
         return endpoint
 
-    def _may(self, request: Request) -> bool:
-        if not self._token:
+    def _may(self, scope: Scope) -> bool:
+        if not self._wanted:
             return True
-        given = request.headers.get("authorization", "")
-        wanted = f"Bearer {self._token}"
-        return hmac.compare_digest(given.encode(), wanted.encode())
-
-    @staticmethod
-    def _nobody() -> Response:
-        response = refused(401, "the bearer token is missing or another one")
-        response.headers["WWW-Authenticate"] = "Bearer"
-        return response
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        return hmac.compare_digest(given, self._wanted)
 
     def _metrics(self, _request: Request) -> Response:
         return Response(self._served.metrics(), media_type="text/plain; version=0.0.4")
@@ -238,8 +234,8 @@ class AsgiService:
 
     async def _changes(self, request: Request) -> Response:
         """Server-sent events, until the reader goes."""
-        if not self._may(request):
-            return self._nobody()
+        if not self._may(request.scope):
+            return nobody()
         if len(self._streams) >= self._answers.serving.streams:
             refusal = f"{len(self._streams)} streams of changes are open, which is the most"
             return refused(503, refusal)
@@ -283,38 +279,6 @@ class AsgiService:
                 yield await self._reading.run(reader.read)
         except LogstateError as exc:
             yield error_event(str(exc))
-
-    # ------------------------------------------------------------------ between instances
-
-    async def _read(self, request: Request) -> Response:
-        if not self._may(request):
-            return self._nobody()
-        body, timeout = bytearray(), self._answers.serving.timeout
-        try:
-            async with asyncio.timeout(timeout.total_seconds()):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > _BODY_BYTES_MAX:
-                        return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
-        except TimeoutError:
-            return refused(408, f"the request was not here within {timeout.total_seconds():g} s")
-        except ClientDisconnect:
-            return refused(400, "the request ended before it was whole")
-        return await self._answering.run(answered, self._reply_to, bytes(body))
-
-    def _reply_to(self, body: bytes) -> Response:
-        try:
-            request = msgspec.msgpack.decode(body, type=ReadRequest)
-        except msgspec.MsgspecError as exc:
-            raise BadRequestError(f"no request of an instance: {exc}") from exc
-        try:
-            reply = self._answers.reply(request)
-        except (TypeError, ValueError, OverflowError, struct.error) as exc:
-            raise BadRequestError(
-                f"{request.read!r:.100} of store {request.store!r:.100} cannot be read with these"
-                f" arguments: {type(exc).__name__}: {exc}"
-            ) from exc
-        return Response(msgspec.msgpack.encode(reply), media_type="application/msgpack")
 
 
 def _opened(reader_of: Callable[[Request], ChangeReader], request: Request) -> Any:

@@ -105,6 +105,13 @@ def refused(status: int, reason: str) -> Response:
     return response
 
 
+def nobody() -> Response:
+    """Of whom it is not known that they may ask."""
+    response = refused(401, "the bearer token is missing or another one")
+    response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
 def answered(handler: Callable[[Any], Response], request: Any) -> Response:
     """What the handler answers, or the refusal that its error means."""
     try:

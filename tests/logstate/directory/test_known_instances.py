@@ -66,7 +66,7 @@ def test_a_clean_end_takes_the_entry_away_at_once() -> None:
     log = Log()
     log.write("a", entry("a", t0_0=1))
     log.write("a", None)
-    assert log.known.live(0) == []
+    assert log.known.live(0) == ()
 
 
 def test_who_falls_silent_is_told_from_who_said_goodbye_and_from_who_is_back() -> None:
@@ -128,7 +128,7 @@ def test_an_entry_of_a_later_format_or_of_nobody_is_no_guess() -> None:
     log.known.heard("a", b"not json", 0, 0)
     log.known.heard("b", encode_entry(InstanceEntry("b", "http://b:1", 1, 1, format=99)), 1, 0)
     log.known.heard("c", encode_entry(entry("d")), 2, 0)
-    assert log.known.live(0) == []
+    assert log.known.live(0) == ()
 
 
 def test_a_reader_that_begins_again_takes_nothing_back() -> None:
@@ -137,7 +137,7 @@ def test_a_reader_that_begins_again_takes_nothing_back() -> None:
     log.write("a", entry("a", t0_0=2), now_ms=5)
     log.known.heard("a", log.records[0][1], 0, 9_000)
     assert log.known.highest_claim("0_0") == 2
-    assert log.known.live(9_000) == []
+    assert log.known.live(9_000) == ()
 
 
 def test_who_ended_without_a_word_long_ago_may_be_deleted() -> None:
@@ -223,3 +223,17 @@ def test_whatever_the_order_everybody_knows_the_last_owner_in_the_end() -> None:
             found = group.known[name].owner("0_0", 0)
             assert found.entry is not None, (seed, found.reason)
             assert found.entry.instance == group.owner, seed
+
+
+def test_who_counts_is_what_a_reader_that_was_never_asked_before_says() -> None:
+    for seed in range(200):
+        rng, log, now_ms = random.Random(seed), Log(), 0
+        for _ in range(30):
+            now_ms = max(0, now_ms + rng.choice([-1, 0, 1, BEAT_MS, MISSED_MAX * BEAT_MS]))
+            if rng.random() < 0.5:
+                name, address = rng.choice("abc"), f"http://{rng.choice('xy')}:1"
+                told = entry(name, address=address, claim=rng.randint(1, 3))
+                log.write(name, rng.choice([told, told, None]), now_ms)
+            new = KnownInstances()
+            new._heard = log.known._heard
+            assert log.known.live(now_ms) == new.live(now_ms), seed

@@ -1,0 +1,73 @@
+"""Where other instances read: one request, one reply, and as little between them as there can be.
+
+It takes the server's messages as they come. Routing, request and thread of the other paths take
+several times what the read itself takes, which nobody notices where a person asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import msgspec
+
+from logstate.http.answers import Answers
+from logstate.http.parameters import BadRequestError
+from logstate.http.responses import answered, nobody, refused
+from logstate.http.threads import Threads
+from logstate.http.wire import ReadRequest
+
+try:
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+except ImportError as error:  # pragma: no cover - depends on what is installed
+    raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
+
+_BODY_BYTES_MAX = 1024 * 1024
+
+_request_of = msgspec.msgpack.Decoder(ReadRequest).decode
+
+
+class ReadEndpoint:
+    """An ASGI application."""
+
+    def __init__(self, answers: Answers, may: Callable[[Scope], bool], threads: Threads) -> None:
+        self._answers, self._may, self._threads = answers, may, threads
+        self._limit_s = answers.serving.timeout.total_seconds()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._response(scope, receive)
+        await response(scope, receive, send)
+
+    async def _response(self, scope: Scope, receive: Receive) -> Response:
+        if not self._may(scope):
+            return nobody()
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(self._limit_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return refused(400, "the request ended before it was whole")
+                    body += message.get("body", b"")
+                    if len(body) > _BODY_BYTES_MAX:
+                        return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            return refused(408, f"the request was not here within {self._limit_s:g} s")
+        return await self._threads.run(answered, self._reply_to, bytes(body))
+
+    def _reply_to(self, body: bytes) -> Response:
+        try:
+            request = _request_of(body)
+        except msgspec.MsgspecError as exc:
+            raise BadRequestError(f"no request of an instance: {exc}") from exc
+        try:
+            reply = self._answers.reply(request)
+        except (TypeError, ValueError, OverflowError, struct.error) as exc:
+            raise BadRequestError(
+                f"{request.read!r:.100} of store {request.store!r:.100} cannot be read with these"
+                f" arguments: {type(exc).__name__}: {exc}"
+            ) from exc
+        return Response(msgspec.msgpack.encode(reply), media_type="application/msgpack")
