@@ -289,7 +289,8 @@ def _write_marker(path: Path, whose: dict[str, Any]) -> None:
         return
     except OSError as error:
         raise _unusable(marker, error) from error
-    if found.get("format") != _FORMAT or any(found.get(k) != v for k, v in whose.items()):
+    told = found if isinstance(found, dict) else {}
+    if told.get("format") != _FORMAT or any(told.get(k) != v for k, v in whose.items()):
         raise StateDirectoryError(
             f"{path} is not this application's: its marker {MARKER} says {found}, expected"
             f" {whose} in format {_FORMAT}. It was made by another version or application, or moved"

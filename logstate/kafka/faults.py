@@ -8,7 +8,8 @@ a record that is too large) the table's answer is stronger than the flags.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,6 +17,7 @@ from logstate.contracts.errors import (
     AbortableError,
     BrokerError,
     FencedError,
+    LogstateError,
     ProductionError,
     RefusedError,
     RetriableError,
@@ -122,6 +124,40 @@ def _why_refused(code: int) -> str:
         " compacted: raise max.message.bytes of the topic and message.max.bytes of the client, or"
         " make it smaller"
     )
+
+
+# --- questions of readers -----------------------------------------------------------------------
+
+_ABSENT = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+
+
+def passes(exception: KafkaException) -> bool:
+    """Whether it may be answered when it is asked again."""
+    if native_error(exception).code() in _ABSENT:  # who writes waits for it, who reads does not
+        return False
+    return isinstance(translated(exception, "asking", "group"), RetriableError)
+
+
+def refused(exception: KafkaException, config: Mapping[str, Any], what: str) -> LogstateError:
+    """The error for a question that was refused, or that nobody answered."""
+    error = native_error(exception)
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return TopicError(
+            f"{what}: there is no such topic or partition on "
+            f"{config.get('bootstrap.servers')}; is the name right, and the cluster?"
+        )
+    where = config.get("bootstrap.servers")
+    if passes(exception):
+        return BrokerError(
+            f"the brokers at {where} do not answer when they are asked for {what} ({error.str()});"
+            " are they up and reachable from this machine?"
+        )
+    why = HOW_TO_ALLOW if error.code() in NOT_ALLOWED else f"the brokers at {where} refused it"
+    return BrokerError(f"asking for {what} failed: {error.str()}; {why}")
 
 
 # --- topics that are not made -------------------------------------------------------------------

@@ -21,7 +21,8 @@ import confluent_kafka
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
-from logstate.kafka.log_reader import CONSUMER_CONFIG, QUIET, passes, refused
+from logstate.kafka.faults import passes, refused
+from logstate.kafka.log_reader import CONSUMER_CONFIG, QUIET
 from logstate.kafka.offset_metadata import read_committed
 
 _REQUEST_SECONDS = 30.0

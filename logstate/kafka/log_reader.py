@@ -32,23 +32,16 @@ from logstate.contracts.errors import (
     BrokerError,
     LogstateError,
     RestoreError,
-    RetriableError,
-    TopicError,
 )
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
-from logstate.kafka.faults import native_error, translated
+from logstate.kafka.faults import native_error, passes, refused
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
 _OUT_OF_RANGE = (
     confluent_kafka.KafkaError._AUTO_OFFSET_RESET,
     confluent_kafka.KafkaError.OFFSET_OUT_OF_RANGE,
-)
-_ABSENT = (
-    confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
-    confluent_kafka.KafkaError._UNKNOWN_TOPIC,
-    confluent_kafka.KafkaError._UNKNOWN_PARTITION,
 )
 _UNREACHABLE = (
     confluent_kafka.KafkaError._TRANSPORT,
@@ -373,27 +366,4 @@ def _kept_admin(process_id: int, config: tuple[tuple[str, Any], ...]) -> Any:  #
         f"nobody answers at {dict(config).get('bootstrap.servers')} within {waited_s:g} s "
         f"({reasons[0] if reasons else said}); is the address right, are the brokers up and "
         "reachable from this machine, and do kafka.security.protocol and the like fit?"
-    )
-
-
-def passes(exception: confluent_kafka.KafkaException) -> bool:
-    """Whether it may be answered when it is asked again."""
-    if native_error(exception).code() in _ABSENT:  # who writes waits for it, who reads does not
-        return False
-    return isinstance(translated(exception, "asking", "group"), RetriableError)
-
-
-def refused(
-    exception: confluent_kafka.KafkaException, config: Mapping[str, Any], what: str
-) -> LogstateError:
-    """The error for a question that was refused, or that nobody answered."""
-    error = native_error(exception)
-    if error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return TopicError(
-            f"{what}: there is no such topic or partition on "
-            f"{config.get('bootstrap.servers')}; is the name right, and the cluster?"
-        )
-    return BrokerError(
-        f"asking for {what} failed: {error.str()}; are the brokers at "
-        f"{config.get('bootstrap.servers')} up and reachable from this machine?"
     )

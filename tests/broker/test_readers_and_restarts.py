@@ -68,5 +68,4 @@ def test_readers_survive_a_broker_that_restarts_and_are_told_the_same_cut(tmp_pa
     cut = {topic: {str(n): position for n, position in enumerate(positions)}}
     refused = {one for one in told if one.startswith("BrokerError: ")}
     assert [json.loads(one) for one in told.keys() - refused] == [cut]
-    # For longer than readers wait nobody was there, or nobody had time.
-    assert all("answer" in one or "Timed out; are the brokers" in one for one in refused), refused
+    assert all("answer" in one for one in refused), refused  # for longer than readers wait

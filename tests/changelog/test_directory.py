@@ -189,10 +189,13 @@ def test_a_damaged_task_is_kept_aside_for_examination_the_newest_few(tmp_path: P
         assert [(path / "000012.sst").read_text() for path in kept] == ["2", "3", "4"]
 
 
-def test_the_directory_of_another_format_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "told", [{"format": 99, "application_id": "shop", "task": "0_0"}, ["no", "object"], None]
+)
+def test_the_directory_of_another_format_is_refused(tmp_path: Path, told: object) -> None:
     with StateDirectory(tmp_path, "shop") as directory:
         marker = directory.task_path(TaskId(0, 0)) / MARKER
-        marker.write_text(json.dumps({"format": 99, "application_id": "shop", "task": "0_0"}))
+        marker.write_text(json.dumps(told))
         with pytest.raises(StateDirectoryError, match="another version"):
             directory.task_path(TaskId(0, 0))
 
