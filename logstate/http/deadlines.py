@@ -3,7 +3,9 @@
 The server waits for both without a limit. A few hundred silent connections would keep everybody
 out, and a reader who stands still keeps rows of a commit, or a stream of changes. A request that
 never comes to its body would be kept in memory, as much as can be sent within the time: one of the
-server's two parsers (httptools, h11) bounds it, the other does not.
+server's two parsers (httptools, h11) bounds it, the other does not. Nor how many requests it takes
+from one piece while the first is answered: thousands fit in one, and each takes a hundred times its
+bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 _READING_TAKES = 3
 #: of a request before its body; what others send with a key is a token and a path
 HEAD_BYTES_MAX = 65_536
+#: requests of a connection that wait for the answer before theirs
+_WAITING_MAX = 64
 
 
 def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
@@ -40,6 +44,8 @@ def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
             super().data_received(data)
             if self._is_answering():
                 self._asked, self._head_bytes = _without(self._asked), 0
+                if len(getattr(self, "pipeline", ())) > _WAITING_MAX:
+                    self.transport.abort()
                 return
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:

@@ -1,6 +1,8 @@
 """``python -m tests.elastic``: instances come, go and die under load; the last line is JSON.
 
-With ``--standalone`` the JVM library is left out.
+With ``--standalone`` the JVM library is left out. With ``--causes`` a second thread of every
+instance looks at its worker, and each move says what its longest pause was made of; that costs the
+worker a twentieth of a core, so figures are taken without.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ def main() -> int:
     parser.add_argument("--per-second", type=int, default=5_000)
     parser.add_argument("--kills", type=int, default=3, help="kill -9 of one of three, so often")
     parser.add_argument("--standalone", action="store_true", help="without Kafka Streams")
+    parser.add_argument("--causes", action="store_true", help="say what pauses are made of")
     parser.add_argument("--keep", type=Path, help="keep state and logs in this new directory")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elastic-") as temporary:
         story = Story(a.keep or Path(temporary), a.keys, a.per_second, _say)
+        story.fleet.explains = a.causes
         try:
             story.run(a.kills)
             story.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from tests.elastic.watcher import PARTITIONS
 _ROOT = Path(__file__).resolve().parents[2]
 _SETTLED_S = 120.0
 _LOOK_S = 0.05
+#: more than two lines of what an instance says
+_TOLD_BYTES = 16_384
 _PARTITION = re.compile(r"'in-(\d+)'")
 _RESTORED = re.compile(r"task 0_(\d+): restored (\d+) records")
 
@@ -44,6 +47,8 @@ class Fleet:
         self._arguments = [bootstrap, run]
         self._path = path
         self.standbys, self.is_static = 1, False
+        #: whether those that start note where their workers are
+        self.explains = False
         #: where those answer queries that have one
         self.addresses: dict[int, str] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -57,12 +62,11 @@ class Fleet:
             command += [str(folder / "state"), "--standbys", str(self.standbys)]
             if number in self.addresses:
                 command += ["--serve", self.addresses[number]]
+            command += ["--static"] if self.is_static else []
+            command += ["--causes"] if self.explains else []
             with (folder / "told").open("wb") as out, (folder / "log").open("ab") as log:
                 self.processes[number] = subprocess.Popen(
-                    [*command, *(["--static"] if self.is_static else [])],
-                    cwd=_ROOT,
-                    stdout=out,
-                    stderr=log,
+                    command, cwd=_ROOT, stdout=out, stderr=log
                 )
 
     def stop(self, *numbers: int) -> None:
@@ -86,7 +90,9 @@ class Fleet:
 
     def told(self, number: int) -> Told:
         """What an instance said last."""
-        lines = (self._path / f"instance-{number}" / "told").read_text().splitlines()
+        with (self._path / f"instance-{number}" / "told").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TOLD_BYTES))
+            lines = file.read().decode().splitlines()
         complete = [line for line in lines[-2:] if line.endswith("}}")]
         return Told(**json.loads(complete[-1])) if complete else Told({}, {})
 

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--standbys", type=int, default=0)
     parser.add_argument("--static", action="store_true")
     parser.add_argument("--serve")
+    parser.add_argument("--causes", action="store_true")
     a = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
     app = application(
@@ -40,7 +41,8 @@ def main() -> None:
     )
     ended = threading.Event()
     threading.Thread(target=_tell, args=(app, ended), daemon=True).start()
-    Sampler(a.state_dir.with_name("samples"))
+    if a.causes:
+        Sampler(a.state_dir.with_name("samples"))
     try:
         app.run()
     finally:

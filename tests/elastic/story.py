@@ -187,7 +187,8 @@ class Story:
         )
         self.findings.moves.append(found)
         self._report(found.line)
-        self._explain([p for p in range(PARTITIONS) if p not in moved], since_s, until_s)
+        if self.fleet.explains:
+            self._explain([p for p in range(PARTITIONS) if p not in moved], since_s, until_s)
 
     def _explain(self, stayed: list[int], since_s: float, until_s: float) -> None:
         """What the longest pause of a task that stayed was made of."""

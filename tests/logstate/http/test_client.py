@@ -74,8 +74,9 @@ def asks(other: Other) -> Iterator[Callable[[], ReadReply]]:
 
 
 def test_a_connection_is_used_again_and_a_request_comes_in_one_piece(
-    other: Other, asks: Callable[[], ReadReply]
+    other: Other, asks: Callable[[], ReadReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_module, "_IDLE_S", PATIENCE_S)
     other.answers = [answer(REPLY)] * 3
     for _ in range(3):
         assert asks() == ReadReply({"in-3": 7}, ["", b"1"])

@@ -175,3 +175,15 @@ def test_a_request_whose_head_never_ends_is_given_up() -> None:
         header = b"name: " + b"x" * 1_000 + b"\r\n"
         with pytest.raises(ConnectionError):
             patience.until(lambda: client.sendall(header) and False)
+
+
+def test_a_connection_with_many_requests_at_once_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other parser takes the second request when the first has its answer."""
+    monkeypatch.setattr(deadlines, "AutoHTTPProtocol", HttpToolsProtocol)
+    with answering(LONG) as address, closing(socket.create_connection(address)) as client:
+        client.settimeout(patience.PATIENCE_S)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 200)
+        with pytest.raises(ConnectionError):
+            patience.until(lambda: client.sendall(b"x") and False)
