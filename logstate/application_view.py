@@ -285,8 +285,8 @@ class ApplicationView:
         has the reason. ``at_least`` are positions, ``{"topic-partition": offset}``, that an answer
         has to have reached: the first offsets that it may lack. With ``standbys`` a copy of the
         task answers where its owner does not; ``answer(...).lag`` tells, and ``max_age`` says how
-        old that may be. Needs ``logstate[http]``; raises ConfigError for ``standbys`` with
-        ``at_least``, because copies do not know their positions.
+        old that may be. Raises ConfigError for ``standbys`` with ``at_least``, because copies do
+        not know their positions.
         """
         present = self._present("remote_store()")
         check(
@@ -302,7 +302,8 @@ class ApplicationView:
 
     def async_remote_store(self, name: str, **settings: Any) -> AsyncRemoteStore:
         """The same for asyncio; takes the settings of ``remote_store``."""
-        return AsyncRemoteStore(self.remote_store(name, **settings))
+        store = self.remote_store(name, **settings)
+        return AsyncRemoteStore(store, self._present("async_remote_store()").asking)
 
     def asgi(self) -> Any:
         """What ``serve=`` serves, as an ASGI application: mount it into a service of yours.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cached_property
 from importlib.metadata import version
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from logstate.http.server import Server
 
 _VERSION = version("logstate")
+#: threads that wait for other instances
+_ASKING = 40
 #: how long others expect a static member back; the group waits for the session, by default as long
 PLACE_KEPT_MS = 45_000
 
@@ -76,6 +79,8 @@ class Presence:
         self.address = serving.advertised.rstrip("/")
         self._server: Server | None = None
         self._client = Client(serving)
+        #: of reads that are awaited; they come with the first ones
+        self.asking = ThreadPoolExecutor(_ASKING, thread_name_prefix="logstate-asking")
         topic = DirectoryTopic(
             settings.application_id, settings.replication_factor, settings.topic_config
         )

@@ -15,8 +15,11 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
@@ -275,12 +278,13 @@ class RemoteStore(StoreReads):
 class AsyncRemoteStore:
     """The same for asyncio: every read is awaited, rows come by ``async for``.
 
-    Reads run in threads of the loop's executor, so the loop goes on meanwhile.
+    Reads run in threads of the application's own, for one may wait for its time-out. In those of
+    the loop's executor, of which there are a few, all else that a service does would wait as well.
     """
 
-    def __init__(self, store: RemoteStore) -> None:
+    def __init__(self, store: RemoteStore, threads: Executor) -> None:
         self.name = store.name
-        self._store = store
+        self._store, self._threads = store, threads
 
     async def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
         """The value of a key, or None."""
@@ -294,8 +298,8 @@ class AsyncRemoteStore:
         self, read: str, key: Any, *arguments: Any, partition: int | None = None
     ) -> RemoteAnswer:
         """As :meth:`RemoteStore.answer`."""
-        return await asyncio.to_thread(
-            self._store.answer, read, key, *arguments, partition=partition
+        return await self._in_thread(
+            lambda: self._store.answer(read, key, *arguments, partition=partition)
         )
 
     def range(self, lower: Any = None, upper: Any = None) -> AsyncIterator[tuple[Any, Any]]:
@@ -309,6 +313,11 @@ class AsyncRemoteStore:
     async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
         """As :meth:`RemoteStore.over_all`."""
         rows = self._store.over_all(read, *arguments)
-        while part := await asyncio.to_thread(lambda: list(itertools.islice(rows, _PART))):
+        while part := await self._in_thread(lambda: list(itertools.islice(rows, _PART))):
             for row in part:
                 yield row
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        """With the context variables of whoever awaits it."""
+        bound = partial(copy_context().run, call)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, bound)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -114,6 +116,23 @@ def test_asyncio_has_the_same_reads(pair: Pair) -> None:
         return {key: row.value async for key, row in store.all()}
 
     assert asyncio.run(reads(pair.apps[0])) == COUNTS
+
+
+def test_reads_of_asyncio_have_threads_of_their_own(pair: Pair) -> None:
+    """Those of the loop are for what else a service does, which is not held up then."""
+    store = pair.apps[0].async_remote_store("counts")
+    let_go = threading.Event()
+
+    async def read() -> Any:
+        with ThreadPoolExecutor(1) as only:
+            asyncio.get_running_loop().set_default_executor(only)
+            only.submit(let_go.wait)
+            try:
+                return await asyncio.wait_for(store.get("k3"), PATIENCE_S)
+            finally:
+                let_go.set()
+
+    assert asyncio.run(read()).value == COUNTS["k3"]
 
 
 def test_an_answer_waits_for_the_positions_that_it_has_to_have_reached(pair: Pair) -> None:
