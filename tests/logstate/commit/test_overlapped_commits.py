@@ -136,6 +136,47 @@ def test_who_does_not_keep_up_waits_for_its_commit(
     assert is_over(rig)()
 
 
+@pytest.mark.parametrize(("takes_ms", "next_ms"), [(0, 100), (40, 100), (80, 130), (500, 550)])
+def test_the_interval_goes_on_beside_a_commit_and_half_of_it_is_a_pause(
+    cluster: FakeCluster, takes_ms: int, next_ms: int
+) -> None:
+    """So outputs come at the interval, and not a commit later."""
+    rig = begun(cluster)
+    assert from_begin_to_begin(rig, lambda: rig.clock.advance(takes_ms)) == next_ms
+
+
+def test_a_commit_that_is_waited_for_is_followed_by_a_whole_interval(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who does not keep up would commit more, and process less."""
+    monkeypatch.setattr("logstate.worker.processing._BACKLOG_RECORDS", 2)
+    rig = begun(cluster)
+
+    def slow(step: Step) -> None:
+        if step.name == "commit":
+            rig.clock.advance(40)
+
+    def wait() -> None:
+        rig.before = slow
+        send(cluster, "b", "c")
+
+    assert from_begin_to_begin(rig, wait) == 140
+
+
+def from_begin_to_begin(rig: WorkerRig, meanwhile: Callable[[], object]) -> float:
+    """Milliseconds between the commit that is under way and the next one."""
+    began_ms = rig.worker._commits._began_ms
+    meanwhile()
+    rig.until(is_over(rig))
+    send(rig.cluster, "d")
+    rig.turn()
+    assert is_over(rig)()
+    while is_over(rig)() and rig.worker._commits._began_ms == began_ms:
+        rig.clock.advance(1)
+        rig.turn()
+    return rig.worker._commits._began_ms - began_ms
+
+
 def test_a_record_that_fails_during_a_commit_ends_the_worker_and_nothing_is_lost(
     cluster: FakeCluster,
 ) -> None:
