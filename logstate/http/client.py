@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import select
 import ssl
+import threading
 import time
 from collections import defaultdict
 from functools import cached_property
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,8 +65,9 @@ class Client:
         self._headers = {"Content-Type": "application/msgpack"}
         if serving.token:
             self._headers["Authorization"] = f"Bearer {serving.token}"
-        #: by host; the one that was used last is taken first
+        #: by host; the one that was used last is the last, and taken first
         self._idle: defaultdict[str, list[_Plain | _Secured]] = defaultdict(list)
+        self._lock = threading.Lock()
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
         body = msgspec.msgpack.encode(request)
@@ -85,9 +88,8 @@ class Client:
 
     def close(self) -> None:
         """The connections that nobody uses."""
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        for connection in self._idle_since(inf):
+            connection.close()
 
     # ------------------------------------------------------------------ connections
 
@@ -103,21 +105,31 @@ class Client:
             raise
         if connection.sock is not None:  # else the server ends it
             connection.idle_since_s = time.monotonic()
-            self._idle[host].append(connection)
+            with self._lock:
+                self._idle[host].append(connection)
         return response.status, content
 
     def _kept(self, host: str, timeout_s: float) -> _Plain | _Secured | None:
-        idle = self._idle[host]
-        while idle:
-            try:
-                connection = idle.pop()
-            except IndexError:  # another thread was first
+        for old in self._idle_since(time.monotonic() - _IDLE_S):
+            old.close()
+        while True:
+            with self._lock:
+                connection = self._idle[host].pop() if self._idle[host] else None
+            if connection is None:
                 return None
-            if time.monotonic() - connection.idle_since_s < _IDLE_S and _is_open(connection):
+            if _is_open(connection):
                 connection.sock.settimeout(timeout_s)
                 return connection
             connection.close()
-        return None
+
+    def _idle_since(self, at_s: float) -> list[_Plain | _Secured]:
+        """Those that were not used since then, of every host: they are ours no more."""
+        found = []
+        with self._lock:
+            for idle in self._idle.values():
+                while idle and idle[0].idle_since_s <= at_s:
+                    found.append(idle.pop(0))
+        return found
 
     def _new(self, host: str, timeout_s: float) -> _Plain | _Secured:
         parts = urlsplit(host)

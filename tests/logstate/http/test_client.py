@@ -115,6 +115,19 @@ def test_one_that_said_nothing_for_long_is_not_used_again(
     assert len(other.heard) == 2
 
 
+def test_those_of_hosts_that_nobody_asks_any_more_are_ended(
+    other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, another = Client(Serving("127.0.0.1:0")), Other()
+    another.answers = other.answers = [answer(REPLY)] * 2
+    client(another.host, REQUEST, PATIENCE_S)
+    assert not another.ended[0].is_set()
+    monkeypatch.setattr(client_module, "_IDLE_S", 0.0)
+    client(other.host, REQUEST, PATIENCE_S)
+    until(another.ended[0].is_set)
+    another.close()
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
