@@ -32,9 +32,17 @@ from logstate.contracts.errors import BrokerError, check
 from logstate.contracts.setting_rules import count, seconds
 from logstate.local_broker.config import ALONE
 from logstate.local_broker.fencing import fence, was_killed
+from logstate.local_broker.formatted import format_directory
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
-from logstate.local_broker.jvm import Launch, last_words, start_jvm, unwatch, watch
+from logstate.local_broker.jvm import (
+    Launch,
+    last_words,
+    start_jvm,
+    unwatch,
+    watch,
+    write_settings,
+)
 from logstate.local_broker.ports import LOOPBACK, PortReservation, reserve_port
 from logstate.local_broker.probe import broker_count
 from logstate.local_broker.registry import RunningBroker, register, unregister
@@ -226,12 +234,14 @@ class LocalBroker:
         # Of a cluster, the other controllers have fenced it.
         if launch.cluster_id is None and was_killed(launch):
             fence(launch, controller_port=self._controller.port)
-        self._process = start_jvm(
+        write_settings(
             launch,
             port=self._port.port,
             controller_port=self._controller.port,
             secured_port=None if self._secured_port is None else self._secured_port.port,
         )
+        format_directory(launch)
+        self._process = start_jvm(launch)
         if not launch.detached:
             self._watchdog = watch(self._process.pid, launch.data if launch.temporary else None)
         register(self._registration(self._process))

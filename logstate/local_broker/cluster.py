@@ -30,9 +30,10 @@ from logstate.local_broker.broker import (
     on_free_ports,
 )
 from logstate.local_broker.config import REPLICATED
+from logstate.local_broker.formatted import random_id
 from logstate.local_broker.jars import broker_jars
 from logstate.local_broker.java import find_java
-from logstate.local_broker.jvm import Launch, random_id
+from logstate.local_broker.jvm import Launch
 from logstate.local_broker.ports import LOOPBACK, PortReservation, reserve_port
 from logstate.local_broker.probe import broker_count
 from logstate.local_broker.secured import check_users

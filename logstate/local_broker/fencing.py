@@ -36,7 +36,7 @@ _LOG = "controller.log"
 
 def was_killed(launch: Launch) -> bool:
     """Whether a broker has run in this directory and did not end in order."""
-    logs = launch.data / "kafka"
+    logs = launch.records
     return (logs / "__cluster_metadata-0").exists() and not (logs / ".kafka_cleanshutdown").exists()
 
 
@@ -78,7 +78,7 @@ def _wait_until_written(launch: Launch) -> None:
 
 
 def _records(launch: Launch) -> Path:
-    return launch.data / "kafka" / "__cluster_metadata-0"
+    return launch.records / "__cluster_metadata-0"
 
 
 def _size(log: Path) -> int:
@@ -88,7 +88,7 @@ def _size(log: Path) -> int:
 def _start_controller(launch: Launch, port: int) -> subprocess.Popen[bytes]:
     settings = launch.data / "controller.properties"
     settings.write_text(
-        controller_properties(controller_port=port, log_directory=launch.data / "kafka"),
+        controller_properties(controller_port=port, log_directory=launch.records),
         encoding="utf-8",
     )
     log4j = launch.data / "controller-log4j2.properties"

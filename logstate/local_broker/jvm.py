@@ -1,4 +1,4 @@
-"""The processes behind a local broker: formatting its directory, its JVM, the watchdog.
+"""The processes behind a local broker: its JVM, and the watchdog.
 
 The watchdog is a shell that blocks on a pipe which only the starter holds open. The kernel closes
 the pipe when the starter ends, however it ends, and the shell then kills the broker.
@@ -6,15 +6,12 @@ the pipe when the starter ends, however it ends, and the shell then kills the br
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import secrets
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from logstate.contracts.errors import BrokerError
 from logstate.local_broker.config import log4j_properties, server_properties
 from logstate.local_broker.java import Java
 from logstate.local_broker.secured import secured_listener
@@ -57,6 +54,11 @@ class Launch:
         return self.data / "server.properties"
 
     @property
+    def records(self) -> Path:
+        """Where the broker keeps its logs; formatted before its first start."""
+        return self.data / "kafka"
+
+    @property
     def certificates(self) -> Path | None:
         """Where those of the broker are, and that of their authority."""
         return self.data / "tls" if self.has_tls else None
@@ -67,25 +69,23 @@ class Launch:
         return self.data / "log4j2.properties"
 
 
-def start_jvm(
+def write_settings(
     launch: Launch, *, port: int, controller_port: int, secured_port: int | None = None
-) -> subprocess.Popen[bytes]:
-    """Write the settings, format the directory at its first use, start the broker's JVM.
-
-    Raises:
-        BrokerError: the directory cannot be formatted, usually because a property is wrong.
-    """
+) -> None:
+    """Of the broker, and of its log."""
     settings = server_properties(
         port=port,
         controller_port=controller_port,
-        log_directory=launch.data / "kafka",
+        log_directory=launch.records,
         overrides=launch.properties,
         another=None if secured_port is None else _secured(launch, secured_port),
     )
     launch.settings.write_text(settings, encoding="utf-8")
     launch.log4j.write_text(log4j_properties(launch.data), encoding="utf-8")
-    if not (launch.data / "kafka" / "meta.properties").exists():
-        _format(launch)
+
+
+def start_jvm(launch: Launch) -> subprocess.Popen[bytes]:
+    """The broker's process; its settings and its directory are there."""
     with (launch.data / "jvm.log").open("ab") as output:
         return subprocess.Popen(
             [
@@ -128,34 +128,7 @@ def last_words(launch: Launch) -> str:
     """The last lines of what the JVM and the broker wrote."""
     written = [launch.data / name for name in ("jvm.log", "broker.log")]
     texts = [p.read_text(encoding="utf-8", errors="replace") for p in written if p.exists()]
-    return "\n".join(filter(None, map(_without_frames, texts)))
-
-
-def random_id() -> str:
-    """An id as Kafka makes them: 16 random bytes in URL-safe base64."""
-    made = "-"
-    while made.startswith("-"):  # it would read as an option
-        made = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
-    return made
-
-
-def _format(launch: Launch) -> None:
-    cluster_id = launch.cluster_id or random_id()
-    answer = subprocess.run(
-        [
-            *java_command(launch, "-XX:TieredStopAtLevel=1"),
-            *("kafka.tools.StorageTool", "format", *launch.format_options),
-            *("-t", cluster_id, "-c", str(launch.settings)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode != 0:
-        raise BrokerError(
-            f"The broker's directory {launch.data} cannot be formatted. Likely a bad server "
-            f"property. It said:\n{_without_frames(answer.stdout + answer.stderr)}"
-        )
+    return "\n".join(filter(None, map(without_frames, texts)))
 
 
 def java_command(launch: Launch, *flags: str, log4j: Path | None = None) -> list[str]:
@@ -178,7 +151,7 @@ def class_archive(java: Java, jars: Path) -> Path:
     return jars.with_name(f"{jars.name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.jsa")
 
 
-def _without_frames(log: str) -> str:
+def without_frames(log: str) -> str:
     """The last lines of a JVM's log; its stack frames say nothing to a user of the broker."""
     lines = [line for line in log.splitlines() if not line.startswith(("\tat ", "\t... "))]
     return "\n".join(lines[-10:])

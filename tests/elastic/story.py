@@ -143,8 +143,11 @@ class Story:
             raise TimeoutError(f"only {self._watcher.outputs} outputs")
         self._catch_up()
         self._report(HEAD)
+        still_s = time.time()
         with self._move(NOTHING):
             time.sleep(_AFTER_S)
+        every_ms = self._watcher.every_ms(still_s, time.time())
+        self._report(f"    outputs of a partition come every {every_ms:.0f} ms")
         for name, started, stopped in (
             ("1 -> 2", (1,), ()),
             ("2 -> 4", (2, 3), ()),

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections import defaultdict
+from statistics import median
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
@@ -76,6 +77,11 @@ class Watcher:
         inside = [t for t in times if since_s < t <= until_s]
         found = [*before, *inside, until_s]
         return max(itertools.pairwise(found), key=lambda pair: pair[1] - pair[0])
+
+    def every_ms(self, since_s: float, until_s: float) -> float:
+        """The median time between outputs of a partition that came together."""
+        inside = ([t for t in times if since_s < t <= until_s] for times in self.arrivals)
+        return 1_000 * median(b - a for times in inside for a, b in itertools.pairwise(times))
 
     def first_after_ms(self, partition: int, since_s: float) -> float:
         """The end of the longest pause that began about ``since_s``, in milliseconds from there."""
