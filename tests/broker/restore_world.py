@@ -12,6 +12,7 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic, TransactionalProducer
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker.group_settings import expect_heartbeats_within
+from tests.broker.patient_producers import initialised
 from tests.patience import PATIENCE_S, until
 
 #: the cleaner looks for work every second
@@ -70,9 +71,7 @@ class KafkaWorld:
     def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
         timeout_ms = _EXPIRY_MS if expires else _PATIENT_MS
         cluster = KafkaCluster(self._bootstrap, transaction_timeout_ms=timeout_ms)
-        producer = cluster.transactional_producer(name)
-        producer.init_transactions()
-        return producer
+        return initialised(cluster.transactional_producer(name))
 
     def expire(self, name: str) -> None:
         """The broker does, by itself."""

@@ -14,6 +14,7 @@ from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from tests.broker import metadata_reader
 from tests.broker.jvm_program import HERE, answer
+from tests.broker.patient_producers import initialised
 
 PARTITIONS = 60
 
@@ -80,8 +81,7 @@ def test_the_brokers_keep_exactly_the_bytes_that_a_transaction_commits(
     texts |= {n: "y" * n for n in range(4, PARTITIONS)}
     cluster = KafkaCluster(bootstrap)
     member = cluster.group_consumer(group_id=group, instance_id=None)
-    producer = cluster.transactional_producer(unique("id"))
-    producer.init_transactions()
+    producer = initialised(cluster.transactional_producer(unique("id")))
     producer.begin()
     producer.send_offsets(
         {TopicPartition(topic, n): (n, text) for n, text in texts.items()}, member.group_metadata()
@@ -104,8 +104,7 @@ def test_what_was_committed_with_a_byte_too_many_is_read_without_it(
     make_topic(bootstrap, topic)
     cluster = KafkaCluster(bootstrap)
     member = cluster.group_consumer(group_id=group, instance_id=None)
-    producer = cluster.transactional_producer(unique("id"))
-    producer.init_transactions()
+    producer = initialised(cluster.transactional_producer(unique("id")))
     producer.begin()
     producer.send_offsets({TopicPartition(topic, 0): (7, "text\x00")}, member.group_metadata())
     producer.commit()

@@ -17,6 +17,7 @@ from logstate.contracts.seams import (
     Rebalance,
     TransactionalProducer,
 )
+from tests.broker.patient_producers import initialised
 from tests.patience import until
 
 #: what a broker needs to answer a poll; a fake has its answer at once
@@ -57,8 +58,7 @@ class Rig:
     def producer(self, transactional_id: str | None = None) -> TransactionalProducer:
         producer = self.cluster.transactional_producer(transactional_id or self.name("tx"))
         self._closing.callback(producer.close)
-        producer.init_transactions()
-        return producer
+        return initialised(producer)
 
     def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
         consumer = self.cluster.log_consumer()
