@@ -121,7 +121,7 @@ class KnownInstances:
 
     def present(self, now_ms: float) -> list[InstanceEntry]:
         """Everybody who was heard of lately, by their ids, whoever has the address."""
-        return [one.entry for _, one in sorted(self._lately(now_ms).items())]
+        return [one.entry for _, one in sorted(_lately(self._heard, now_ms).items())]
 
     def members(self, now_ms: float) -> list[tuple[InstanceEntry, MemberEntry]]:
         """Of the group, with their instances: those that were heard of lately, and static ones of
@@ -142,7 +142,7 @@ class KnownInstances:
 
     def silent_members(self, now_ms: float) -> frozenset[str]:
         """Transactional ids of instances that ended without a word, and are nobody else's now."""
-        lately = self._lately(now_ms)
+        lately = _lately(self._heard, now_ms)
         silent = [one.entry.members for key, one in self._heard.items() if key not in lately]
         return frozenset(chain(*silent)) - self.present_members(now_ms)
 
@@ -189,7 +189,7 @@ class KnownInstances:
             return False
         return any(
             one.entry.claims().get(name) == number and one.since[name] < own.since[name]
-            for key, one in self._lately(now_ms).items()
+            for key, one in _lately(self._heard, now_ms).items()
             if key != instance
         )
 
@@ -198,9 +198,6 @@ class KnownInstances:
         return [k for k, one in self._heard.items() if one.missed(now_ms) > ABANDONED_MISSED]
 
     # ------------------------------------------------------------------ pieces
-
-    def _lately(self, now_ms: float) -> dict[str, Heard]:
-        return _lately(self._heard, now_ms)
 
     def _nobody(self, task: str, now_ms: float) -> str:
         gone = [one for one in self._heard.values() if task in one.entry.tasks]

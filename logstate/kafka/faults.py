@@ -144,13 +144,12 @@ def passes(exception: KafkaException) -> bool:
 
 def refused(exception: KafkaException, config: Mapping[str, Any], what: str) -> LogstateError:
     """The error for a question that was refused, or that nobody answered."""
-    error = native_error(exception)
+    error, where = native_error(exception), config.get("bootstrap.servers")
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         return TopicError(
-            f"{what}: there is no such topic or partition on "
-            f"{config.get('bootstrap.servers')}; is the name right, and the cluster?"
+            f"{what}: there is no such topic or partition on {where}; is the name right, and the"
+            " cluster?"
         )
-    where = config.get("bootstrap.servers")
     if passes(exception):
         return BrokerError(
             f"the brokers at {where} do not answer when they are asked for {what} ({error.str()});"

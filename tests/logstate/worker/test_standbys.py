@@ -262,16 +262,22 @@ def test_a_task_that_another_member_is_given_stays_open_here_as_its_standby() ->
     assert kept[1].stage is Stage.STANDBY
 
 
+def with_both_tasks(cluster: FakeCluster, keys: str) -> WorkerRig:
+    """A member that follows what it is not assigned, with a committed row per key in each task."""
+    rig = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
+    rig.until_running("0_0", "0_1")
+    for partition in (0, 1):
+        send(cluster, *keys, partition=partition)
+    rig.commit()
+    return rig
+
+
 def test_a_task_that_is_given_away_is_freed_in_parts_and_closed_where_no_copy_is_wanted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(standbys, "_FREED_ROWS", 2)
     cluster = cluster_of({"in": 2, "out": 1})
-    first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
-    first.until_running("0_0", "0_1")
-    for partition in (0, 1):
-        send(cluster, *"abcdefg", partition=partition)
-    first.commit()
+    first = with_both_tasks(cluster, "abcdefg")
     second = WorkerRig(cluster, counted, name="b").start()
     held = []
     for _ in range(30):
@@ -288,11 +294,7 @@ def test_a_task_that_comes_back_while_its_copy_is_being_closed_waits_for_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = cluster_of({"in": 2, "out": 1})
-    first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
-    first.until_running("0_0", "0_1")
-    for partition in (0, 1):
-        send(cluster, *"ab", partition=partition)
-    first.commit()
+    first = with_both_tasks(cluster, "ab")
     monkeypatch.setattr(cluster, "background_looks", lambda: 1_000_000)  # a disk that is slow
     second = WorkerRig(cluster, counted, name="b").start()
     for _ in range(30):
