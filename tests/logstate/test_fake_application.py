@@ -94,7 +94,7 @@ def test_a_pattern_is_resolved_at_start_and_new_topics_are_read_after_a_restart(
             cluster=cluster,
         ) as app:
             cluster.wait_for_records("totals", records, PATIENCE_S)
-            assert app.store("per-key").get("k") is not None
+            until(lambda: app.store("per-key").get("k") is not None)
 
     cluster.produce("lines-a", b"k", b"x", timestamp=1)
     cluster.produce("other", b"k", b"x", timestamp=1)

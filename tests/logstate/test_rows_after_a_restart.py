@@ -13,6 +13,7 @@ from logstate.serdes import json
 from logstate.testing import FakeCluster
 from logstate.topology import StreamsBuilder, Topology
 from tests.logstate.test_fake_application import SHORT
+from tests.patience import until
 
 
 class Price(msgspec.Struct):
@@ -58,6 +59,13 @@ def test_a_foreign_key_join_finds_rows_whose_bytes_are_not_those_of_what_they_de
     assert [r.value() for r in cluster.records("out")] == [b"0", b"1", b"2"]
 
 
+def _once_it_holds(value: int, app: Application) -> list[Any]:
+    """The rows of 'prices': what is committed can be read a moment later."""
+    store = app.store("prices")
+    until(lambda: [row.value for _, row in store.all()] == [value])
+    return list(store.all())
+
+
 def test_a_source_topic_as_changelog_gives_the_rows_that_processing_had(tmp_path: Path) -> None:
     cluster = FakeCluster({"prices": 1, "orders": 1, "out": 1})
     for key, value in ((b'"gone"', b"1"), (b'"gone"', b"null"), (b'{ "b":1,"a":2 }', b"2")):
@@ -74,7 +82,7 @@ def test_a_source_topic_as_changelog_gives_the_rows_that_processing_had(tmp_path
             for key in (b'"gone"', b'{"a":2,"b":1}', b"null"):
                 cluster.produce("orders", key, b"order", timestamp=5)
             cluster.wait_for_records("out", 3 + 3 * number)
-            found.append(list(app.store("prices").all()))
+            found.append(_once_it_holds(3, app))
     assert [r.value() for r in cluster.records("out")] == [
         b"order: None",
         b"order: 3",

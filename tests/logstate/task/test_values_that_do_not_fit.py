@@ -171,7 +171,8 @@ def test_an_application_sends_the_record_to_its_dead_letters_and_reads_the_row_a
     ) as application:
         cluster.wait_for_records("failed", 1)
         assert [letter.value() for letter in cluster.records("failed")] == [encode(-1)]
-        until(lambda: application.store("stats").get("k").value == Stat(2, 2))
+        stats = application.store("stats")
+        until(lambda: getattr(stats.get("k"), "value", None) == Stat(2, 2))
 
 
 def test_a_row_that_is_unreadable_already_says_whose_it_is_and_what_to_do() -> None:
