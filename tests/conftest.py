@@ -154,10 +154,26 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_first and config.getoption("--in-memory") and (folder := folder_in_memory()):
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)  # of all that it starts, too
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if is_first:
+        config.pluginmanager.register(_ToldAtOnce(config))
     if (measured := _coverage_of_worker(config)) is not None:
         # It is started twice, and the first one, which nobody reads, goes on wherever the second
         # pauses: what is not to be measured would be, and takes four times as long then.
         measured.cov.stop()
+
+
+class _ToldAtOnce:
+    """A line for a failed test when it fails; the summary comes when a long run has ended."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._plugins = config.pluginmanager
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._plugins.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = "" if crash is None else crash.message.partition("\n")[0]
+            terminal.write_line(f"\nfailed {report.nodeid}: {why}", flush=True)
 
 
 def _coverage_of_worker(config: pytest.Config) -> Any:

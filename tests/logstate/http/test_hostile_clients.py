@@ -26,7 +26,14 @@ from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
 from logstate.testing import FakeCluster
 from tests import patience
-from tests.logstate.neighbours import cluster_with, instance, send, shared, until
+from tests.logstate.neighbours import (
+    caught_up,
+    cluster_with,
+    instance,
+    send,
+    shared,
+    until,
+)
 from tests.unhurried import no_silence  # noqa: F401  for this module
 
 LONG = timedelta(seconds=patience.PATIENCE_S)
@@ -42,6 +49,7 @@ def app(cluster: FakeCluster, tmp_path: Path) -> Iterator[Application]:
     serve = Serving("127.0.0.1:0", streams=1, timeout=LONG)
     with instance(cluster, tmp_path, serve=serve) as app:
         until(app, shared(app, 1))
+        caught_up(app, cluster)
         yield app
 
 

@@ -260,6 +260,7 @@ def test_reads_go_on_while_an_instance_comes_and_goes(tmp_path: Path) -> None:
             look(2)
             until(first, shared(first, 2))
             look(2)
+            caught_up(first, cluster)
             assert {k: r.value for k, r in second.remote_store("counts").all()} == {
                 k: r.value for k, r in first.remote_store("counts").all()
             }
