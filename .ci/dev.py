@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+BYTE_CODE = ROOT / ".ci" / "byte_code.py"
 LINKS = ROOT / ".links"
 
 SMALL_EXTRAS = ("avro", "protobuf", "registry", "metrics", "otel", "cli", "workers", "http", "tls")
@@ -264,6 +265,8 @@ def install(project: dict[str, Any], *, full: bool) -> None:
     if full and not has_java():
         say("no Java 17 on this machine: installing one from the package index")
         pip("install", "-c", str(CONSTRAINTS), *project_extras(project)["java"])
+    if full and call(str(BYTE_CODE)) != 0:
+        sys.exit("dev: PySpark's archive gets no byte code; what was printed above says why")
 
 
 def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
@@ -299,9 +302,8 @@ def installed_digest(project: dict[str, Any]) -> str:
     """Changes when another installation would result; lint and test settings do not count."""
     parts = [project["project"], project["build-system"], project["dependency-groups"]]
     setuptools = project["tool"]["setuptools"]
-    text = json.dumps([parts, setuptools, str(ROOT)], sort_keys=True) + CONSTRAINTS.read_text(
-        "utf-8"
-    )
+    text = json.dumps([parts, setuptools, str(ROOT)], sort_keys=True)
+    text += "".join(path.read_text("utf-8") for path in (CONSTRAINTS, BYTE_CODE))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark.change_reader import limited
-from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key, write_open
+from tests.spark_versions.late_python import run_available
 
 Stream = Callable[..., DataFrame]
 
@@ -44,14 +44,8 @@ def run(tmp_path: Path) -> Callable[..., list[list[tuple[Any, ...]]]]:
             rows = batch.select(*columns).orderBy("_partition", "_offset").collect()
             batches.append([tuple(row) for row in rows])
 
-        query = (
-            stream.writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(PATIENCE_S)
-        assert query.exception() is None
+        writer = stream.writeStream.foreachBatch(take)
+        run_available(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
         return batches
 
     return collect
@@ -206,8 +200,7 @@ def test_a_query_does_not_go_on_in_a_topic_that_was_created_again(
 
     def catch_up() -> None:
         writer = stream("spend").writeStream.foreachBatch(lambda batch, _: batch.collect())
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert query.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
+        run_available(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
 
     catch_up()
     log.create_again(topic)

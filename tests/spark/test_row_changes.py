@@ -17,8 +17,8 @@ from logstate.changelog.spark.admission import CommitSize, admitted
 from logstate.changelog.spark.row_changes import DELETE, INSERT, RowHistory
 from logstate.serdes import json
 from logstate.testing.fake.fetched import StoredRecord
-from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64
+from tests.spark_versions.late_python import run_available
 
 FEED = {"readChangeFeed": "true", "changeFeedFormat": "spark", "times": "ms"}
 COLUMNS = ("_change_type", "key", "value", "_commit_version", "_offset")
@@ -36,13 +36,7 @@ def follow(spark: SparkSession, log: ApplicationLog, tmp_path: Path) -> Callable
         )
         writer = reader.options(**FEED).options(**options).load().writeStream
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = (
-            writer.foreachBatch(lambda batch, _: batches.append(told(batch)))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(PATIENCE_S)
-        assert query.exception() is None
+        run_available(writer.foreachBatch(lambda batch, _: batches.append(told(batch))))
         return batches
 
     return run
@@ -177,8 +171,7 @@ def test_how_far_a_query_is_behind_is_told_by_its_progress(
     )
     writer = reader.options(**FEED, maxRecordsPerTrigger="1").load().writeStream
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.foreachBatch(lambda batch, _: batch.count()).trigger(availableNow=True).start()
-    assert query.awaitTermination(PATIENCE_S)
+    query = run_available(writer.foreachBatch(lambda batch, _: batch.count()))
 
     behind = [offsets_behind(one) for one in query.recentProgress]
 

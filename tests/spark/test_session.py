@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipimport
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,6 +19,13 @@ from logstate.local_broker.java import Java
 def test_executors_run_this_python(spark: SparkSession) -> None:
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_the_processes_of_spark_find_byte_code_of_pyspark(spark: SparkSession) -> None:
+    """Without it each of them compiles for a second of a core before it can connect."""
+    archive = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    importer = zipimport.zipimporter(str(archive / "pyspark"))
+    assert importer.get_filename("worker").endswith(".pyc")
 
 
 def test_an_active_session_is_taken_as_it_is(spark: SparkSession) -> None:

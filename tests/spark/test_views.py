@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import ParquetView, parquet_view
-from tests.patience import PATIENCE_S
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
+from tests.spark_versions.late_python import run_available
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
 Change = tuple[str, str, int | None, int, int]
@@ -44,14 +44,8 @@ def test_a_stream_keeps_the_view_equal_to_the_store(
             "times": "ms",
         }
         changes = spark.readStream.format("logstate").options(**options, readChangeFeed="true")
-        query = (
-            changes.load()
-            .writeStream.foreachBatch(view)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(PATIENCE_S)
+        writer = changes.load().writeStream.foreachBatch(view)
+        run_available(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
         table = spark.read.format("logstate").options(**options, cut="latest").load()
         rows = view.read(spark).select(table.columns).collect()
         assert sorted(rows) == sorted(table.collect())

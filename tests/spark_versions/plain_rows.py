@@ -18,14 +18,6 @@ class NotDoneError(Exception):
     """Spark did something else than was asked for, and said nothing."""
 
 
-def ended(query: Any) -> None:
-    if not query.awaitTermination(300):
-        query.stop()
-        raise NotDoneError("the query did not end within 300 s")
-    if query.exception() is not None:
-        raise query.exception()
-
-
 def rows(frame: Any) -> list[Any]:
     return sorted((plain(row) for row in frame.collect()), key=json.dumps)
 

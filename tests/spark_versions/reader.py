@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from plain_rows import NotDoneError, ended, rows, told_first
+from late_python import again_where_python_was_late, run_available
+from plain_rows import NotDoneError, rows, told_first
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -70,8 +71,7 @@ class Reader:
         target = Path(tempfile.mkdtemp(dir=self.folder))
         where = checkpoint or str(target / "checkpoint")
         writer = stream.writeStream.foreachBatch(into_folders(target, columns))
-        query = writer.option("checkpointLocation", where).trigger(availableNow=True).start()
-        ended(query)
+        run_available(writer.option("checkpointLocation", where))
         return self.rows_of_batches(target)
 
     def rows_of_batches(self, target: Path) -> list[Any]:
@@ -238,8 +238,14 @@ def stream_available_now(reader: Reader) -> Any:
 def stream_running(reader: Reader) -> Any:
     target = Path(tempfile.mkdtemp(dir=reader.folder))
     writer = reader.stream("spend").writeStream.foreachBatch(into_folders(target, FEED))
-    query = writer.option("checkpointLocation", str(target / "checkpoint")).start()
-    query.processAllAvailable()
+    writer = writer.option("checkpointLocation", str(target / "checkpoint"))
+
+    def run() -> Any:
+        query = writer.start()
+        query.processAllAvailable()
+        return query
+
+    query = again_where_python_was_late(run)
     print("@more", flush=True)
     sys.stdin.readline()
     query.processAllAvailable()
@@ -261,8 +267,7 @@ def stream_in_sparks_words(reader: Reader) -> Any:
 def stream_into_files(reader: Reader) -> Any:
     target = str(reader.folder / "files")
     writer = reader.stream("hourly").writeStream.format("parquet").option("path", target)
-    writer = writer.option("checkpointLocation", str(reader.folder / "files-checkpoint"))
-    ended(writer.trigger(availableNow=True).start())
+    run_available(writer.option("checkpointLocation", str(reader.folder / "files-checkpoint")))
     return rows(reader.spark.read.parquet(target).select("key", "window_start", "value"))
 
 
@@ -294,8 +299,7 @@ def views(reader: Reader) -> Any:
     made = (parquet_view(reader.folder / "view"), bucketed_view(reader.folder / "buckets"))
     for n, view in enumerate(made):
         writer = reader.stream("spend").writeStream.foreachBatch(view)
-        writer = writer.option("checkpointLocation", str(reader.folder / f"view-{n}"))
-        ended(writer.trigger(availableNow=True).start())
+        run_available(writer.option("checkpointLocation", str(reader.folder / f"view-{n}")))
         found.append(rows(view.read(reader.spark).select("key", "value")))
     return found
 
@@ -375,7 +379,7 @@ CHECKS: tuple[Callable[[Reader], Any], ...] = (
 def cell(check: Callable[[Reader], Any], reader: Reader) -> dict[str, Any]:
     try:
         return {"found": check(reader)}
-    except (PySparkException, LogstateError, NotDoneError) as error:
+    except (PySparkException, LogstateError, NotDoneError, TimeoutError) as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what came out
         return {"refused": f"{type(error).__name__}: {error}"}
