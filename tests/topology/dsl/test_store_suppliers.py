@@ -21,7 +21,7 @@ from logstate.topology import (
     Topology,
     TumblingWindows,
 )
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.unhurried import unhurried
 
 TEN = timedelta(milliseconds=10)
@@ -160,6 +160,10 @@ def test_a_table_that_forgets_has_a_changelog_beside_its_source_topic() -> None:
     assert (stores["few"].source_topic, stores["all"].source_topic) == (None, "other")
 
 
+def rows_of(app: Application) -> dict[str, int]:
+    return {key: row.value for key, row in app.store("rows").all()}
+
+
 @pytest.mark.parametrize("options", [{"in_memory": True}, {"capacity": 2}], ids=str)
 def test_an_application_restores_all_of_a_store_in_memory_at_each_start(
     options: dict[str, Any], tmp_path: Path
@@ -180,6 +184,6 @@ def test_an_application_restores_all_of_a_store_in_memory_at_each_start(
             cluster.produce("in", bytes([key]), (1).to_bytes(8, "big"), timestamp=number)
         with application() as running:
             cluster.wait_for_records("out", 2 * number, PATIENCE_S)
-            rows = running.store("rows")
-            assert {key: row.value for key, row in rows.all()} == {"a": number, "b": number}
+            counts = {"a": number, "b": number}
+            until(lambda app=running, counts=counts: rows_of(app) == counts)  # type: ignore[misc]
     assert not list(tmp_path.rglob("*.sst"))
