@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -59,14 +59,11 @@ class Answers:
     #: by name, age, and whether copies answer too
     store: Callable[[str, timedelta | None, bool], QueryableStore]
     lookup: Lookup
+    _codecs: dict[str, StoreCodec] = field(default_factory=dict, init=False)
 
     @cached_property
     def _cursors(self) -> Cursors[_Pages]:
         return Cursors(self.lookup.now_ms)
-
-    @cached_property
-    def _codecs(self) -> dict[str, StoreCodec]:
-        return {}
 
     def codec(self, store: str) -> StoreCodec:
         """How reads of a store travel; raises StoreUnavailableError where there is none."""

@@ -192,6 +192,7 @@ def test_a_connection_with_many_requests_at_once_is_given_up(
     monkeypatch.setattr(deadlines, "AutoHTTPProtocol", HttpToolsProtocol)
     with answering(LONG) as address, closing(socket.create_connection(address)) as client:
         client.settimeout(patience.PATIENCE_S)
-        client.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 200)
+        asked = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+        client.sendall(asked * 200)
         with pytest.raises(ConnectionError):
-            patience.until(lambda: client.sendall(b"x") and False)
+            patience.until(lambda: client.sendall(asked) and False)
