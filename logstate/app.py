@@ -206,7 +206,7 @@ class Application(ApplicationView):
         self._raise_failure()
 
     def start(self, *, timeout: timedelta | None = None, waits: bool = True) -> Self:
-        """Run in a thread of its own; returns when the group was joined.
+        """Run in a thread of its own; returns when the group was joined, and ``state`` says so.
 
         While the brokers are away it waits, as long as ``start_timeout`` allows; without ``waits``
         it returns at once, and ``is_ready`` tells the rest. Raises what made the start fail:
@@ -224,7 +224,7 @@ class Application(ApplicationView):
         workers = self._workers
         with workers.changed:
             is_decided = workers.changed.wait_for(
-                lambda: workers.is_started or workers.is_finished,
+                lambda: self._has_started() or workers.is_finished,
                 None if timeout is None else wait_s(timeout),
             )
         if workers.is_finished:
@@ -376,6 +376,10 @@ class Application(ApplicationView):
         await asyncio.to_thread(self.__exit__, kind, exc, tb)
 
     # ------------------------------------------------------------------ pieces
+
+    def _has_started(self) -> bool:
+        """The workers have, and whoever asks for the state is told so."""
+        return self._workers.is_started and self.state is not ApplicationState.STARTING
 
     def _begin(self) -> None:
         self._owner.check()
