@@ -81,7 +81,7 @@ def test_who_starts_later_is_not_meant(tmp_path: Path) -> None:
     serve = Serving(advertised="http://b:1")
     with instance(cluster, tmp_path / "b", serve=serve) as later:
         until(later, shared(later, 1))
-        assert later.state is ApplicationState.RUNNING
+        patience.until(lambda: later.state is ApplicationState.RUNNING)
 
 
 def test_others_go_on_where_the_instance_alone_was_to_stop(tmp_path: Path) -> None:
