@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -86,26 +85,6 @@ def test_a_listener_is_told_the_whole_life(make: MakeApp) -> None:
     assert app.state is S.STOPPED
     assert story.states == [S.STARTING, S.REBALANCING, S.RUNNING, S.STOPPING, S.STOPPED]
     assert story.threads == {"MainThread", "logstate-app"}
-
-
-def test_a_start_returns_when_the_state_says_that_it_has_started(make: MakeApp) -> None:
-    app, has_returned = make(), threading.Event()
-    observer = app._workers.observer
-    started = observer.started
-
-    def step_by_step() -> None:
-        observer.is_started = True
-        waits = lambda: observer.changed._waiters or has_returned.is_set()  # type: ignore[attr-defined]  # noqa: E731
-        until(waits)
-        with observer.changed:
-            observer.changed.notify_all()
-        until(waits)
-        started()
-
-    observer.started = step_by_step  # type: ignore[method-assign]
-    with app:
-        has_returned.set()
-        assert app.state in (S.REBALANCING, S.RUNNING)
 
 
 def test_an_application_that_was_never_started_is_stopped_by_close(make: MakeApp) -> None:
