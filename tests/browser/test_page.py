@@ -197,9 +197,9 @@ def test_every_task_and_instance_has_a_row(page: Page, shop: Shop) -> None:
         task, stage, _, lag, owner, standby = cells(page, "tasks", f"0_{number}")
         return task, stage, lag, {owner, standby.removesuffix(", 0")}
 
-    for number in range(PARTITIONS):  # once they have caught up, owner and standby
-        wanted = (f"0_{number}", "running", "0", addresses)
-        until(lambda number=number, wanted=wanted: told(number) == wanted)  # type: ignore[misc]
+    tasks = range(PARTITIONS)
+    caught_up = [(f"0_{number}", "running", "0", addresses) for number in tasks]
+    until(lambda: [told(number) for number in tasks] == caught_up)
     expect(page.locator("#instances tbody tr")).to_have_count(2)
     for rack in ("eu-1a", "eu-1b"):
         row = cells(page, "instances", rack)

@@ -25,9 +25,8 @@ def again_where_python_was_late(run: Callable[[], T]) -> T:
         try:
             return run()
         except PySparkException as failure:
-            if "Python worker failed to connect back" not in str(failure):
-                raise
-            if time.monotonic() > deadline:
+            was_late = "Python worker failed to connect back" in str(failure)
+            if not was_late or time.monotonic() > deadline:
                 raise
 
 

@@ -160,8 +160,10 @@ def test_a_table_that_forgets_has_a_changelog_beside_its_source_topic() -> None:
     assert (stores["few"].source_topic, stores["all"].source_topic) == (None, "other")
 
 
-def rows_of(app: Application) -> dict[str, int]:
-    return {key: row.value for key, row in app.store("rows").all()}
+def until_it_holds(counts: dict[str, int], app: Application) -> None:
+    """What is committed can be read a moment later."""
+    rows = app.store("rows")
+    until(lambda: {key: row.value for key, row in rows.all()} == counts)
 
 
 @pytest.mark.parametrize("options", [{"in_memory": True}, {"capacity": 2}], ids=str)
@@ -184,6 +186,5 @@ def test_an_application_restores_all_of_a_store_in_memory_at_each_start(
             cluster.produce("in", bytes([key]), (1).to_bytes(8, "big"), timestamp=number)
         with application() as running:
             cluster.wait_for_records("out", 2 * number, PATIENCE_S)
-            counts = {"a": number, "b": number}
-            until(lambda app=running, counts=counts: rows_of(app) == counts)  # type: ignore[misc]
+            until_it_holds({"a": number, "b": number}, running)
     assert not list(tmp_path.rglob("*.sst"))
