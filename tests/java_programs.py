@@ -18,4 +18,6 @@ def compiled(java: Java, jars: Path, sources: Iterable[Path], classes: str) -> t
     compiler = ("-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-d", classes)
     command = [str(java.executable), *compiler, "-cp", path, *map(str, sources)]
     subprocess.run(command, check=True)
-    return (str(java.executable), *_QUICK_START, "-cp", path)
+    # Where its native libraries unpack themselves, and stay when it is killed.
+    temporary = f"-Djava.io.tmpdir={classes}"
+    return (str(java.executable), *_QUICK_START, temporary, "-cp", path)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -58,18 +59,22 @@ class SparkView:
         The query is a stream with a checkpoint: it goes on where it stopped, and ends when it has
         taken what was committed by now.
         """
-        changes = self._spark.readStream.format("logstate").options(**self._options)
         with self._refreshing:
-            query = (
-                changes.options(store="carrier-hours", readChangeFeed="true")
-                .load()
-                .writeStream.foreachBatch(self._view)
-                .option("checkpointLocation", str(self._checkpoint))
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
+            self._take_what_is_committed()
             return int(self._view.read(self._spark).count())
+
+    def _take_what_is_committed(self, starts: int = 5) -> None:
+        changes = self._spark.readStream.format("logstate").options(**self._options)
+        changes = changes.options(store="carrier-hours", readChangeFeed="true")
+        query = changes.load().writeStream.foreachBatch(self._view)
+        query = query.option("checkpointLocation", str(self._checkpoint))
+        try:
+            query.trigger(availableNow=True).start().awaitTermination()
+        except PySparkException as failure:
+            # A Python process of Spark has 10 s to come up, whatever else the machine does.
+            if starts == 1 or "Python worker failed to connect back" not in str(failure):
+                raise
+            self._take_what_is_committed(starts - 1)
 
     def viewed_carrier_hours(self) -> Table:
         """The parquet view."""

@@ -7,6 +7,7 @@ the pipe when the starter ends, however it ends, and the shell then kills the br
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -86,10 +87,15 @@ def write_settings(
 
 def start_jvm(launch: Launch) -> subprocess.Popen[bytes]:
     """The broker's process; its settings and its directory are there."""
+    # Its libraries unpack themselves into this: one that is killed leaves them where they are.
+    unpacked = launch.data / "tmp"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    unpacked.mkdir()
+    flags = (f"-Xmx{launch.heap}", f"-Xms{launch.heap}", f"-Djava.io.tmpdir={unpacked}")
     with (launch.data / "jvm.log").open("ab") as output:
         return subprocess.Popen(
             [
-                *java_command(launch, f"-Xmx{launch.heap}", f"-Xms{launch.heap}", *launch.flags),
+                *java_command(launch, *flags, *launch.flags),
                 *("kafka.Kafka", str(launch.settings)),
             ],
             stdin=subprocess.DEVNULL,

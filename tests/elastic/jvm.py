@@ -40,7 +40,8 @@ class JvmFleet:
             folder = self._path / f"jvm-{number}"
             folder.mkdir(parents=True, exist_ok=True)
             config = {**self._config, "state.dir": folder / "state"}
-            command = [str(java.executable), "-Xmx384m", "-XX:+UseSerialGC", "-cp", path]
+            flags = ("-Xmx384m", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}")
+            command = [str(java.executable), *flags, "-cp", path]
             arguments = [f"{key}={value}" for key, value in config.items()]
             with (folder / "log").open("ab") as log:
                 self._processes[number] = subprocess.Popen(

@@ -1,6 +1,7 @@
 """A broker's start without its JVM, for which a program stands in.
 
 A port that somebody else binds first: another one is tried. Classes that were kept: they are used.
+What a killed one left behind is gone.
 """
 
 from __future__ import annotations
@@ -124,3 +125,15 @@ def test_it_is_told_that_a_java_archives_nothing(folder: Path) -> None:
     with LocalBroker.start():
         assert "-XX:SharedArchiveFile" not in (folder / "flags").read_text()
     assert not list(folder.glob(".*.part"))
+
+
+def test_what_a_killed_jvm_unpacked_goes_with_its_next_start(folder: Path) -> None:
+    unpacked = folder / "data" / "tmp"
+
+    with LocalBroker.start(data=folder / "data") as started:
+        (unpacked / "liblz4.so").touch()
+        started.kill()
+        started.restart()
+        assert list(unpacked.iterdir()) == []
+
+    assert f"-Djava.io.tmpdir={unpacked} " in (folder / "flags").read_text()
