@@ -271,10 +271,17 @@ class TopologyTestDriver:
     def dropped_total(self) -> int:
         """Records dropped so far, those of global stores included, as Kafka Streams counts them.
 
-        That is, without those that have no key in front of a repartition topic. The metric
-        ``dropped_records_total`` has these as well.
+        That is, with those that an error handler had skipped or sent to the dead letter topic, and
+        without those that have no key in front of a repartition topic. The metric
+        ``dropped_records_total`` has these, and not those.
         """
-        return sum(one.count for one in self.dropped if one.reason is not DropReason.NULL_GROUP_KEY)
+        dropped = sum(d.count for d in self.dropped if d.reason is not DropReason.NULL_GROUP_KEY)
+        return dropped + self.skipped_total + self.task.dead_letters_total
+
+    @property
+    def skipped_total(self) -> int:
+        """Records, and scheduled calls, that an error handler had skipped so far."""
+        return sum(task.skipped_total for task in (self.task, *self._globals))
 
     @property
     def dropped(self) -> list[Dropped]:

@@ -283,15 +283,20 @@ class Worker:
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment
-        self._close_lapsed()
+        closing = Closing()  # whatever fails on the way, every task that was given is in the table
+        closing.call(self._close_lapsed)
         complete = assignment.gain(partitions)
         self._live.committer.joined()
         for task_id in complete:
-            owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
             if task_id not in self._tasks.all():
-                owned.task_or_none = self.followed.take(task_id)
-            self._tasks.add(owned)
+                owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
+                self._tasks.add(owned)
+                closing.call(partial(self._promote, owned))
         self._observer.tasks_changed(self._tasks.readable())
+        closing.finish()
+
+    def _promote(self, owned: OwnedTask) -> None:
+        owned.task_or_none = self.followed.take(owned.task_id)
 
     def _lose(self, task_id: TaskId) -> None:
         """A task is lost. Nobody can have got it while the brokers are away: it can be read on."""
@@ -303,9 +308,11 @@ class Worker:
             self._tasks.lapse(task_id)
 
     def _close_lapsed(self) -> None:
+        closing = Closing()
         for task_id in list(self._tasks.lapsed):
-            self._close_task(task_id, applies=False)
+            closing.call(partial(self._close_task, task_id, applies=False))
             self._observer.tasks_changed(self._tasks.readable())
+        closing.finish()
 
     def _close_task(self, task_id: TaskId, *, applies: bool = True, is_last: bool = False) -> None:
         owned = self._tasks.remove(task_id)
@@ -360,8 +367,10 @@ class Worker:
         blame = self.processing.slow_calls.blame(now)
         if isinstance(cause, RefusedError):
             self._poison_search.transaction_refused(cause, self._tasks.running())
-        elif not isinstance(cause, _PartitionsLost):
-            self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
+        else:
+            self._poison_search.transaction_aborted()
+            if not isinstance(cause, _PartitionsLost):
+                self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
         level = logging.INFO if self._observer.is_away else logging.WARNING
         story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
         _LOGGER.log(level, "the transaction is aborted and its records are replayed: %s", story)

@@ -92,7 +92,7 @@ def test_every_client_is_closed_at_the_end(cluster: FakeCluster) -> None:
     rig.stop()
     assert set(closed) >= {
         "FakeTransactionalProducer",
-        "FakePlainProducer",
+        "RenewedProducer",
         "Membership",
         "FakeAdmin",
     }
