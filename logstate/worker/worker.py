@@ -324,7 +324,10 @@ class Worker:
             self._observer.task_closing(owned)
             if applies and not is_last and self.followed.keep(task_id, owned.task_or_none):
                 return
-            owned.task_or_none.end(applies=applies)
+            try:
+                owned.task_or_none.end(applies=applies)
+            except StoreCorruptedError as exc:  # whoever has it next begins without these rows
+                self._live.rows.give_up(owned, exc)
 
     # ------------------------------------------------------------------ starting tasks
 
