@@ -54,6 +54,9 @@ class ScalarSerde(Serde[T]):
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         return self._deserialize
 
+    def same_by(self) -> Any:
+        return self.name, self._serialize, self._deserialize
+
     def describe(self) -> dict[str, Any]:
         return {"format": self.name, "schema": None}
 

@@ -124,6 +124,9 @@ class JsonSerde(Serde[T]):
                 schema = None
         return {"format": "json", "schema": schema}
 
+    def same_by(self) -> Any:
+        return self.type
+
     def __repr__(self) -> str:
         return "<serde json>" if self.type is Any else f"<serde json_of({_name(self.type)})>"
 
@@ -137,6 +140,9 @@ class JsonContainerSerde(JsonSerde[T]):
     def __init__(self, container: type[T]) -> None:
         super().__init__(Any)
         self._container = container
+
+    def same_by(self) -> Any:
+        return self._container
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = super().serializer(topic, is_key)
