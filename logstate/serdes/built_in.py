@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import math
 import struct
+import types
 import typing
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -299,7 +300,8 @@ def serde_of(spec: Any, *, what: str) -> Serde[Any]:
     ``Any`` for plain JSON, ``dict`` and ``list`` for plain JSON whose objects, or arrays, are
     checked when they are written; a generated class for Protobuf; every other type
     (a msgspec.Struct, a dataclass, a class of attrs, a pydantic model, a TypedDict) for JSON read
-    into that type; ``"int64"`` and the other names for themselves. Raises SerdeError.
+    into that type; ``"int64"`` and the other names for themselves. ``T | None`` is ``T``: None is
+    Kafka's null and reaches no serde. Raises SerdeError.
 
     >>> serde_of(int, what="the key of topic 'clicks'")
     <serde int64>
@@ -321,12 +323,15 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return _serde_named(spec, what)
     if isinstance(spec, type) and issubclass(spec, Serde):
         raise SerdeError(f"The serde for {what} is the class {spec.__name__}: call it to make one.")
+    spec = getattr(spec, "__supertype__", spec)  # typing.NewType
+    declared = _without_none(spec)
+    if declared is not spec:
+        return serde_of(declared, what=what)
     if spec is Windowed or typing.get_origin(spec) is Windowed:
         raise SerdeError(
             f"Windowed alone is no serde for {what}: its bytes do not hold the window's size. Use "
             "windowed(key_type, size_ms), or session_windowed(key_type)."
         )
-    spec = getattr(spec, "__supertype__", spec)  # typing.NewType
     known = _BY_TYPE.get(spec) if _is_hashable(spec) else None
     if known is not None:
         return known
@@ -343,6 +348,14 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return json_of(spec)
     except SerdeError as error:
         raise SerdeError(f"There is no serde for {what}. {error}") from error
+
+
+def _without_none(spec: Any) -> Any:
+    """The ``T`` of ``T | None``; any other declaration itself, a union of several types too."""
+    if typing.get_origin(spec) not in (typing.Union, types.UnionType):
+        return spec
+    declared = [one for one in typing.get_args(spec) if one is not types.NoneType]
+    return declared[0] if len(declared) == 1 else spec
 
 
 def _serde_named(name: str, what: str) -> Serde[Any]:
