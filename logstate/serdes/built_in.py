@@ -242,7 +242,8 @@ def avro(
 
     Without a registry the bytes are the bare Avro body. With one (a URL, a mapping of client
     settings, ``mock://name`` in tests) they carry the writer's schema id, and records of older and
-    newer versions are resolved into ``schema``. Records become dicts, or ``type``. See
+    newer versions are resolved into ``schema``. Without a schema, what is written takes the newest
+    one of its subject, which has to be there. Records become dicts, or ``type``. See
     ``logstate.serdes.avro.AvroSerde``.
     """
     from logstate.serdes.avro import AvroSerde
