@@ -17,7 +17,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
@@ -188,9 +188,13 @@ class NearWindows(typing.Protocol):
     difference_ms: int
 
 
+@overload
 def windowed(
-    inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows | NearWindows
-) -> WindowedSerde[K]:
+    inner: Serde[K] | type[K], size_ms: int | SizedWindows | NearWindows
+) -> WindowedSerde[K]: ...
+@overload
+def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]: ...
+def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]:
     """Keys of tumbling, hopping and sliding windows: inner key, then the 8-byte window start.
 
     >>> windowed(str, 10).serializer("t", True)(Windowed("a", 20, 30)).hex()
@@ -200,7 +204,7 @@ def windowed(
     whatever ``windowed_by`` takes but sessions, whose keys are ``session_windowed``. Raises
     SerdeError for anything else.
     """
-    key: Serde[K] = serde_of(inner, what="the key inside the window")
+    key = serde_of(inner, what="the key inside the window")
     given: Any = size_ms
     length = getattr(given, "difference_ms", getattr(given, "size_ms", given))
     if isinstance(length, bool) or not isinstance(length, int) or isinstance(given, type):
@@ -225,16 +229,42 @@ def _no_windows(given: object) -> SerdeError:
     )
 
 
-def session_windowed(inner: Serde[K] | type[K] | Any) -> SessionWindowedSerde[K]:
+@overload
+def session_windowed(inner: Serde[K] | type[K]) -> SessionWindowedSerde[K]: ...
+@overload
+def session_windowed(inner: Any) -> SessionWindowedSerde[Any]: ...
+def session_windowed(inner: Any) -> SessionWindowedSerde[Any]:
     """Keys of session windows: inner key, then the session's 8-byte end and 8-byte start."""
     return SessionWindowedSerde(serde_of(inner, what="the key inside the session"))
 
 
+class AvroOptions(TypedDict, total=False):
+    """Options of ``avro`` that say nothing about the type of the values."""
+
+    registry: str | Mapping[str, Any] | Registry | None
+    auto_register: bool
+    branch_names: bool
+
+
+@overload
+def avro(
+    schema: str | Mapping[str, Any] | list[Any] | None = ...,
+    *,
+    type: type[T],
+    **options: Unpack[AvroOptions],
+) -> AvroSerde[T]: ...
+@overload
+def avro(
+    schema: str | Mapping[str, Any] | list[Any] | None = ...,
+    *,
+    type: Any = ...,
+    **options: Unpack[AvroOptions],
+) -> AvroSerde[Any]: ...
 def avro(
     schema: str | Mapping[str, Any] | list[Any] | None = None,
     *,
     registry: str | Mapping[str, Any] | Registry | None = None,
-    type: type[T] | Any = dict,  # noqa: A002  reads best at the call
+    type: Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
     branch_names: bool = False,
 ) -> AvroSerde[Any]:

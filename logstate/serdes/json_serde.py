@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
@@ -55,7 +55,11 @@ class JsonSerde(Serde[T]):
     are skipped unread: bytes in them that are no text do no harm, and are not noticed.
     """
 
-    def __init__(self, type_: type[T] | Any = Any) -> None:
+    @overload
+    def __init__(self, type_: type[T]) -> None: ...
+    @overload
+    def __init__(self: JsonSerde[Any], type_: Any = ...) -> None: ...
+    def __init__(self, type_: Any = Any) -> None:
         self.type = type_
         self.immutable = is_immutable(type_)
         try:
@@ -162,7 +166,11 @@ class JsonContainerSerde(JsonSerde[T]):
         return serialize
 
 
-def json_of(type_: type[T] | Any) -> JsonSerde[T]:
+@overload
+def json_of(type_: type[T]) -> JsonSerde[T]: ...
+@overload
+def json_of(type_: Any) -> JsonSerde[Any]: ...
+def json_of(type_: Any) -> JsonSerde[Any]:
     """JSON that decodes into ``type_``.
 
     >>> import msgspec
