@@ -38,16 +38,14 @@ from logstate.testing.driver_settings import check_driver_settings, moved_ms
 from logstate.testing.driver_sources import encoded_record, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
+from logstate.testing.driver_topics import DriverTopics
 from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.input_topic import InputTopic
-from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
-from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(DriverTopics):
     """Run a topology synchronously on test records.
 
     Args:
@@ -164,24 +162,6 @@ class TopologyTestDriver:
         for key, value, timestamp in records:
             self.pipe(topic, key, value, timestamp=timestamp)
 
-    def input_topic(
-        self,
-        topic: str,
-        *,
-        key: Any = None,
-        value: Any = None,
-        start_ms: int = 0,
-        advance: timedelta = timedelta(0),
-    ) -> InputTopic[Any, Any]:
-        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
-
-        Keys and values are encoded with the source's own serdes unless others are given.
-        """
-        keys, values = source_serdes(self.topology, self._application_id, topic)
-        keys = required_serde(key, keys, f"the key of {topic!r}", "key=")
-        values = required_serde(value, values, f"the value of {topic!r}", "value=")
-        return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
-
     def pipe_raw(
         self,
         topic: str,
@@ -218,23 +198,6 @@ class TopologyTestDriver:
     def take_outputs(self) -> list[ProducedRecord]:
         """Return ``outputs`` and start a new list."""
         return self._log.take()
-
-    def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
-        """Take all records of an output topic as decoded ``(key, value)`` pairs."""
-        return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
-
-    def read_with_timestamps(
-        self, topic: str, *, key: Any = str, value: Any
-    ) -> list[tuple[Any, Any, int]]:
-        """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
-        records = self.output_topic(topic, key=key, value=value).read_all()
-        return [(record.key, record.value, record.timestamp) for record in records]
-
-    def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes."""
-        key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
-        value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
-        return OutputTopic(topic, key_serde, value_serde, self._log)
 
     @property
     def produced_topics(self) -> set[str]:

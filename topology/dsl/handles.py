@@ -2530,8 +2530,7 @@ class KTable(TableFlow[K, V]):
     ) -> KTable[K, V2]:
         """Map values with a transformer of your own that has a context and may use stores.
 
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> from logstate.topology import ValueTransformer
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, ValueTransformer
         >>> class Where(ValueTransformer):
         ...     def transform(self, key, value):
         ...         return value and f"{value} ({self.context.task_id})"
