@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -98,13 +99,18 @@ class LocalWorker:
 
     # ------------------------------------------------------------------ running
 
-    def run(self) -> None:
-        """Until it is stopped, or fails for good; ``failure`` has the reason then."""
+    def run(self, first: Callable[[], object] = lambda: None) -> None:
+        """Until it is stopped, or fails for good; ``failure`` has the reason then.
+
+        Whatever ends it: nobody else hears of what is raised in this thread. So what has to be done
+        in it before all else, ``first``, is done here too.
+        """
         end = ApplicationState.STOPPED
         self._lifecycle.move_to(ApplicationState.STARTING)
-        if self._settings.topology.internal_topics:
-            self._snapshots.start()
         try:
+            first()
+            if self._settings.topology.internal_topics:
+                self._snapshots.start()
             self._run()
             if self._ordered is not None:
                 raise self._ordered

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import wait
@@ -74,10 +75,15 @@ class WorkerProcesses(ToldWorkers):
 
     # ------------------------------------------------------------------ running
 
-    def run(self) -> None:
-        """Until all have ended; ``failure`` has the reason where that was not asked for."""
+    def run(self, first: Callable[[], object] = lambda: None) -> None:
+        """Until all have ended; ``failure`` has the reason where that was not asked for.
+
+        Nobody else hears of what is raised in this thread, so what has to be done in it before all
+        else, ``first``, is done here.
+        """
         end = ApplicationState.STOPPED
         try:
+            first()
             while not self._supervisor.is_over:
                 self._turn()
             if self._supervisor.given_up is not None:
