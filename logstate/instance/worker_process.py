@@ -57,14 +57,14 @@ class SpawnedProcess:
 
     def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with ours, theirs:  # both, where the process cannot be started
             fd = theirs.fileno()
             path = [place or os.getcwd() for place in sys.path]  # noqa: PTH109  as Python has it
             code = _PROGRAM.format(path=path, module=module, fd=fd)
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code], pass_fds=[fd], stdin=subprocess.DEVNULL
             )
-        self.connection: Connection = SocketConnection(ours.detach())
+            self.connection: Connection = SocketConnection(ours.detach())
 
     def how_it_ended(self) -> str | None:
         code = self._process.poll()
@@ -96,8 +96,6 @@ class WorkerProcess:
         self.channel = Channel(process.connection, f"logstate-worker-{number}")
         #: why it failed, where it said so
         self.failure: Exception | None = None
-        #: it has said that it ends, and whether it failed
-        self.has_said_goodbye = False
         self._numbers = itertools.count()
         self._asked: dict[int, Future[tuple[bool, bytes]]] = {}
         self._lock = threading.Lock()
