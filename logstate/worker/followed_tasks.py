@@ -181,6 +181,10 @@ class FollowedTasks:
         """Records of standbys are waiting to be read."""
         return self._standbys is not None and self._standbys.has_more
 
+    def hand_over(self, owned: OwnedTask) -> None:
+        """A task is assigned here now: it goes on with what there is of it."""
+        owned.task_or_none = self.take(owned.task_id)
+
     def take(self, task_id: TaskId) -> Task | None:
         """What there is of a task that is assigned here now."""
         task = None if self._standbys is None else self._standbys.take(task_id)

@@ -299,12 +299,9 @@ class Worker:
             if task_id not in self._tasks.all():
                 owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
                 self._tasks.add(owned)
-                closing.call(partial(self._promote, owned))
+                closing.call(partial(self.followed.hand_over, owned))
         self._observer.tasks_changed(self._tasks.readable())
         closing.finish()
-
-    def _promote(self, owned: OwnedTask) -> None:
-        owned.task_or_none = self.followed.take(owned.task_id)
 
     def _lose(self, task_id: TaskId) -> None:
         """A task is lost. Nobody can have got it while the brokers are away: it can be read on."""
@@ -332,10 +329,7 @@ class Worker:
             self._observer.task_closing(owned)
             if applies and not is_last and self.followed.keep(task_id, owned.task_or_none):
                 return
-            try:
-                owned.task_or_none.end(applies=applies)
-            except StoreCorruptedError as exc:  # whoever has it next begins without these rows
-                self._live.rows.give_up(owned, exc)
+            self._live.rows.end(owned, applies=applies)
 
     # ------------------------------------------------------------------ starting tasks
 
@@ -376,12 +370,9 @@ class Worker:
             yield from self._rejoin()
             return
         blame = self.processing.slow_calls.blame(now)
-        if isinstance(cause, RefusedError):
-            self._poison_search.transaction_refused(cause, self._tasks.running())
-        else:
-            self._poison_search.transaction_aborted()
-            if not isinstance(cause, _PartitionsLost):
-                self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
+        self._poison_search.transaction_failed(cause, self._tasks.running())
+        if not isinstance(cause, RefusedError | _PartitionsLost):
+            self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
         level = logging.INFO if self._observer.is_away else logging.WARNING
         story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
         _LOGGER.log(level, "the transaction is aborted and its records are replayed: %s", story)

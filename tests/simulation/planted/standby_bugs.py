@@ -101,13 +101,13 @@ def a_standby_begins_again_in_the_middle_of_what_it_has_fetched(patch: Patch) ->
 @scenario_bug(damaged_blocks.DamagedBlocks.of)
 def a_standby_that_cannot_be_promoted_takes_its_task_along(patch: Patch) -> None:
     """Where its rows cannot be written, the task that was given is in nobody's table."""
-    promote = Worker._promote
+    assigned = Worker._assigned
 
-    def wrong(self: Worker, owned: OwnedTask) -> None:
-        followed = self.followed.tasks.get(owned.task_id)
-        was_standby = followed is not None and followed.stage is Stage.STANDBY
-        promote(self, owned)
-        if was_standby and owned.task_or_none is None:
-            self._tasks.remove(owned.task_id)
+    def wrong(self: Worker, partitions: Any) -> None:
+        standbys = {t for t, o in self.followed.tasks.items() if o.stage is Stage.STANDBY}
+        assigned(self, partitions)
+        for task_id in standbys - self.followed.tasks.keys():
+            if self._tasks.all()[task_id].task_or_none is None:
+                self._tasks.remove(task_id)
 
-    patch(Worker, "_promote", wrong)
+    patch(Worker, "_assigned", wrong)
