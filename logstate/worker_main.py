@@ -142,7 +142,7 @@ class ServedWorker:
 
     def _answer(self, answers: Answers, number: int, question: Question) -> None:
         try:
-            self._channel.send("answer", (number, True, answers.to(question)))
+            self._channel.send("answer", (number, True, answers.to(number, question)))
         except Exception as exc:  # noqa: BLE001  raised where it was asked
             if not isinstance(exc, LogstateError):
                 _add_trace(exc)

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.instance.channel import Channel, Connection
-from logstate.instance.questions import Question
+from logstate.instance.questions import NoMore, Question
 
 #: a global store makes its first view on request, which may take ten seconds
 ANSWER_S = 15.0
@@ -111,16 +111,23 @@ class WorkerProcess:
             number, future = next(self._numbers), Future[Any]()
             self._asked[number] = future
         self.channel.send("ask", (number, question))
+        is_answered = False
         try:
-            return future.result(ANSWER_S)
-        except TimeoutError:
-            raise StoreUnavailableError(
-                f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
-                " is busy or hangs, and its log says with what. Try again"
-            ) from None
+            with contextlib.suppress(TimeoutError):
+                future.exception(ANSWER_S)
+            if future.done():
+                found = future.result()
+                is_answered = True
+                return found
         finally:
             with self._lock:
-                self._asked.pop(number, None)
+                is_to_come = self._asked.pop(number, None) is not None
+            if not is_answered and not is_to_come:
+                self.tell(NoMore(number))
+        raise StoreUnavailableError(
+            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
+            " is busy or hangs, and its log says with what. Try again"
+        )
 
     def tell(self, question: Question) -> None:
         """Have it hear this; nobody waits for what it says."""
@@ -128,11 +135,12 @@ class WorkerProcess:
 
     def answered(self, number: int, is_answer: bool, content: Any) -> None:
         """An answer came, or what was raised instead."""
-        with self._lock:
-            future = self._asked.get(number)
+        with self._lock:  # either this takes the future, or who asked has given it up
+            future = self._asked.pop(number, None)
         if future is None:
-            return  # nobody waits any more
-        if is_answer:
+            if number != _NOBODY:
+                self.tell(NoMore(number))
+        elif is_answer:
             future.set_result(content)
         else:
             future.set_exception(content)
