@@ -98,6 +98,8 @@ class DirectoryLink:
         self._told_to_stop = told_to_stop
         #: what was said before this offset was said to those who were there then
         self._since: int | None = None
+        #: what comes next in the topic
+        self._position = 0
         #: its last words: why all instances are to stop, how long its members may be away
         self._stops_all = ""
         self._returns_within_ms = 0
@@ -162,6 +164,8 @@ class DirectoryLink:
             consumer.assign({partition: start})
             self._has_read_all = False
             self._since = end if self._since is None else self._since
+            if end < self._position:
+                self._begin_anew()
             while not self._is_stopping and (consumer.position(partition) or 0) < end:
                 self._listen(consumer)
             self._has_read_all = True
@@ -177,8 +181,9 @@ class DirectoryLink:
         partition = self._topic.partition
         polled = consumer.poll(_BATCH, _POLL_S)
         if polled.out_of_range:
-            self.known.forget()
+            self._begin_anew()
             raise LogstateError(f"{partition} was made anew; it is read again")
+        self._position = consumer.position(partition) or 0
         now = self._clock.monotonic_ms()
         for record in polled.records.get(partition, ()):
             instance = (record.key() or b"").decode("utf-8", "replace")
@@ -194,6 +199,11 @@ class DirectoryLink:
         if polled.records:
             with self.changed:
                 self.changed.notify_all()
+
+    def _begin_anew(self) -> None:
+        """The topic is another one: all that it has was said since this instance listens."""
+        self.known.forget()
+        self._since = self._position = 0
 
     def _has_come_back(self) -> None:
         """Its own entry came out of the log: so did those of all others that it must know."""
