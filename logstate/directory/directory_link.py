@@ -100,6 +100,8 @@ class DirectoryLink:
         self._since: int | None = None
         #: what comes next in the topic
         self._position = 0
+        #: instances whose records this version ignores: each is told once
+        self._ignored: set[str] = set()
         #: its last words: why all instances are to stop, how long its members may be away
         self._stops_all = ""
         self._returns_within_ms = 0
@@ -189,6 +191,8 @@ class DirectoryLink:
             instance = (record.key() or b"").decode("utf-8", "replace")
             offset = record.offset() or 0
             entry = self.known.heard(instance, record.value(), offset, now)
+            if entry is None and record.value() is not None:
+                self._ignore(instance, offset)
             if entry is not None and offset >= (self._since or 0):
                 if entry.returns_within_ms:
                     self.known.expect(entry, now)
@@ -199,6 +203,17 @@ class DirectoryLink:
         if polled.records:
             with self.changed:
                 self.changed.notify_all()
+
+    def _ignore(self, instance: str, offset: int) -> None:
+        if instance not in self._ignored and not self.known.has_heard(instance):
+            self._ignored.add(instance)
+            _LOGGER.warning(
+                "instance %.100r is ignored: offset %d of %s is no entry that this version reads;"
+                " a newer version of logstate wrote it, or another program",
+                instance,
+                offset,
+                self._topic.partition,
+            )
 
     def _begin_anew(self) -> None:
         """The topic is another one: all that it has was said since this instance listens."""

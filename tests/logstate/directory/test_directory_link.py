@@ -10,7 +10,7 @@ from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import TopicError
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.directory_link import DirectoryLink, DirectoryTopic
-from logstate.directory.entries import InstanceEntry, TaskEntry
+from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import own_topics
 from logstate.topology import StreamsBuilder
@@ -94,6 +94,22 @@ def test_who_asks_all_to_stop_is_heard_in_a_directory_that_was_made_anew() -> No
     patience.until(lambda: bool(heard))
     assert heard[0].stops_all == "it failed"
     a.stop()
+
+
+def test_records_that_are_no_entries_are_ignored_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({TOPIC.partition.topic: 1})
+    wrong = InstanceEntry("x", "http://x:1", 1, 0)
+    for _ in range(3):
+        cluster.produce(TOPIC.partition.topic, b"x", encode_entry(wrong), timestamp=1, partition=0)
+    one = link(cluster, "a", {"0_0": TaskEntry(0, "running")})
+    one.start()
+    until(one, lambda: one.trouble is None and owner(one, "0_0") == "a")
+    one.stop()
+    told = [r.getMessage() for r in caplog.records if "is ignored" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("instance 'x' is ignored: offset 0 of")
 
 
 def test_a_directory_in_several_partitions_is_refused() -> None:
