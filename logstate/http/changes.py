@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, LogstateError

@@ -221,9 +221,7 @@ class RemoteStore(StoreReads):
             owner = self._lookup.of_partition(place, partition)
         return self._asked(owner.instance, owner.active_host, call, owner.partition)
 
-    def _of_standby(
-        self, call: _Call, partition: int
-    ) -> RemoteAnswer | None:
+    def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer | None:
         """Of the first copy that answers; None where none does."""
         for instance, host in self._lookup.copies(self._place, partition):
             with contextlib.suppress(StoreUnavailableError, MisdirectedError):
