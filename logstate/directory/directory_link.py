@@ -121,8 +121,9 @@ class DirectoryLink:
     def start(self) -> None:
         """In a thread of its own."""
         name = f"logstate-directory-{self._topic.application_id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._thread = thread  # one that the system refuses is not waited for
 
     def stop(self, stops_all: str = "", returns_within_ms: int = 0) -> None:
         """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too;

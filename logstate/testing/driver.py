@@ -38,16 +38,14 @@ from logstate.testing.driver_settings import check_driver_settings, moved_ms
 from logstate.testing.driver_sources import encoded_record, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
+from logstate.testing.driver_topics import DriverTopics
 from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.input_topic import InputTopic
-from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
-from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(DriverTopics):
     """Run a topology synchronously on test records.
 
     Args:
@@ -164,24 +162,6 @@ class TopologyTestDriver:
         for key, value, timestamp in records:
             self.pipe(topic, key, value, timestamp=timestamp)
 
-    def input_topic(
-        self,
-        topic: str,
-        *,
-        key: Any = None,
-        value: Any = None,
-        start_ms: int = 0,
-        advance: timedelta = timedelta(0),
-    ) -> InputTopic[Any, Any]:
-        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
-
-        Keys and values are encoded with the source's own serdes unless others are given.
-        """
-        keys, values = source_serdes(self.topology, self._application_id, topic)
-        keys = required_serde(key, keys, f"the key of {topic!r}", "key=")
-        values = required_serde(value, values, f"the value of {topic!r}", "value=")
-        return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
-
     def pipe_raw(
         self,
         topic: str,
@@ -219,23 +199,6 @@ class TopologyTestDriver:
         """Return ``outputs`` and start a new list."""
         return self._log.take()
 
-    def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
-        """Take all records of an output topic as decoded ``(key, value)`` pairs."""
-        return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
-
-    def read_with_timestamps(
-        self, topic: str, *, key: Any = str, value: Any
-    ) -> list[tuple[Any, Any, int]]:
-        """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
-        records = self.output_topic(topic, key=key, value=value).read_all()
-        return [(record.key, record.value, record.timestamp) for record in records]
-
-    def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes."""
-        key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
-        value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
-        return OutputTopic(topic, key_serde, value_serde, self._log)
-
     @property
     def produced_topics(self) -> set[str]:
         """Every topic that was written to, repartition and changelog topics included."""
@@ -271,10 +234,17 @@ class TopologyTestDriver:
     def dropped_total(self) -> int:
         """Records dropped so far, those of global stores included, as Kafka Streams counts them.
 
-        That is, without those that have no key in front of a repartition topic. The metric
-        ``dropped_records_total`` has these as well.
+        That is, with those that an error handler had skipped or sent to the dead letter topic, and
+        without those that have no key in front of a repartition topic. The metric
+        ``dropped_records_total`` has these, and not those.
         """
-        return sum(one.count for one in self.dropped if one.reason is not DropReason.NULL_GROUP_KEY)
+        dropped = sum(d.count for d in self.dropped if d.reason is not DropReason.NULL_GROUP_KEY)
+        return dropped + self.skipped_total + self.task.dead_letters_total
+
+    @property
+    def skipped_total(self) -> int:
+        """Records, and scheduled calls, that an error handler had skipped so far."""
+        return sum(task.skipped_total for task in (self.task, *self._globals))
 
     @property
     def dropped(self) -> list[Dropped]:

@@ -20,7 +20,7 @@ from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.testing.alone import TestedSurroundings
-from logstate.topology.declaring.windows import duration_ms
+from logstate.topology.declaring.windows import scheduled_ms
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -190,9 +190,9 @@ class MockProcessorContext:
     ) -> CapturedSchedule:
         """Write down a schedule; its callback runs when the test calls it.
 
-        Raises TopologyError for an interval that the real context refuses.
+        Raises TopologyError for an interval or a kind that the real context refuses.
         """
-        duration_ms(interval, "interval", at_least=1)
+        scheduled_ms(interval, kind)
         made = CapturedSchedule(interval, kind, callback, start)
         self.schedules.append(made)
         return made

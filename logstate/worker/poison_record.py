@@ -87,6 +87,12 @@ class PoisonRecordSearch:
         """The part was committed."""
         self._part = None
 
+    def transaction_aborted(self) -> None:
+        """For another reason: the part is processed again, and what is refused next is not it."""
+        part, self._part = self._part, None
+        if part is not None and part.schedule is not None:
+            self._searches[part.owned.task_id].called.discard(part.schedule)
+
     def transaction_refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
         """A transaction was refused. Returns if a replay will help, raises otherwise."""
         part, self._part = self._part, None

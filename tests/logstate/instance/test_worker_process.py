@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import ConfigError, StoreUnavailableError
+from logstate.contracts.errors import ConfigError, StoreError, StoreUnavailableError
 from logstate.instance.by_value import dumps, loads
 from logstate.instance.questions import Answers, More, Question, Read, rows_of
 from logstate.instance.worker_process import WorkerProcess
@@ -28,6 +28,15 @@ class Endless:
         return lambda: itertools.repeat(self.row)
 
 
+class Odd(str):
+    """Is pickled, and cannot be unpickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (str(self),)
+
+
 class Process:
     """A process, and a pipe to it; ``late`` answers are kept back until they are let out."""
 
@@ -37,13 +46,13 @@ class Process:
         self.connection: Any = self
         self.worker = WorkerProcess(1, self)
         self.is_late = False
-        self.late: deque[tuple[int, bool, Any]] = deque()
+        self.late: deque[tuple[int, bool, bytes]] = deque()
         self._has_heard = threading.Condition()
         self._heard = 0
 
     def send_bytes(self, data: bytes) -> None:
-        number, question = loads(data)[1]
-        answer = self._answer(number, question)
+        number, asked = loads(data)[1]
+        answer = self._answer(number, loads(asked))
         if self.is_late and number >= 0:
             self.late.append(answer)
         else:
@@ -52,11 +61,11 @@ class Process:
             self._heard += 1
             self._has_heard.notify_all()
 
-    def _answer(self, number: int, question: Question) -> tuple[int, bool, Any]:
+    def _answer(self, number: int, question: Question) -> tuple[int, bool, bytes]:
         try:
-            return number, True, loads(dumps(self.answers.to(number, question)))
+            return number, True, dumps(self.answers.to(number, question))
         except Exception as exc:  # noqa: BLE001  raised where it was asked
-            return number, False, exc
+            return number, False, dumps(exc)
 
     def until_heard(self, count: int) -> None:
         """Wait until so many messages have come."""
@@ -113,6 +122,14 @@ def test_rows_whose_next_part_comes_too_late_leave_nothing_open(
 def test_rows_that_cannot_travel_leave_nothing_open(process: Process) -> None:
     process.store.row = threading.Lock()
     with pytest.raises(ConfigError, match="cannot pickle"):
+        process.worker.ask("numbers", ALL)
+    process.until_heard(2)
+    assert process.answers._open == {}
+
+
+def test_rows_that_cannot_be_read_where_they_come_leave_nothing_open(process: Process) -> None:
+    process.store.row = Odd("v")
+    with pytest.raises(StoreError, match="cannot be unpickled here"):
         process.worker.ask("numbers", ALL)
     process.until_heard(2)
     assert process.answers._open == {}

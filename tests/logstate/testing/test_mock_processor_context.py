@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import StoreError
+from logstate.contracts.errors import StoreError, TopologyError
 from logstate.contracts.records import Record, RecordMetadata, TaskId
-from logstate.testing import MockProcessorContext
+from logstate.testing import MockProcessorContext, TopologyTestDriver
 from logstate.topology import (
     Processor,
     ProcessorContext,
+    StreamsBuilder,
     key_value_store,
     session_store,
     timestamped_key_value_store,
@@ -116,3 +117,28 @@ def test_it_is_a_processor_context() -> None:
         return context.application_id
 
     assert takes(MockProcessorContext()) == "app"
+
+
+@pytest.mark.parametrize(
+    ("interval", "kind", "told"),
+    [
+        (5, "wall_clock", "interval must be a timedelta, found 5"),
+        (timedelta(0), "wall_clock", "interval must be at least 1 ms"),
+        (SECOND, "wallclock", "kind must be 'stream_time' or 'wall_clock', found 'wallclock'"),
+    ],
+)
+def test_a_schedule_is_refused_alike_by_the_mock_and_by_the_real_context(
+    interval: Any, kind: Any, told: str
+) -> None:
+    class Eager(Processor[str, str, str, str]):
+        def init(self, context: Any) -> None:
+            context.schedule(interval, kind, print)
+
+        def process(self, record: Any) -> None: ...
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).process(Eager)
+    with pytest.raises(TopologyError, match=told):
+        TopologyTestDriver(builder.build())
+    with pytest.raises(TopologyError, match=told):
+        Eager().init(MockProcessorContext())

@@ -11,7 +11,7 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.testing.fake.partition_log import PartitionLog
 from logstate.worker.worker import Worker
-from tests.simulation import standbys
+from tests.simulation import damaged_blocks, standbys
 from tests.simulation.planted.bug import Patch, scenario_bug
 
 
@@ -96,3 +96,18 @@ def a_standby_begins_again_in_the_middle_of_what_it_has_fetched(patch: Patch) ->
         add(self, owned)
 
     patch(Restorer, "add", wrong)
+
+
+@scenario_bug(damaged_blocks.DamagedBlocks.of)
+def a_standby_that_cannot_be_promoted_takes_its_task_along(patch: Patch) -> None:
+    """Where its rows cannot be written, the task that was given is in nobody's table."""
+    promote = Worker._promote
+
+    def wrong(self: Worker, owned: OwnedTask) -> None:
+        followed = self.followed.tasks.get(owned.task_id)
+        was_standby = followed is not None and followed.stage is Stage.STANDBY
+        promote(self, owned)
+        if was_standby and owned.task_or_none is None:
+            self._tasks.remove(owned.task_id)
+
+    patch(Worker, "_promote", wrong)
