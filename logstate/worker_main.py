@@ -145,7 +145,7 @@ class ServedWorker:
         are made again concerns whoever asks, and nobody who only passes it on.
         """
         try:
-            answer = dumps(answers.to(_question(asked)))
+            answer = dumps(answers.to(number, _question(asked)))
             self._channel.send("answer", (number, True, answer))
         except Exception as exc:  # noqa: BLE001  raised where it was asked
             if not isinstance(exc, LogstateError):

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel, Connection
-from logstate.instance.questions import Question
+from logstate.instance.questions import NoMore, Question
 
 #: a global store makes its first view on request, which may take ten seconds
 ANSWER_S = 15.0
@@ -109,21 +109,27 @@ class WorkerProcess:
                 raise self._gone()
             number, future = next(self._numbers), Future[tuple[bool, bytes]]()
             self._asked[number] = future
+        is_taken = False
         try:
             self.channel.send("ask", (number, dumps(question)))
-            is_answer, content = future.result(ANSWER_S)
-        except TimeoutError:
-            raise StoreUnavailableError(
-                f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
-                " is busy or hangs, and its log says with what. Try again"
-            ) from None
+            with contextlib.suppress(TimeoutError):
+                future.exception(ANSWER_S)
+            if future.done():
+                is_answer, content = future.result()
+                found = self._read(store, content)
+                if not is_answer:
+                    raise found
+                is_taken = True
+                return found
         finally:
             with self._lock:
-                self._asked.pop(number, None)
-        found = self._read(store, content)
-        if is_answer:
-            return found
-        raise found
+                is_to_come = self._asked.pop(number, None) is not None
+            if not is_taken and not is_to_come:
+                self.tell(NoMore(number))
+        raise StoreUnavailableError(
+            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
+            " is busy or hangs, and its log says with what. Try again"
+        )
 
     def tell(self, question: Question) -> None:
         """Have it hear this; nobody waits for what it says."""
@@ -131,10 +137,12 @@ class WorkerProcess:
 
     def answered(self, number: int, is_answer: bool, content: bytes) -> None:
         """An answer came, or what was raised instead; whoever asked reads it."""
-        with self._lock:
-            future = self._asked.pop(number, None)  # the end has nothing more to tell it
-        if future is not None:  # else nobody waits any more
+        with self._lock:  # either this takes the future, or whoever asked has given it up
+            future = self._asked.pop(number, None)
+        if future is not None:
             future.set_result((is_answer, content))
+        elif number != _NOBODY:
+            self.tell(NoMore(number))
 
     def close(self, why: str) -> str:
         """It is gone: tell those who wait. Returns how it ended, as far as that is known."""
