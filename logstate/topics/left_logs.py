@@ -7,7 +7,6 @@ whose id begins alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +16,14 @@ Entry = Mapping[str, Any]
 
 #: the kind of what was given up when an application was taken over from the JVM
 OF_KAFKA_STREAMS = "store of Kafka Streams"
-_GENERATION = re.compile(r"g\d+\.(.+)")
+#: marks what nobody reads since the rows were moved to other partitions
+MOVED_AWAY = "moved_away"
 
 
 def is_own_log(application_id: str, name: str, entry: Entry) -> bool:
-    """Whether the application made the changelog of a store, and nobody else writes it."""
+    """Whether the application made the changelog of an entry, and nobody else writes it."""
+    if entry.get(MOVED_AWAY):
+        return True
     if entry["kind"] == OF_KAFKA_STREAMS or is_in_its_source(entry):
         return False
     own = changelog_topic(application_id, entry.get("logged_as", name))
@@ -33,20 +35,12 @@ def is_in_its_source(entry: Entry) -> bool:
     return entry["changelog_topic"] in entry.get("source_topics", ())
 
 
-def may_hold_rows_of(name: str, entry: Entry, declared: Entry, application_id: str) -> bool:
-    """Whether the log of a declared store may have rows of an earlier one in it.
+def may_hold_rows_of(entry: Entry, declared: Entry) -> bool:
+    """Whether a declared store would find the rows of one that was given up in its changelog.
 
-    That is the log which the earlier one had last, if it was not deleted since; and if its rows
-    were moved to other partitions, any that it had before: ``reshard`` may have kept it.
+    It would if that was not deleted since, whatever the two are called.
     """
     log, now = declared["changelog_topic"], declared.get("changelog_topic_id")
-    if log is None or is_in_its_source(declared):
+    if now is None or log != entry["changelog_topic"] or is_in_its_source(declared):
         return False
-    if log == entry["changelog_topic"]:
-        before = entry.get("changelog_topic_id")
-        return before is None or before == now
-    moved = _GENERATION.fullmatch(entry.get("logged_as", ""))
-    if moved is None or now is None:
-        return False
-    earlier = {name, moved[1], *entry.get("formerly", ())}
-    return log in {changelog_topic(application_id, one) for one in earlier}
+    return entry.get("changelog_topic_id") in (None, now)

@@ -222,3 +222,14 @@ def test_what_kafka_streams_left_and_a_takeover_gave_up_stays_and_is_told() -> N
     assert set(cluster.topics) == {"in", "app-eu-totals-changelog"}
     assert "leave topic app-eu-totals-changelog: Kafka Streams wrote it" in str(found)
     assert as_plain_data(found)["left"] == ["app-eu-totals-changelog"]
+
+
+def test_what_a_move_to_other_partitions_left_is_deleted() -> None:
+    cluster = cluster_of({"in": 1, "app-old-changelog": 1, "app-word-repartition": 1})
+    stored = {**manifest_after(cluster, counting())}
+    stored["forgotten"] = {
+        topic: {"kind": "before it was moved", "changelog_topic": topic, "moved_away": True}
+        for topic in ("app-old-changelog", "app-word-repartition")
+    }
+    reset_of(cluster, stored)
+    assert set(cluster.topics) == {"in"}
