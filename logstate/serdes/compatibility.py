@@ -20,6 +20,11 @@ from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
 
+#: parts of a JSON schema that have no bytes, that are data, and that have schemas by names of fields
+_SAID = frozenset({"title", "description", "$defs"})
+_VALUES = frozenset({"default", "const", "enum", "examples"})
+_BY_NAME = frozenset({"properties", "patternProperties"})
+
 _REFUSED_VALUE = (
     "Rows that are there do not decode to what they meant. Keep the type, or write to a store of"
     " another name and forget this one"
@@ -184,17 +189,21 @@ def _unnamed(schema: Any) -> Any:
     """A JSON schema whose definitions stand where they are used."""
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
 
-    def visit(side: Any, above: tuple[str, ...]) -> Any:
-        if isinstance(side, Mapping):
-            name = side.get("$ref", "").rpartition("/")[2]
-            if name in above:
-                return above.index(name)
-            if name:
-                return visit(definitions.get(name), (*above, name))
-            told = {"title", "description", "$defs"}
-            if side.get("format") == "date-time":  # earlier versions did not note it of each
-                told.add("format")
-            return {k: visit(v, above) for k, v in side.items() if k not in told}
-        return [visit(one, above) for one in side] if isinstance(side, list) else side
+    def of_schema(side: Any, above: tuple[str, ...]) -> Any:
+        if not isinstance(side, Mapping):
+            return [of_schema(one, above) for one in side] if isinstance(side, list) else side
+        name = side.get("$ref", "").rpartition("/")[2]
+        if name in above:
+            return above.index(name)
+        if name:
+            return of_schema(definitions.get(name), (*above, name))
+        return {part: of_part(part, told, above) for part, told in side.items() if part not in _SAID}
 
-    return visit(schema, ())
+    def of_part(part: str, told: Any, above: tuple[str, ...]) -> Any:
+        if part in _VALUES:
+            return told
+        if part in _BY_NAME and isinstance(told, Mapping):  # a field may be called as a keyword is
+            return {name: of_schema(one, above) for name, one in told.items()}
+        return of_schema(told, above)
+
+    return of_schema(schema, ())

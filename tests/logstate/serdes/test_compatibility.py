@@ -1,0 +1,54 @@
+"""Types that change in ways which two schemas hardly show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.serdes import json_of
+from logstate.serdes.compatibility import serde_changes
+
+
+def of_fields(name: str, *fields: Any, **settings: Any) -> dict[str, Any]:
+    """The description of a struct with these fields."""
+    return json_of(msgspec.defstruct(name, fields, frozen=True, **settings)).describe()
+
+
+def changes(stored: Any, declared: Any, part: str = "value") -> list[Change]:
+    return serde_changes("store 's'", part, stored, declared)
+
+
+@pytest.mark.parametrize("name", ["title", "description", "format", "$defs", "$ref"])
+def test_a_field_that_is_called_as_a_word_of_schemas_is_compared_as_any_other(name: str) -> None:
+    fields = [(name, int)], [(name, str)]
+    if name.startswith("$"):
+        fields = [("n", int)], [("n", str)]
+        stored, declared = (of_fields("A", *one, rename={"n": name}) for one in fields)
+    else:
+        stored, declared = (of_fields("A", *one) for one in fields)
+    assert worst(changes(stored, declared)) is Verdict.REFUSED
+    assert worst(changes(stored, declared, "key")) is Verdict.REFUSED
+
+
+def test_names_of_classes_and_what_is_said_about_them_are_not_compared() -> None:
+    class Old(msgspec.Struct):
+        """What was said."""
+
+        title: str
+
+    class New(msgspec.Struct):
+        title: str
+
+    assert changes(json_of(Old).describe(), json_of(New).describe(), "key") == []
+
+
+def test_a_field_in_a_default_is_data() -> None:
+    defaults = [msgspec.field(default_factory=lambda n=n: {"title": n}) for n in (1, 2)]
+    stored, declared = (of_fields("A", ("at", dict[str, int], one)) for one in defaults)
+    one, other = stored["schema"], declared["schema"]
+    for schema, number in ((one, 1), (other, 2)):  # msgspec says no default that a function makes
+        schema["$defs"]["A"]["properties"]["at"]["default"] = {"title": number}
+    assert worst(changes(stored, declared)) is Verdict.COMPATIBLE
