@@ -12,6 +12,7 @@ everything else not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from logstate.contracts.compatibility import Change, Verdict
@@ -32,6 +33,10 @@ _REFUSED_VALUE = (
 _REFUSED_KEY = (
     "Equal keys would have other bytes, so no row that is there would be found. Keep the type, or"
     " use a store of another name and forget this one"
+)
+_PERHAPS_TEXTS = (
+    "Earlier versions did not note of a text that it is a time. If it was none, no row that is"
+    " there would be found: keep the type then, or use a store of another name and forget this one"
 )
 _OTHER_REGISTRY = (
     "Rows name their schemas by ids: it must be the same registry under another address"
@@ -59,9 +64,15 @@ def serde_changes(
     ...     "store 's'", "value", {"format": "int64"}, {"format": "string"})]
     ["store 's': value: stored int64, declared string. Rows that are there do not decode to ..."]
     """
-    if stored is None or declared is None or _plain(stored) == _plain(declared):
+    if stored is None or declared is None:
+        return []
+    before, now = _plain(stored), _plain(declared)
+    if before == now:
         return []
     if part == "key":
+        if _with_times(before, now) == now:
+            sides = _sides(stored, declared)
+            return [Change(Verdict.COMPATIBLE, subject, part, *sides, _PERHAPS_TEXTS)]
         return [Change(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
     if declared["format"] == "upgradable":
         return list(_upgradable_changes(subject, part, stored, declared))
@@ -183,6 +194,18 @@ def _plain(side: Any) -> Any:
             return [side.get(name) for name in ("format", "schema", "framing", "registry")]
         return {name: _plain(value) for name, value in side.items()}
     return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
+
+
+def _with_times(stored: Any, declared: Any) -> Any:
+    """What is stored, noted as versions do that mark every time: a text is one if declared so."""
+    if isinstance(stored, Mapping) and isinstance(declared, Mapping):
+        noted = {name: _with_times(one, declared.get(name)) for name, one in stored.items()}
+        is_time = declared.get("format") == "date-time" and stored.get("type") == "string"
+        return {"format": "date-time", **noted} if is_time else noted
+    if isinstance(stored, list | tuple) and isinstance(declared, list | tuple):
+        pairs = zip_longest(stored, declared[: len(stored)])
+        return type(stored)(_with_times(one, other) for one, other in pairs)
+    return stored
 
 
 def _unnamed(schema: Any) -> Any:

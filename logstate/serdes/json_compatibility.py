@@ -7,8 +7,10 @@ field that is gone is skipped. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from logstate.contracts.compatibility import Change, Verdict, worst
 
@@ -68,7 +70,7 @@ class _Comparison:
         elif "anyOf" in before or "anyOf" in after:
             yield from self._unions(part, before, after)
         elif "enum" in before and "enum" in after:
-            is_wider = set(map(str, before["enum"])) <= set(map(str, after["enum"]))
+            is_wider = _written(before["enum"]) <= _written(after["enum"])
             verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
             meaning = _WIDER if is_wider else _UNREADABLE
             yield from self._unless_same(part, before, after, verdict, meaning)
@@ -117,9 +119,11 @@ class _Comparison:
 
     def _scalars(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
         for name in ("format", "contentEncoding", "minItems", "maxItems"):
-            if before.get(name) != after.get(name):
+            if before.get(name) != after.get(name) and not _is_time_at_last(name, before, after):
                 yield self._change(Verdict.REFUSED, part, before, after, _UNREADABLE)
                 return
+        if before.get("format") != after.get("format"):
+            yield self._change(Verdict.COMPATIBLE, part, before, after, _CHECKED)
         for name in ("items", "additionalProperties"):
             one, other = before.get(name), after.get(name)
             if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -152,6 +156,16 @@ def _is_any_object(schema: Schema) -> bool:
     return schema.get("type") == "object" and not (
         {"properties", "additionalProperties"} & schema.keys()
     )
+
+
+def _written(values: Iterable[Any]) -> set[bytes]:
+    """Values as they are in JSON: 1 is not "1"."""
+    return {msgspec.json.encode(one) for one in values}
+
+
+def _is_time_at_last(name: str, before: Schema, after: Schema) -> bool:
+    """Whether a text is a time now: earlier versions did not note it of those that were one."""
+    return name == "format" and name not in before and after.get(name) == "date-time"
 
 
 def _shown(schema: Any) -> Any:

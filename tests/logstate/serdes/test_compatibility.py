@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -52,3 +53,40 @@ def test_a_field_in_a_default_is_data() -> None:
     for schema, number in ((one, 1), (other, 2)):  # msgspec says no default that a function makes
         schema["$defs"]["A"]["properties"]["at"]["default"] = {"title": number}
     assert worst(changes(stored, declared)) is Verdict.COMPATIBLE
+
+
+def test_a_text_that_becomes_a_time_is_checked_when_it_is_read() -> None:
+    stored, declared = of_fields("A", ("at", str)), of_fields("A", ("at", datetime))
+    (change,) = changes(stored, declared)
+    assert (change.verdict, change.part) == (Verdict.COMPATIBLE, "value.at")
+    assert "are checked one by one" in change.meaning
+    (change,) = changes(stored, declared, "key")
+    assert change.verdict is Verdict.COMPATIBLE
+    assert "did not note of a text that it is a time" in change.meaning
+
+
+def test_a_time_that_becomes_a_text_is_refused() -> None:
+    stored, declared = of_fields("A", ("at", datetime)), of_fields("A", ("at", str))
+    assert worst(changes(stored, declared)) is Verdict.REFUSED
+    assert worst(changes(stored, declared, "key")) is Verdict.REFUSED
+
+
+def test_a_key_with_another_field_beside_a_time_that_was_not_noted_is_refused() -> None:
+    stored = of_fields("A", ("at", str), ("n", int))
+    declared = of_fields("A", ("at", datetime), ("n", str))
+    assert worst(changes(stored, declared, "key")) is Verdict.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        ((1, 2), ("1", "2"), Verdict.REFUSED),
+        (("1", "2"), (1, 2), Verdict.REFUSED),
+        ((1, 2), (1, 2, "3"), Verdict.COMPATIBLE),
+        (("a", "b"), ("b", "a", "c"), Verdict.COMPATIBLE),
+        (("a", "b"), ("b",), Verdict.REFUSED),
+    ],
+)
+def test_values_of_an_enum_are_those_of_their_types(before: Any, now: Any, verdict: Any) -> None:
+    stored, declared = (of_fields("A", ("one", Literal[values])) for values in (before, now))
+    assert worst(changes(stored, declared)) is verdict
