@@ -16,14 +16,15 @@ from itertools import zip_longest
 from typing import Any
 
 from logstate.contracts.compatibility import Change, Verdict
-from logstate.serdes.json_compatibility import json_changes
+from logstate.serdes.json_compatibility import json_changes, moved_names
+from logstate.serdes.json_schema import NAMES_OF_ITEMS
 from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
 
 #: parts of a JSON schema that have no bytes, that are data, and that have schemas by names of fields
 _SAID = frozenset({"title", "description", "$defs"})
-_VALUES = frozenset({"default", "const", "enum", "examples"})
+_VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS})
 _BY_NAME = frozenset({"properties", "patternProperties"})
 
 _REFUSED_VALUE = (
@@ -66,7 +67,8 @@ def serde_changes(
     """
     if stored is None or declared is None:
         return []
-    before, now = _plain(stored), _plain(declared)
+    now = _plain(declared)
+    before = _with_names(_plain(stored), now)
     if before == now:
         return []
     if part == "key":
@@ -194,6 +196,22 @@ def _plain(side: Any) -> Any:
             return [side.get(name) for name in ("format", "schema", "framing", "registry")]
         return {name: _plain(value) for name, value in side.items()}
     return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
+
+
+def _with_names(stored: Any, declared: Any) -> Any:
+    """What is stored, with the names of items as declared: they have no bytes, but a reorder has.
+
+    Earlier versions did not note them.
+    """
+    if isinstance(stored, Mapping) and isinstance(declared, Mapping):
+        noted = {name: _with_names(one, declared.get(name)) for name, one in stored.items()}
+        names = declared.get(NAMES_OF_ITEMS)
+        is_as_it_was = isinstance(names, list) and not moved_names(stored, declared)
+        return {**noted, NAMES_OF_ITEMS: names} if is_as_it_was else noted
+    if isinstance(stored, list | tuple) and isinstance(declared, list | tuple):
+        pairs = zip_longest(stored, declared[: len(stored)])
+        return type(stored)(_with_names(one, other) for one, other in pairs)
+    return stored
 
 
 def _with_times(stored: Any, declared: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.serdes.json_schema import NAMES_OF_ITEMS
 
 Schema = Mapping[str, Any]
 
@@ -31,6 +32,10 @@ _NOT_SKIPPED = (
     " or keep the field"
 )
 _OTHER_DEFAULT = "Rows that do not have the field are read with the new default"
+_REORDERED = (
+    "They are told apart by their places, so rows that are there would be read with values of other"
+    " fields. Keep the order, and add fields at the end, with defaults"
+)
 _CHECKED = "Rows that are there are checked one by one, when they are read"
 _WIDER = "Rows that are there are read as they were meant"
 
@@ -43,6 +48,14 @@ def json_changes(
     """What changed from one type to the other; None is JSON of any shape."""
     comparison = _Comparison(subject, stored or {}, declared or {})
     return list(comparison.changes(part, stored or {}, declared or {}))
+
+
+def moved_names(stored: Schema, declared: Schema) -> list[str]:
+    """Fields of an array that have another place now; none where an earlier version noted none."""
+    before, now = stored.get(NAMES_OF_ITEMS), declared.get(NAMES_OF_ITEMS)
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return []
+    return [name for name in before if name in now and before.index(name) != now.index(name)]
 
 
 class _Comparison:
@@ -128,6 +141,10 @@ class _Comparison:
             one, other = before.get(name), after.get(name)
             if isinstance(one, Mapping) and isinstance(other, Mapping):
                 yield from self.changes(f"{part}[]", one, other)
+        if moved_names(before, after):
+            sides = (before[NAMES_OF_ITEMS], after[NAMES_OF_ITEMS])
+            yield Change(Verdict.REFUSED, self._subject, part, *sides, _REORDERED)
+            return
         pairs = zip(before.get("prefixItems", ()), after.get("prefixItems", ()), strict=False)
         for number, (one, other) in enumerate(pairs):
             yield from self.changes(f"{part}[{number}]", one, other)

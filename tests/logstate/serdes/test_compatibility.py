@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pytest
 
 from logstate.contracts.compatibility import Change, Verdict, worst
-from logstate.serdes import json_of
+from logstate.serdes import json_of, json_schema_of
 from logstate.serdes.compatibility import serde_changes
+from logstate.serdes.json_schema import NAMES_OF_ITEMS, without_names
 
 
 def of_fields(name: str, *fields: Any, **settings: Any) -> dict[str, Any]:
@@ -90,3 +91,60 @@ def test_a_key_with_another_field_beside_a_time_that_was_not_noted_is_refused() 
 def test_values_of_an_enum_are_those_of_their_types(before: Any, now: Any, verdict: Any) -> None:
     stored, declared = (of_fields("A", ("one", Literal[values])) for values in (before, now))
     assert worst(changes(stored, declared)) is verdict
+
+
+class Entry(NamedTuple):
+    credit: int
+    debit: int
+
+
+class Exchanged(NamedTuple):
+    debit: int
+    credit: int
+
+
+CREDIT, DEBIT = ("credit", int), ("debit", int)
+
+
+def of_array(*fields: Any) -> dict[str, Any]:
+    return of_fields("Entry", *fields, array_like=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared"),
+    [
+        (of_array(CREDIT, DEBIT), of_array(DEBIT, CREDIT)),
+        (json_of(Entry).describe(), json_of(Exchanged).describe()),
+        (json_of(list[Entry]).describe(), json_of(list[Exchanged]).describe()),
+        (of_array(CREDIT, DEBIT), of_array(DEBIT, ("owed", int), CREDIT)),
+    ],
+)
+def test_fields_of_an_array_keep_their_places(stored: Any, declared: Any) -> None:
+    found = changes(stored, declared)
+    assert worst(found) is Verdict.REFUSED
+    assert worst(changes(stored, declared, "key")) is Verdict.REFUSED
+
+
+def test_a_reorder_is_told_with_what_to_do() -> None:
+    (change,) = changes(of_array(CREDIT, DEBIT), of_array(DEBIT, CREDIT))
+    assert (change.stored, change.declared) == (["credit", "debit"], ["debit", "credit"])
+    assert "add fields at the end" in change.meaning
+
+
+def test_a_field_of_an_array_may_be_called_otherwise_and_others_may_follow() -> None:
+    stored = of_array(CREDIT, DEBIT)
+    assert changes(stored, of_array(CREDIT, ("owed", int)), "key") == []
+    more = of_array(CREDIT, DEBIT, ("note", str, ""))
+    assert worst(changes(stored, more)) <= Verdict.COMPATIBLE
+
+
+def test_what_earlier_versions_stored_of_an_array_says_nothing_of_its_order() -> None:
+    stored = {"format": "json", "schema": without_names(of_array(CREDIT, DEBIT)["schema"])}
+    assert changes(stored, of_array(DEBIT, CREDIT), "key") == []
+
+
+def test_a_registry_is_told_of_no_names_of_items() -> None:
+    text = json_schema_of(Entry, registry="http://localhost:1").text
+    assert "prefixItems" in text
+    assert NAMES_OF_ITEMS not in text
+    assert NAMES_OF_ITEMS in str(json_of(Entry).describe())
