@@ -43,9 +43,14 @@ def plan(
 
     found = with_manifest(application_id, bootstrap, command_config, compare)
     if as_json:
-        print_json({"application_id": application_id, **for_programs(found.changes)})
-    elif found.is_new:
-        print(f"Nothing is stored yet for application {application_id!r}.")
+        told = {**for_programs(found.changes), "verdict": str(found.verdict)}
+        problems = list(found.problems)
+        print_json({"application_id": application_id, **told, "problems": problems})
     else:
-        print_changes(found.changes)
+        if found.is_new and not found.problems:
+            print(f"Nothing is stored yet for application {application_id!r}.")
+        if found.changes or not (found.is_new or found.problems):
+            print_changes(found.changes)
+        for problem in found.problems:
+            print(f"refused: {problem}")
     raise typer.Exit(STATUS[found.verdict])

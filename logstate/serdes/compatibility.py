@@ -238,7 +238,9 @@ def _unnamed(schema: Any) -> Any:
             return above.index(name)
         if name:
             return of_schema(definitions.get(name), (*above, name))
-        return {part: of_part(part, told, above) for part, told in side.items() if part not in _SAID}
+        return {
+            part: of_part(part, told, above) for part, told in side.items() if part not in _SAID
+        }
 
     def of_part(part: str, told: Any, above: tuple[str, ...]) -> Any:
         if part in _VALUES:

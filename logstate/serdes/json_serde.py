@@ -27,8 +27,7 @@ one does not have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 

@@ -73,8 +73,7 @@ def _given_up(plan: BoundPlan, stored: Manifest, decisions: Decisions) -> dict[s
     gone = {
         name: entry
         for name, entry in known.items()
-        if name not in plan.topology.stores
-        and (name in decisions.forget or name in forgotten)
+        if name not in plan.topology.stores and (name in decisions.forget or name in forgotten)
     }
     # Of a store whose name another one has now: its log is still there, called otherwise.
     logs = set(plan.changelog_topics.values())
