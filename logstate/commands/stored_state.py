@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import SystemClock
+from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.seams import Admin, run_steps
 from logstate.kafka.cluster import KafkaCluster
@@ -69,6 +70,11 @@ def pair(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise ConfigError("write NAME=VALUE; what was given has no '=', or no name before it")
     return name.strip(), value.strip()
+
+
+def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> Decisions:
+    """What options of a command say about stored names."""
+    return Decisions(dict(map(pair, renamed or ())), frozenset(forget or ()))
 
 
 def target(text: str) -> Target:
