@@ -47,10 +47,10 @@ def reset(
     until it is run again.
     """
     begin = target(to)
-    local = task_directories(state_dir, application_id)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> None:
         found = run_steps(resets.planned_reset(admin, application_id, stored, begin))
+        local = task_directories(state_dir, application_id)
         if as_json:
             print_json({**resets.as_plain_data(found), "directories": local})
         else:

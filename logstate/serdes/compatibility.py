@@ -22,7 +22,7 @@ from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
 
-#: parts of a JSON schema that have no bytes, that are data, and that have schemas by names of fields
+#: parts of a JSON schema that have no bytes, that are data, that are schemas by names of fields
 _SAID = frozenset({"title", "description", "$defs"})
 _VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS})
 _BY_NAME = frozenset({"properties", "patternProperties"})

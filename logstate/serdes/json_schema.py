@@ -1,8 +1,8 @@
 """The JSON schema of a type, as descriptions hold it: msgspec's, with times and fields marked.
 
 msgspec says ``"format": "date-time"`` only where a time zone is demanded; of a ``datetime`` as such
-it says no more than that it is a text. Readers without the class need to know. And it says nothing of
-the names of fields that are written as an array, which tell a reorder from no change.
+it says no more than that it is a text. Readers without the class need to know. And it does not name
+the fields that are written as an array, which tells a reorder from no change.
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ def left_by_faust(plan: BoundPlan, topics: Collection[str]) -> list[str]:
     stores = [name for name, topic in plan.changelog_topics.items() if topic is not None]
     if not stores:
         return []
-    return [
+    problem = (
         f"Application {plan.application_id!r} was run by Faust (there is a topic {leader!r}),"
         f" and the stores {', '.join(map(repr, sorted(stores)))} would begin with nothing where"
         " its offsets go on. Take its tables over with logstate.faust.adopt() before the first"
         " start (docs/faust.md), or use another application id"
-    ]
+    )
+    return [problem]

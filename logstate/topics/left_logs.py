@@ -1,4 +1,4 @@
-"""Changelogs of stores, told apart by who made them, and where rows of earlier stores may lie. Pure.
+"""Changelogs of stores: who made them, and whether rows of earlier stores lie in them. Pure.
 
 A manifest names the log of each store that there is or was. Not each of them is the application's:
 a table may be kept in its source topic, and what Kafka Streams left may belong to an application

@@ -1,25 +1,22 @@
-"""What ``logstate reset`` refuses before it asks a broker."""
+"""The local state that ``logstate reset`` finds, and what it refuses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from logstate.changelog.directory import StateDirectory
-from logstate.cli import app as command
 from logstate.commands.stored_state import delete_local_state, task_directories
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TaskId
 
 
 def test_a_state_dir_that_the_application_never_used_is_refused(tmp_path: Path) -> None:
-    asked = ["reset", "shop", "--state-dir", str(tmp_path), "--yes", "--bootstrap", "127.0.0.1:1"]
-    error = CliRunner().invoke(command, asked).exception
-    assert isinstance(error, ConfigError)
-    assert f"--state-dir {tmp_path}: there is no directory 'shop' in it" in str(error)
-    assert "leave --state-dir out" in str(error)
+    with pytest.raises(ConfigError) as caught:
+        task_directories(tmp_path, "shop")
+    assert f"--state-dir {tmp_path}: there is no directory 'shop' in it" in str(caught.value)
+    assert "leave --state-dir out" in str(caught.value)
 
 
 def test_directories_of_tasks_are_listed_and_a_second_reset_finds_none(tmp_path: Path) -> None:

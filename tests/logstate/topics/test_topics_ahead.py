@@ -83,7 +83,7 @@ def test_topics_of_others_have_to_be_there() -> None:
 def test_what_is_undecided_of_stored_names_is_asked_as_a_start_asks() -> None:
     cluster = FakeCluster({"in": 1})
     stored = started(cluster)
-    with pytest.raises(UpgradeError, match="say renamed={'counts': 'tallies'}") as caught:
+    with pytest.raises(UpgradeError, match=r"say renamed=\{'counts': 'tallies'\}") as caught:
         ahead(cluster, "tallies", stored)
     assert worst(caught.value.changes) is Verdict.DECISION
 
