@@ -28,11 +28,12 @@ from logstate.changelog.offline.handover_of_tasks import NOTHING, Begin, Handove
 from logstate.changelog.offline.in_flight import check_inputs, check_is_drained, check_was_read
 from logstate.changelog.offline.row_copies import RowCopies
 from logstate.changelog.offline.stopped_application import StoppedApplication, commits_of_tasks
-from logstate.changelog.offline.successor_topics import MOVED_AWAY, moved_away, successors
+from logstate.changelog.offline.successor_topics import moved_away, successors
 from logstate.contracts.errors import ConfigError, MembersLiveError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.seams import Committed, TopicDescription, TransactionalProducer, run_steps
 from logstate.topics.internal_topics import check_topics_of_others
+from logstate.topics.left_logs import MOVED_AWAY
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.merged_clocks import merged_clocks

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from logstate.contracts.seams import Admin, NewTopic, TopicDescription
 from logstate.topics.internal_topics import required_topics
+from logstate.topics.left_logs import MOVED_AWAY
 from logstate.topics.store_moves import Moves
 
-#: of entries of stores and topics that others have taken the place of
-MOVED_AWAY: Final = "moved_away"
 #: settings of a changelog that its successor keeps; others are the broker's affair
 _KEPT_SETTINGS = (
     "cleanup.policy",

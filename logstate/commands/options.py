@@ -21,6 +21,12 @@ Target = Annotated[
         metavar="MODULE:ATTRIBUTE", help="A topology, a builder, or a function that returns one."
     ),
 ]
+Renamed = Annotated[
+    list[str] | None, typer.Option(help="stored=declared, as renamed= of Application.")
+]
+Forget = Annotated[
+    list[str] | None, typer.Option(help="A stored name, as in forget= of Application.")
+]
 Registry = Annotated[
     str | None,
     typer.Option(help="URL of the schema registry, where it is not the one the application has."),

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from logstate.commands.changes import STATUS, for_programs, print_changes
-from logstate.commands.options import Bootstrap, CommandConfig, Json, Target
+from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
 from logstate.commands.printing import print_json
-from logstate.commands.stored_state import pair, with_manifest
-from logstate.contracts.compatibility import Decisions
+from logstate.commands.stored_state import decisions, with_manifest
 from logstate.contracts.seams import Admin, run_steps
 from logstate.topics import preview as previews
 from logstate.topics.manifest_changes import Manifest
@@ -21,12 +20,8 @@ def plan(
     wanted: Target,
     application_id: Annotated[str, typer.Option(help="Of the application that is to run it.")],
     bootstrap: Bootstrap,
-    renamed: Annotated[
-        list[str] | None, typer.Option(help="stored=declared, as renamed= of Application.")
-    ] = None,
-    forget: Annotated[
-        list[str] | None, typer.Option(help="A stored name, as in forget= of Application.")
-    ] = None,
+    renamed: Renamed = None,
+    forget: Forget = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
@@ -35,17 +30,22 @@ def plan(
     Ends with status 0 where all is the same or compatible, 3 where a decision is needed, 4 where a
     start would be refused. Nothing is changed.
     """
-    decisions = Decisions(dict(map(pair, renamed or ())), frozenset(forget or ()))
+    decided = decisions(renamed, forget)
     topology = load_topology(wanted)
 
     def compare(admin: Admin, stored: Manifest | None) -> previews.Preview:
-        return run_steps(previews.preview(admin, topology, application_id, stored, decisions))
+        return run_steps(previews.preview(admin, topology, application_id, stored, decided))
 
     found = with_manifest(application_id, bootstrap, command_config, compare)
     if as_json:
-        print_json({"application_id": application_id, **for_programs(found.changes)})
-    elif found.is_new:
-        print(f"Nothing is stored yet for application {application_id!r}.")
+        told = {**for_programs(found.changes), "verdict": str(found.verdict)}
+        problems = list(found.problems)
+        print_json({"application_id": application_id, **told, "problems": problems})
     else:
-        print_changes(found.changes)
+        if found.is_new and not found.problems:
+            print(f"Nothing is stored yet for application {application_id!r}.")
+        if found.changes or not (found.is_new or found.problems):
+            print_changes(found.changes)
+        for problem in found.problems:
+            print(f"refused: {problem}")
     raise typer.Exit(STATUS[found.verdict])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import SystemClock
+from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.seams import Admin, run_steps
 from logstate.kafka.cluster import KafkaCluster
@@ -71,6 +72,11 @@ def pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def decisions(renamed: Iterable[str] | None, forget: Iterable[str] | None) -> Decisions:
+    """What options of a command say about stored names."""
+    return Decisions(dict(map(pair, renamed or ())), frozenset(forget or ()))
+
+
 def target(text: str) -> Target:
     """Where inputs begin: ``earliest``, ``latest``, an offset, or a time (local without a zone)."""
     if text == "earliest":
@@ -90,9 +96,19 @@ def target(text: str) -> Target:
 
 
 def task_directories(state_dir: Path | None, application_id: str) -> list[str]:
-    """Directories of tasks, as many as there are."""
-    if state_dir is None or not (state_dir / application_id).is_dir():
+    """Directories of tasks, as many as there are.
+
+    Raises ConfigError where one was named that the application has never used.
+    """
+    if state_dir is None:
         return []
+    if not (state_dir / application_id).is_dir():
+        raise ConfigError(
+            f"--state-dir {state_dir}: there is no directory {application_id!r} in it, so the local"
+            f" state of application {application_id!r} is elsewhere, or on another machine. Give"
+            " the state_dir of its Application, or leave --state-dir out: state that is left is"
+            " found stale by the next start. Nothing was changed"
+        )
     with StateDirectory(state_dir, application_id) as directory:
         return [str(directory.path / str(task)) for task in directory.tasks()]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from logstate.commands.options import Bootstrap, CommandConfig, Json, Target
+from logstate.commands.changes import STATUS
+from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
 from logstate.commands.printing import print_json, print_table
-from logstate.commands.stored_state import pair, with_manifest
+from logstate.commands.stored_state import decisions, pair, with_manifest
 from logstate.contracts import setting_rules as rules
-from logstate.contracts.errors import check
+from logstate.contracts.compatibility import Verdict, worst
+from logstate.contracts.errors import UpgradeError, check
 from logstate.contracts.seams import Admin, run_steps
 from logstate.directory.directory_link import DirectoryTopic
 from logstate.topics.manifest_changes import Manifest
@@ -19,7 +22,7 @@ from logstate.topics.topics_ahead import TopicAhead, TopicsAhead, topics_ahead
 from logstate.topology.dsl.topology_target import load_topology
 
 #: exit status where a start would be refused, as of comparisons
-REFUSED = 4
+REFUSED = STATUS[Verdict.REFUSED]
 
 app = typer.Typer(help="The topics that an application needs for itself.", no_args_is_help=True)
 
@@ -46,6 +49,8 @@ def create(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what is needed, and create nothing.")
     ] = False,
+    renamed: Renamed = None,
+    forget: Forget = None,
     command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
@@ -53,10 +58,11 @@ def create(
 
     Topics that it reads and writes have to be there: their partitions decide those of its own. Ones
     that exist are compared and never changed. Ends with status 4, and creates nothing, where a
-    start would be refused.
+    start would be refused; with 3 where a decision about what is stored is needed.
     """
     check(rules.application_id("application_id", application_id))
     overrides = dict(map(pair, config or ()))
+    decided = decisions(renamed, forget)
     topology = load_topology(wanted)
     meeting = DirectoryTopic(application_id, replication_factor, overrides)
 
@@ -70,13 +76,18 @@ def create(
                 replication_factor=replication_factor,
                 overrides=overrides,
                 others=[meeting.new()] if serve else [],
+                decisions=decided,
             )
         )
         if not dry_run and not found.is_refused:
             admin.create_topics(found.missing)
         return found
 
-    found = with_manifest(application_id, bootstrap, command_config, carry_out)
+    try:
+        found = with_manifest(application_id, bootstrap, command_config, carry_out)
+    except UpgradeError as error:
+        print(f"logstate: {error}", file=sys.stderr)
+        raise typer.Exit(STATUS[worst(error.changes)] or REFUSED) from None
     is_done = not dry_run and not found.is_refused
     if as_json:
         print_json({"application_id": application_id, **_as_plain_data(found, is_done=is_done)})

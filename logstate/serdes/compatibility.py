@@ -12,13 +12,20 @@ everything else not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from logstate.contracts.compatibility import Change, Verdict
-from logstate.serdes.json_compatibility import json_changes
+from logstate.serdes.json_compatibility import json_changes, moved_names
+from logstate.serdes.json_schema import NAMES_OF_ITEMS
 from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
+
+#: parts of a JSON schema that have no bytes, that are data, that are schemas by names of fields
+_SAID = frozenset({"title", "description", "$defs"})
+_VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS})
+_BY_NAME = frozenset({"properties", "patternProperties"})
 
 _REFUSED_VALUE = (
     "Rows that are there do not decode to what they meant. Keep the type, or write to a store of"
@@ -27,6 +34,10 @@ _REFUSED_VALUE = (
 _REFUSED_KEY = (
     "Equal keys would have other bytes, so no row that is there would be found. Keep the type, or"
     " use a store of another name and forget this one"
+)
+_PERHAPS_TEXTS = (
+    "Earlier versions did not note of a text that it is a time. If it was none, no row that is"
+    " there would be found: keep the type then, or use a store of another name and forget this one"
 )
 _OTHER_REGISTRY = (
     "Rows name their schemas by ids: it must be the same registry under another address"
@@ -54,9 +65,16 @@ def serde_changes(
     ...     "store 's'", "value", {"format": "int64"}, {"format": "string"})]
     ["store 's': value: stored int64, declared string. Rows that are there do not decode to ..."]
     """
-    if stored is None or declared is None or _plain(stored) == _plain(declared):
+    if stored is None or declared is None:
+        return []
+    now = _plain(declared)
+    before = _with_names(_plain(stored), now)
+    if before == now:
         return []
     if part == "key":
+        if _with_times(before, now) == now:
+            sides = _sides(stored, declared)
+            return [Change(Verdict.COMPATIBLE, subject, part, *sides, _PERHAPS_TEXTS)]
         return [Change(Verdict.REFUSED, subject, part, *_sides(stored, declared), _REFUSED_KEY)]
     if declared["format"] == "upgradable":
         return list(_upgradable_changes(subject, part, stored, declared))
@@ -180,21 +198,55 @@ def _plain(side: Any) -> Any:
     return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
 
 
+def _with_names(stored: Any, declared: Any) -> Any:
+    """What is stored, with the names of items as declared: they have no bytes, but a reorder has.
+
+    Earlier versions did not note them.
+    """
+    if isinstance(stored, Mapping) and isinstance(declared, Mapping):
+        noted = {name: _with_names(one, declared.get(name)) for name, one in stored.items()}
+        names = declared.get(NAMES_OF_ITEMS)
+        is_as_it_was = isinstance(names, list) and not moved_names(stored, declared)
+        return {**noted, NAMES_OF_ITEMS: names} if is_as_it_was else noted
+    if isinstance(stored, list | tuple) and isinstance(declared, list | tuple):
+        pairs = zip_longest(stored, declared[: len(stored)])
+        return type(stored)(_with_names(one, other) for one, other in pairs)
+    return stored
+
+
+def _with_times(stored: Any, declared: Any) -> Any:
+    """What is stored, noted as versions do that mark every time: a text is one if declared so."""
+    if isinstance(stored, Mapping) and isinstance(declared, Mapping):
+        noted = {name: _with_times(one, declared.get(name)) for name, one in stored.items()}
+        is_time = declared.get("format") == "date-time" and stored.get("type") == "string"
+        return {"format": "date-time", **noted} if is_time else noted
+    if isinstance(stored, list | tuple) and isinstance(declared, list | tuple):
+        pairs = zip_longest(stored, declared[: len(stored)])
+        return type(stored)(_with_times(one, other) for one, other in pairs)
+    return stored
+
+
 def _unnamed(schema: Any) -> Any:
     """A JSON schema whose definitions stand where they are used."""
     definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
 
-    def visit(side: Any, above: tuple[str, ...]) -> Any:
-        if isinstance(side, Mapping):
-            name = side.get("$ref", "").rpartition("/")[2]
-            if name in above:
-                return above.index(name)
-            if name:
-                return visit(definitions.get(name), (*above, name))
-            told = {"title", "description", "$defs"}
-            if side.get("format") == "date-time":  # earlier versions did not note it of each
-                told.add("format")
-            return {k: visit(v, above) for k, v in side.items() if k not in told}
-        return [visit(one, above) for one in side] if isinstance(side, list) else side
+    def of_schema(side: Any, above: tuple[str, ...]) -> Any:
+        if not isinstance(side, Mapping):
+            return [of_schema(one, above) for one in side] if isinstance(side, list) else side
+        name = side.get("$ref", "").rpartition("/")[2]
+        if name in above:
+            return above.index(name)
+        if name:
+            return of_schema(definitions.get(name), (*above, name))
+        return {
+            part: of_part(part, told, above) for part, told in side.items() if part not in _SAID
+        }
 
-    return visit(schema, ())
+    def of_part(part: str, told: Any, above: tuple[str, ...]) -> Any:
+        if part in _VALUES:
+            return told
+        if part in _BY_NAME and isinstance(told, Mapping):  # a field may be called as a keyword is
+            return {name: of_schema(one, above) for name, one in told.items()}
+        return of_schema(told, above)
+
+    return of_schema(schema, ())

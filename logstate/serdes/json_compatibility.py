@@ -7,10 +7,13 @@ field that is gone is skipped. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from logstate.contracts.compatibility import Change, Verdict, worst
+from logstate.serdes.json_schema import NAMES_OF_ITEMS
 
 Schema = Mapping[str, Any]
 
@@ -29,6 +32,10 @@ _NOT_SKIPPED = (
     " or keep the field"
 )
 _OTHER_DEFAULT = "Rows that do not have the field are read with the new default"
+_REORDERED = (
+    "They are told apart by their places, so rows that are there would be read with values of other"
+    " fields. Keep the order, and add fields at the end, with defaults"
+)
 _CHECKED = "Rows that are there are checked one by one, when they are read"
 _WIDER = "Rows that are there are read as they were meant"
 
@@ -41,6 +48,14 @@ def json_changes(
     """What changed from one type to the other; None is JSON of any shape."""
     comparison = _Comparison(subject, stored or {}, declared or {})
     return list(comparison.changes(part, stored or {}, declared or {}))
+
+
+def moved_names(stored: Schema, declared: Schema) -> list[str]:
+    """Fields of an array that have another place now; none where an earlier version noted none."""
+    before, now = stored.get(NAMES_OF_ITEMS), declared.get(NAMES_OF_ITEMS)
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return []
+    return [name for name in before if name in now and before.index(name) != now.index(name)]
 
 
 class _Comparison:
@@ -68,7 +83,7 @@ class _Comparison:
         elif "anyOf" in before or "anyOf" in after:
             yield from self._unions(part, before, after)
         elif "enum" in before and "enum" in after:
-            is_wider = set(map(str, before["enum"])) <= set(map(str, after["enum"]))
+            is_wider = _written(before["enum"]) <= _written(after["enum"])
             verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
             meaning = _WIDER if is_wider else _UNREADABLE
             yield from self._unless_same(part, before, after, verdict, meaning)
@@ -117,13 +132,19 @@ class _Comparison:
 
     def _scalars(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
         for name in ("format", "contentEncoding", "minItems", "maxItems"):
-            if before.get(name) != after.get(name):
+            if before.get(name) != after.get(name) and not _is_time_at_last(name, before, after):
                 yield self._change(Verdict.REFUSED, part, before, after, _UNREADABLE)
                 return
+        if before.get("format") != after.get("format"):
+            yield self._change(Verdict.COMPATIBLE, part, before, after, _CHECKED)
         for name in ("items", "additionalProperties"):
             one, other = before.get(name), after.get(name)
             if isinstance(one, Mapping) and isinstance(other, Mapping):
                 yield from self.changes(f"{part}[]", one, other)
+        if moved_names(before, after):
+            sides = (before[NAMES_OF_ITEMS], after[NAMES_OF_ITEMS])
+            yield Change(Verdict.REFUSED, self._subject, part, *sides, _REORDERED)
+            return
         pairs = zip(before.get("prefixItems", ()), after.get("prefixItems", ()), strict=False)
         for number, (one, other) in enumerate(pairs):
             yield from self.changes(f"{part}[{number}]", one, other)
@@ -152,6 +173,16 @@ def _is_any_object(schema: Schema) -> bool:
     return schema.get("type") == "object" and not (
         {"properties", "additionalProperties"} & schema.keys()
     )
+
+
+def _written(values: Iterable[Any]) -> set[bytes]:
+    """Values as they are in JSON: 1 is not "1"."""
+    return {msgspec.json.encode(one) for one in values}
+
+
+def _is_time_at_last(name: str, before: Schema, after: Schema) -> bool:
+    """Whether a text is a time now: earlier versions did not note it of those that were one."""
+    return name == "format" and name not in before and after.get(name) == "date-time"
 
 
 def _shown(schema: Any) -> Any:

@@ -21,6 +21,7 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
 from logstate.registry.schema_registry import Registry
 from logstate.registry.subjects import Subjects
+from logstate.serdes.json_schema import without_names
 
 T = TypeVar("T")
 
@@ -57,7 +58,8 @@ class JsonSchemaSerde(Serde[T]):
                 f"{inner!r} has no JSON schema to register. Declare a type with fields: a "
                 "msgspec.Struct, a dataclass, a class of attrs, a TypedDict or a pydantic model."
             )
-        self.text = schema or msgspec.json.encode({"$schema": _DIALECT, **self.schema}).decode()
+        told = {"$schema": _DIALECT, **without_names(self.schema)}
+        self.text = schema or msgspec.json.encode(told).decode()
         self.auto_register = auto_register
         self.registry = registry_of(registry, "JSON")
         ask = self.registry.register if auto_register else self.registry.lookup

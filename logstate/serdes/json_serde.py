@@ -27,8 +27,7 @@ one does not have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -36,7 +35,7 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.immutability import is_immutable
-from logstate.serdes.json_schema import json_schema
+from logstate.serdes.json_schema import json_schema, parts_of
 from logstate.serdes.plain_structs import readable_condition
 from logstate.serdes.sameness import (
     Difference,
@@ -64,7 +63,7 @@ class JsonSerde(Serde[T]):
         self.immutable = is_immutable(type_)
         try:
             self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(type_)
-            parts = list(_parts(msgspec.inspect.type_info(type_)))
+            parts = list(parts_of(msgspec.inspect.type_info(type_)))
             _refuse_unknown_classes(parts)
         except (TypeError, NameError) as error:
             raise SerdeError(
@@ -274,22 +273,6 @@ def _is_record_class(type_: Any) -> bool:
         return False
     fields_of = ("__dataclass_fields__", "__attrs_attrs__")
     return issubclass(type_, msgspec.Struct) or any(hasattr(type_, name) for name in fields_of)
-
-
-def _parts(info: Any) -> Iterator[Any]:
-    """A type as msgspec understands it, and every type inside it, each once."""
-    described = (msgspec.inspect.Type, msgspec.inspect.Field)
-    seen: set[int] = set()
-    waiting = [info]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, tuple):
-            waiting.extend(part)
-        elif isinstance(part, described) and id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            struct = cast(Any, part)
-            waiting.extend(getattr(struct, name) for name in struct.__struct_fields__)
 
 
 def _may_hold_float(parts: list[Any]) -> bool:

@@ -24,6 +24,7 @@ from logstate.contracts.seams import Admin, Committed, Step, Steps
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust
+from logstate.topics.left_logs import OF_KAFKA_STREAMS
 from logstate.topics.upgrade import check
 
 _LOGGER = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ def adopting(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) ->
         if old in known and new in stores and new not in known
     }
     forgotten = {
-        name: {"kind": "store of Kafka Streams", "changelog_topic": topic}
+        name: {"kind": OF_KAFKA_STREAMS, "changelog_topic": topic}
         for name, topic in known.items()
         if name in decisions.forget and name not in stores
     }

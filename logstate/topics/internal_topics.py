@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.errors import TopicError
@@ -27,7 +28,7 @@ from logstate.contracts.topic_names import (
 )
 from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
-from logstate.topics.cleanup_policies import changelog_config, cleanup_of_changelogs
+from logstate.topics.cleanup_policies import Configs, changelog_config, cleanup_of_changelogs
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.upgrade import accepted, logged_as_stored
 from logstate.topology.plan.pattern_topics import patterns_of, with_matching_topics
@@ -116,6 +117,30 @@ def mismatches(
     return problems
 
 
+class Compared(NamedTuple):
+    """Topics that hold state, as they are."""
+
+    configs: Configs
+    #: why a start would be refused
+    problems: list[str]
+    #: what a start warns of
+    doubts: list[str]
+
+
+def compared(
+    admin: Admin,
+    plan: BoundPlan,
+    required: list[NewTopic],
+    existing: Mapping[str, TopicDescription],
+) -> Steps[Compared]:
+    """What is wrong with those that exist, ours and source topics that hold a store."""
+    reused = {s.source_topic for s in plan.topology.stores.values() if s.source_topic is not None}
+    asked = sorted({*existing, *reused})
+    configs = yield Step("topic_configs", admin.topic_configs, (asked,))
+    problems, doubts = cleanup_of_changelogs(plan, configs)
+    return Compared(configs, problems + mismatches(required, existing, configs), doubts)
+
+
 def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
     """Every topic that the application makes for itself; a pattern of sources never means one."""
     names = [cuts_topic(application_id), instances_topic(application_id)]
@@ -185,13 +210,9 @@ def prepare(
         for other in others
         if is_changelog(other, name) and is_changelog(plan.application_id, name)
     )
-    reused = {s.source_topic for s in plan.topology.stores.values() if s.source_topic is not None}
-    asked = sorted({*existing, *reused})
-    configs = yield Step("topic_configs", admin.topic_configs, (asked,))
-    problems, doubts = cleanup_of_changelogs(plan, configs)
+    configs, problems, doubts = yield from compared(admin, plan, required, existing)
     for doubt in doubts:
         _LOGGER.warning(doubt)
-    problems += mismatches(required, existing, configs)
     if problems:
         raise TopicError("; ".join(problems))
     missing = [topic for topic in required if topic.name not in existing]

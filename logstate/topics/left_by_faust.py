@@ -21,14 +21,22 @@ def refuse_tables_left_by_faust(plan: BoundPlan, topics: Collection[str]) -> Non
 
     ``topics``: every topic whose name begins with the application id.
     """
+    for problem in left_by_faust(plan, topics):
+        raise UpgradeError(problem)
+
+
+def left_by_faust(plan: BoundPlan, topics: Collection[str]) -> list[str]:
+    """What a start is refused for, if it is."""
     leader = _LEADER.format(plan.application_id)
     if leader not in topics or cuts_topic(plan.application_id) in topics:
-        return
+        return []
     stores = [name for name, topic in plan.changelog_topics.items() if topic is not None]
-    if stores:
-        raise UpgradeError(
-            f"Application {plan.application_id!r} was run by Faust (there is a topic {leader!r}),"
-            f" and the stores {', '.join(map(repr, sorted(stores)))} would begin with nothing where"
-            " its offsets go on. Take its tables over with logstate.faust.adopt() before the first"
-            " start (docs/faust.md), or use another application id"
-        )
+    if not stores:
+        return []
+    problem = (
+        f"Application {plan.application_id!r} was run by Faust (there is a topic {leader!r}),"
+        f" and the stores {', '.join(map(repr, sorted(stores)))} would begin with nothing where"
+        " its offsets go on. Take its tables over with logstate.faust.adopt() before the first"
+        " start (docs/faust.md), or use another application id"
+    )
+    return [problem]

@@ -13,7 +13,7 @@ next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
     topics        repartition topic -> partitions, key, value; usual_name where its state was moved
                   to other partitions since
     inputs        every topic of others that is read
-    forgotten     store that was given up -> the entry that it had
+    forgotten     store that was given up, or its topic -> the entry that it had
 """
 
 from __future__ import annotations

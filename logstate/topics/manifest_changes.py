@@ -13,6 +13,7 @@ from typing import Any
 from logstate.changelog.store_fingerprint import store_changes
 from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions, Verdict
 from logstate.serdes.compatibility import serde_changes
+from logstate.topics.left_logs import OF_KAFKA_STREAMS, may_hold_rows_of
 
 Manifest = Mapping[str, Any]
 Entry = Mapping[str, Any]
@@ -23,8 +24,12 @@ _RENAMED = "The rows of {old!r} are its rows; its changelog keeps its name, {cha
 _TAKEN = "Two stores cannot become one. Rename it to a name that is not stored yet, or forget it"
 _UNLOGGED = "A store without a changelog cannot be renamed: its rows are local only. Forget it"
 _REVIVED = (
-    "It was given up before, and misses what came since. Delete the topic {changelog!r} for a store"
-    " that starts from nothing, or choose another name"
+    "Its changelog {changelog!r} has the rows of a store that was given up before, and misses what"
+    " came since. Delete that topic for a store that starts from nothing, or choose another name"
+)
+_OF_THE_JVM = (
+    "Its changelog would be {changelog!r}, which Kafka Streams wrote and a takeover gave up; it may"
+    " be that of an application whose id begins like this one. Choose another name"
 )
 _SHARED = (
     "Its changelog would be that of {other!r}, which was called {name!r} before: both would read"
@@ -100,8 +105,11 @@ def _store_changes(
     for name, entry in declared.items():
         if name in known or name in moved.values():
             continue
-        if name in forgotten and _is_there_still(forgotten[name], entry):
-            meaning = _REVIVED.format(changelog=entry["changelog_topic"])
+        given_up = [one for one in forgotten.values() if may_hold_rows_of(one, entry)]
+        if given_up:
+            is_of_the_jvm = any(one["kind"] == OF_KAFKA_STREAMS for one in given_up)
+            told = _OF_THE_JVM if is_of_the_jvm else _REVIVED
+            meaning = told.format(changelog=entry["changelog_topic"])
             yield _change(Verdict.REFUSED, name, "given up", entry["kind"], meaning)
         elif (other := logs.get(entry["changelog_topic"])) is not None:
             meaning = _SHARED.format(other=other, name=name)
@@ -172,12 +180,6 @@ def _undecided(
     said.append(f"if it is not wanted any more, say forget={{{name!r}}}")
     choice = "; ".join(said)
     return f"Its rows would be left behind without a word: {choice}"
-
-
-def _is_there_still(forgotten: Entry, declared: Entry) -> bool:
-    """Whether the changelog of a store that was given up was not deleted since."""
-    before, now = forgotten.get("changelog_topic_id"), declared.get("changelog_topic_id")
-    return forgotten["changelog_topic"] is not None and (before is None or before == now)
 
 
 def _topic_changes(

@@ -10,7 +10,8 @@ from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions,
 from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
 from logstate.topics.adoption import adopting, adoption_changes, left_by_kafka_streams
 from logstate.topics.bound_plan import bind, external_topics
-from logstate.topics.internal_topics import check_topics_of_others
+from logstate.topics.internal_topics import check_topics_of_others, compared, required_topics
+from logstate.topics.left_by_faust import left_by_faust
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes
 from logstate.topics.upgrade import logged_as_stored
@@ -23,11 +24,13 @@ class Preview:
 
     is_new: bool
     changes: tuple[Change, ...]
+    #: why a start would be refused whatever is compared: topics that do not fit, Faust's tables
+    problems: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all."""
-        return worst(self.changes)
+        return Verdict.REFUSED if self.problems else worst(self.changes)
 
 
 def preview(
@@ -42,20 +45,25 @@ def preview(
     Raises TopicError as a start does, and UpgradeError where no comparison is possible.
     """
     plan = yield from check_topics_of_others(admin, topology, application_id)
-    if stored is None:
-        beginning = f"{application_id}-"
-        topics = yield Step("describe_topics", admin.describe_topics, ((), beginning))
-        left = yield from left_by_kafka_streams(admin, plan, topics)
-        if left is None:
-            return Preview(is_new=True, changes=())
-        plan = adopting(plan, left, decisions)
-        return Preview(is_new=False, changes=tuple(adoption_changes(plan, left, decisions)))
     plan = logged_as_stored(plan, stored, decisions)
-    changelogs = sorted({name for name in plan.changelog_topics.values() if name is not None})
-    existing = yield Step("describe_topics", admin.describe_topics, (changelogs,))
+    beginning = f"{application_id}-"
+    found = yield Step("describe_topics", admin.describe_topics, ((), beginning))
+    is_new, changes, problems = False, [], []
+    if stored is None:
+        left = yield from left_by_kafka_streams(admin, plan, found)
+        is_new = left is None
+        if left is None:
+            problems += left_by_faust(plan, found)
+        else:
+            plan = adopting(plan, left, decisions)
+            changes = adoption_changes(plan, left, decisions)
+    required = required_topics(plan, -1, {})
+    existing = {one.name: found[one.name] for one in required if one.name in found}
     plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
-    changes = manifest_changes(stored, manifest(plan), decisions)
-    return Preview(is_new=False, changes=tuple(changes))
+    if stored is not None:
+        changes = manifest_changes(stored, manifest(plan), decisions)
+    topics = yield from compared(admin, plan, required, existing)
+    return Preview(is_new, tuple(changes), (*problems, *topics.problems))
 
 
 def difference(before: Topology, after: Topology) -> list[Change]:

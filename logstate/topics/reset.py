@@ -12,7 +12,8 @@ manifest, which no start passes, and the last thing deleted is the topic that it
     6  the cuts topic, and the mark with it
 
 Every step may be made again. Topics of others are never touched, nor those of an application whose
-id begins alike: only what the manifest names is deleted.
+id begins alike: only what the manifest names is deleted, and of the logs that it names those that
+the application made.
 """
 
 from __future__ import annotations
@@ -28,10 +29,16 @@ from logstate.contracts.errors import RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, PlainProducer, Step, Steps
 from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshots_topic
+from logstate.topics.left_logs import OF_KAFKA_STREAMS, is_own_log
 from logstate.topics.manifest_changes import Manifest
 
 #: where to begin again: the ends of the log, the first record since a time in ms, or an offset
 Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"
+
+_LEFT = (
+    "Kafka Streams wrote it, and it may belong to an application whose id begins like this one."
+    " Delete it yourself if it does not"
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,14 @@ class Reset:
     repartitions: Sequence[TopicPartition]
     #: topics to delete, but for the cuts topic, which goes last
     topics: Sequence[str]
+    #: changelogs of Kafka Streams that were given up and may be those of another application
+    left: Sequence[str] = ()
 
     def __str__(self) -> str:
         lines = [f"offset {offset} for {tp}" for tp, offset in sorted(self.offsets.items())]
         lines += [f"delete topic {name}" for name in self.topics]
         lines.append(f"delete topic {cuts_topic(self.application_id)}")
+        lines += [f"leave topic {name}: {_LEFT}" for name in self.left]
         return "\n".join(lines)
 
 
@@ -77,10 +87,15 @@ def planned_reset(
     internal = set(stored.get("topics", {}))
     inputs = {t for entry in stores for t in entry["source_topics"]} | set(stored.get("inputs", ()))
     inputs -= internal
-    kept = [*stores, *stored.get("forgotten", {}).values()]
-    logs = {entry["changelog_topic"] for entry in kept} - {None, *inputs}
+    kept = [*stored["stores"].items(), *stored.get("forgotten", {}).items()]
+    logs = {
+        entry["changelog_topic"]
+        for name, entry in kept
+        if is_own_log(application_id, name, entry) and entry["changelog_topic"] not in inputs
+    }
+    of_the_jvm = {e["changelog_topic"] for _, e in kept if e["kind"] == OF_KAFKA_STREAMS} - logs
     own = {*internal, *logs, instances_topic(application_id), snapshots_topic(application_id)}
-    names = sorted({*own, *inputs})
+    names = sorted({*own, *inputs, *of_the_jvm})
     described = yield Step("describe_topics", admin.describe_topics, (names,))
 
     def partitions(topics: set[str]) -> list[TopicPartition]:
@@ -89,7 +104,8 @@ def planned_reset(
 
     offsets = yield from offsets_of_target(admin, partitions(inputs), target)
     topics = sorted(own & described.keys())
-    return Reset(application_id, stored, offsets, partitions(internal), topics)
+    left = sorted(of_the_jvm & described.keys())
+    return Reset(application_id, stored, offsets, partitions(internal), topics, left)
 
 
 def carried_out(
@@ -160,4 +176,5 @@ def as_plain_data(reset: Reset) -> dict[str, Any]:
         "application_id": reset.application_id,
         "offsets": {str(tp): offset for tp, offset in sorted(reset.offsets.items())},
         "topics": [*reset.topics, cuts_topic(reset.application_id)],
+        "left": list(reset.left),
     }

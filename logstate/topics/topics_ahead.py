@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from logstate.contracts.compatibility import NOTHING_DECIDED
+from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps
 from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.cleanup_policies import cleanup_of_changelogs
 from logstate.topics.internal_topics import check_topics_of_others, mismatches, required_topics
 from logstate.topics.manifest_changes import Manifest
-from logstate.topics.upgrade import logged_as_stored
+from logstate.topics.upgrade import accepted, logged_as_stored
 from logstate.topology.plan.plan import Topology
 
 
@@ -60,19 +60,22 @@ def topics_ahead(
     replication_factor: int,
     overrides: Mapping[str, str],
     others: Sequence[NewTopic] = (),
+    decisions: Decisions = NOTHING_DECIDED,
 ) -> Steps[TopicsAhead]:
     """Compare what is needed with what is there; ``others`` are needed besides.
 
-    Raises TopicError where topics of others are missing or do not fit, and UpgradeError where
-    another library left what does not fit.
+    Raises TopicError where topics of others are missing or do not fit, and UpgradeError where what
+    is stored does not fit, by us or by another library.
     """
     plan = yield from check_topics_of_others(admin, topology, application_id)
-    plan = logged_as_stored(plan, stored, NOTHING_DECIDED)
+    plan = logged_as_stored(plan, stored, decisions)
     found = yield Step("describe_topics", admin.describe_topics, ((), f"{application_id}-"))
     if stored is None:
-        plan = yield from adopted(admin, plan, found, NOTHING_DECIDED)
+        plan = yield from adopted(admin, plan, found, decisions)
     required = [*required_topics(plan, replication_factor, overrides), *others]
     existing = {one.name: found[one.name] for one in required if one.name in found}
+    plan.topic_ids.update({name: one.topic_id for name, one in existing.items()})
+    plan = accepted(plan, stored, decisions)
     asked = sorted({*existing, *_of_others(plan)})
     configs = yield Step("topic_configs", admin.topic_configs, (asked,))
     problems, doubts = cleanup_of_changelogs(plan, configs)

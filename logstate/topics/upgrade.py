@@ -62,14 +62,27 @@ def accepted(plan: BoundPlan, stored: Manifest | None, decisions: Decisions) -> 
     check(plan.application_id, changes)
     for change in changes:
         _LOGGER.info("application %s: %s", plan.application_id, change)
-    known = {**stored.get("forgotten", {}), **stored["stores"]}
+    gone = _given_up(plan, stored, decisions)
+    return replace(plan, forgotten=gone)
+
+
+def _given_up(plan: BoundPlan, stored: Manifest, decisions: Decisions) -> dict[str, Any]:
+    """The stores whose rows nobody reads, and what their entries were."""
+    forgotten = stored.get("forgotten", {})
+    known = {**forgotten, **stored["stores"]}
     gone = {
         name: entry
         for name, entry in known.items()
-        if name not in plan.topology.stores
-        and (name in decisions.forget or name in stored.get("forgotten", {}))
+        if name not in plan.topology.stores and (name in decisions.forget or name in forgotten)
     }
-    return replace(plan, forgotten=gone)
+    # Of a store whose name another one has now: its log is still there, called otherwise.
+    logs = set(plan.changelog_topics.values())
+    gone |= {
+        entry["changelog_topic"]: entry
+        for name, entry in forgotten.items()
+        if name in plan.topology.stores and entry["changelog_topic"] not in {None, *logs}
+    }
+    return gone
 
 
 def check(application_id: str, changes: Iterable[Change]) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from logstate.contracts.compatibility import Decisions, Verdict, worst
+from logstate.contracts.errors import UpgradeError
+from logstate.contracts.seams import run_steps
+from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import manifest_changes, renames
-from logstate.topology import Processor, key_value_store
+from logstate.topology import Processor, StreamsBuilder, key_value_store
 from tests.logstate.plans import plan_of
 from tests.upgrades.topologies import both, by_value, counted, counted_beside, records, windowed
 
@@ -110,3 +116,81 @@ def test_processors_that_share_a_store_may_be_declared_in_any_order() -> None:
     stored, other = manifest_of(declared("in", "other")), manifest_of(declared("other", "in"))
     assert stored["stores"]["shared"]["fed_by"] == [["in", "other"]]
     assert manifest_changes(stored, other) == []
+
+
+class World:
+    """An application that is started anew with other stores, on topics that stay."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster({"in": 1})
+        self.stored: dict[str, Any] | None = None
+
+    def start(self, *stores: str, **decisions: Any) -> None:
+        admin = self.cluster.admin()
+        declared = both(*(counted(name) for name in stores))
+        builder = StreamsBuilder()
+        declared(builder)
+        plan = run_steps(check_topics_of_others(admin, builder.build(), "app"))
+        decided = Decisions(**decisions)
+        asked = prepare(
+            admin,
+            plan,
+            replication_factor=1,
+            overrides={},
+            stored=self.stored,
+            decisions=decided,
+        )
+        self.stored = manifest(run_steps(asked))
+
+    def refusal(self, *stores: str) -> str:
+        with pytest.raises(UpgradeError) as caught:
+            self.start(*stores)
+        return str(caught.value)
+
+
+def a_store_given_up_under_another_name() -> World:
+    world = World()
+    world.start("one")
+    world.start("two", renamed={"one": "two"})
+    world.start("three", forget={"two"})
+    return world
+
+
+def test_a_store_does_not_take_the_rows_of_one_that_was_renamed_and_given_up() -> None:
+    world = a_store_given_up_under_another_name()
+    error = world.refusal("three", "one")
+    assert "Its changelog 'app-one-changelog' has the rows of a store that was given up" in error
+
+
+def test_a_store_does_not_take_the_rows_that_a_move_to_other_partitions_left() -> None:
+    world = World()
+    world.start("one")
+    assert world.stored is not None
+    entry = {"kind": "before it was moved", "changelog_topic": "app-old-changelog"}
+    world.cluster.create_topic("app-old-changelog", 1, {"cleanup.policy": "compact"})
+    world.stored["forgotten"] = {"app-old-changelog": {**entry, "moved_away": True}}
+    assert "has the rows of a store that was given up" in world.refusal("one", "old")
+
+
+def test_a_store_takes_the_name_of_one_whose_changelog_was_deleted() -> None:
+    world = a_store_given_up_under_another_name()
+    world.cluster.admin().delete_topics(["app-one-changelog"])
+    world.start("three", "one")
+
+
+def test_what_was_given_up_is_known_when_another_store_has_its_name() -> None:
+    world = a_store_given_up_under_another_name()
+    world.start("three", "two")
+    assert "'app-one-changelog'" in world.refusal("three", "two", "one")
+
+
+def test_a_store_is_not_called_as_one_that_kafka_streams_left() -> None:
+    world = World()
+    world.start("one")
+    assert world.stored is not None
+    world.cluster.create_topic("app-eu-changelog", 1, {"cleanup.policy": "compact"})
+    entry = {"kind": "store of Kafka Streams", "changelog_topic": "app-eu-changelog"}
+    world.stored["forgotten"] = {"eu": entry}
+    error = world.refusal("one", "eu")
+    assert "it may be that of an application whose id begins like this one" in error
+    assert "Delete" not in error

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+
 import pytest
 
 from logstate.contracts.clock import ManualClock
+from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.errors import MembersLiveError, RestoreError, TopicError, UpgradeError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Steps, run_steps
+from logstate.contracts.seams import Committed, Steps, run_steps
 from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import check_topics_of_others, prepare
+from logstate.topics.manifest import manifest
+from logstate.topics.manifest_changes import Manifest
 from logstate.topics.manifest_log import ManifestLog, decoded
-from logstate.topics.reset import At, Reset, Target, carried_out, planned_reset
+from logstate.topics.reset import At, Reset, Target, as_plain_data, carried_out, planned_reset
+from logstate.topology import StreamsBuilder, Topology
 from tests.logstate.flows import recounted
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
@@ -147,3 +155,81 @@ def test_the_directory_of_the_instances_goes_too_where_there_is_one(world: World
     assert "app-logstate-instances" in world.plan().topics
     world.reset()
     assert "app-logstate-instances" not in world.cluster.admin().topic_names()
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    return builder.build()
+
+
+def manifest_after(
+    cluster: FakeCluster,
+    topology: Topology,
+    stored: Manifest | None = None,
+    decisions: Decisions = NOTHING_DECIDED,
+) -> Manifest:
+    """What a start notes that finds ``stored``."""
+    admin = cluster.admin()
+    plan = run_steps(check_topics_of_others(admin, topology, "app"))
+    prepared = prepare(
+        admin, plan, replication_factor=1, overrides={}, stored=stored, decisions=decisions
+    )
+    return manifest(run_steps(prepared))
+
+
+def reset_of(cluster: FakeCluster, stored: Manifest) -> Reset:
+    """The reset, carried out."""
+    admin = cluster.admin()
+    found = run_steps(planned_reset(admin, "app", stored, "earliest"))
+    run_steps(carried_out(found, admin, cluster.plain_producer, lambda: None, now="now"))
+    return found
+
+
+def test_the_source_topic_of_a_table_that_was_given_up_is_not_deleted() -> None:
+    builder = StreamsBuilder()
+    builder.table("customers", key=str, value=str, store="customers-table").to_stream().to("out")
+    cluster = cluster_of({"in": 1, "out": 1, "customers": 1})
+    stored = manifest_after(cluster, builder.build(optimization="all"))
+    assert stored["stores"]["customers-table"]["changelog_topic"] == "customers"
+    forgetting = Decisions(forget={"customers-table"})
+    reset_of(cluster, manifest_after(cluster, counting(), stored, forgetting))
+    assert set(cluster.topics) == {"in", "out", "customers"}
+
+
+def test_the_log_of_a_store_that_was_renamed_and_given_up_is_deleted() -> None:
+    cluster = cluster_of({"in": 1})
+    before = manifest_after(cluster, counting())
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).group_by_key().count(store="tallies")
+    stored = manifest_after(cluster, builder.build(), before, Decisions({"counts": "tallies"}))
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=str).group_by_key().count(store="others")
+    given_up = manifest_after(cluster, builder.build(), stored, Decisions(forget={"tallies"}))
+    assert given_up["forgotten"]["tallies"]["changelog_topic"] == "app-counts-changelog"
+    reset_of(cluster, given_up)
+    assert set(cluster.topics) == {"in"}
+
+
+def test_what_kafka_streams_left_and_a_takeover_gave_up_stays_and_is_told() -> None:
+    cluster = cluster_of({"in": 1})
+    for name in ("app-counts-changelog", "app-eu-totals-changelog"):
+        cluster.create_topic(name, 1, {"cleanup.policy": "compact"})
+    times_of_the_jvm = base64.b64encode(struct.pack(">bq", 2, 5)).decode()
+    cluster.group("app").offsets.committed[IN_0] = Committed(0, times_of_the_jvm)
+    stored = manifest_after(cluster, counting(), None, Decisions(forget={"eu-totals"}))
+    found = reset_of(cluster, stored)
+    assert set(cluster.topics) == {"in", "app-eu-totals-changelog"}
+    assert "leave topic app-eu-totals-changelog: Kafka Streams wrote it" in str(found)
+    assert as_plain_data(found)["left"] == ["app-eu-totals-changelog"]
+
+
+def test_what_a_move_to_other_partitions_left_is_deleted() -> None:
+    cluster = cluster_of({"in": 1, "app-old-changelog": 1, "app-word-repartition": 1})
+    stored = {**manifest_after(cluster, counting())}
+    stored["forgotten"] = {
+        topic: {"kind": "before it was moved", "changelog_topic": topic, "moved_away": True}
+        for topic in ("app-old-changelog", "app-word-repartition")
+    }
+    reset_of(cluster, stored)
+    assert set(cluster.topics) == {"in"}

@@ -6,23 +6,36 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import TopicError
+from logstate.contracts.compatibility import Decisions, Verdict, worst
+from logstate.contracts.errors import TopicError, UpgradeError
 from logstate.contracts.seams import NewTopic, run_steps
 from logstate.testing import FakeCluster
+from logstate.topics.internal_topics import check_topics_of_others, prepare
+from logstate.topics.manifest import manifest
+from logstate.topics.manifest_changes import Manifest
 from logstate.topics.topics_ahead import TopicsAhead, topics_ahead
 from logstate.topology import StreamsBuilder, Topology
 
 
-def counting() -> Topology:
+def counting(store: str = "counts") -> Topology:
     builder = StreamsBuilder()
     words = builder.stream("in", key=str, value=str).group_by(str.upper, key=str, name="words")
-    words.count(store="counts")
+    words.count(store=store)
     return builder.build()
 
 
-def ahead(cluster: FakeCluster, **options: Any) -> TopicsAhead:
+def ahead(
+    cluster: FakeCluster, store: str = "counts", stored: Manifest | None = None, **options: Any
+) -> TopicsAhead:
     given: dict[str, Any] = {"replication_factor": 3, "overrides": {}, **options}
-    return run_steps(topics_ahead(cluster.admin(), counting(), "app", None, **given))
+    return run_steps(topics_ahead(cluster.admin(), counting(store), "app", stored, **given))
+
+
+def started(cluster: FakeCluster) -> Manifest:
+    """What a start notes."""
+    admin = cluster.admin()
+    plan = run_steps(check_topics_of_others(admin, counting(), "app"))
+    return manifest(run_steps(prepare(admin, plan, replication_factor=1, overrides={})))
 
 
 def test_what_a_first_start_would_make_is_missing() -> None:
@@ -65,3 +78,20 @@ def test_other_settings_of_a_topic_are_told() -> None:
 def test_topics_of_others_have_to_be_there() -> None:
     with pytest.raises(TopicError, match="'in'"):
         ahead(FakeCluster({}))
+
+
+def test_what_is_undecided_of_stored_names_is_asked_as_a_start_asks() -> None:
+    cluster = FakeCluster({"in": 1})
+    stored = started(cluster)
+    with pytest.raises(UpgradeError, match=r"say renamed=\{'counts': 'tallies'\}") as caught:
+        ahead(cluster, "tallies", stored)
+    assert worst(caught.value.changes) is Verdict.DECISION
+
+
+def test_what_was_decided_of_stored_names_is_heard() -> None:
+    cluster = FakeCluster({"in": 1})
+    stored = started(cluster)
+    renamed = Decisions(renamed={"counts": "tallies"})
+    assert ahead(cluster, "tallies", stored, decisions=renamed).missing == []
+    forgotten = ahead(cluster, "tallies", stored, decisions=Decisions(forget={"counts"}))
+    assert [one.name for one in forgotten.missing] == ["app-tallies-changelog"]
