@@ -167,6 +167,11 @@ class StoreTable:
         return self._oldest is not None
 
     @property
+    def shows_placed_keys(self) -> bool:
+        """Whether the column ``key`` is what a partitioner saw: a buffer shows its whole rows'."""
+        return self._layout not in _OPAQUE
+
+    @property
     def writes_keys_once(self) -> bool:
         """Whether nothing ever replaces a record: each has a sequence number in its key."""
         return self._has_duplicates
