@@ -48,6 +48,7 @@ from logstate.changelog.spark.views import (
     latest_changes,
     positions_of,
     reached_positions,
+    refuse_versions,
     row_identity,
 )
 from logstate.contracts.errors import ConfigError
@@ -107,9 +108,11 @@ class BucketedView:
         """Take in one micro-batch. Doing it twice is the same as doing it once.
 
         Raises:
+            ConfigError: the store is versioned.
             RestoreError: the batches before it never came here.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
+        refuse_versions(changes)
         with self._current.locked():
             state = self.state()
             check_follows(self.path, state, batch_id)

@@ -34,7 +34,10 @@ from pyspark.sql import functions as f
 
 from logstate.changelog.spark.batch_sequence import check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.contracts.errors import ConfigError
 
+#: a column that only the feeds of versioned stores have
+_VERSIONED = "valid_from"
 _NOT_IDENTITY = frozenset({"change_type", "value", "_offset", "_timestamp", "_headers"})
 
 
@@ -75,9 +78,11 @@ class ParquetView:
         """Merge one micro-batch. Doing it twice is the same as doing it once.
 
         Raises:
+            ConfigError: the store is versioned.
             RestoreError: the batches before it never came here.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
+        refuse_versions(changes)
         with self._current.locked():
             state = self.state()
             check_follows(self.path, state, batch_id)
@@ -165,6 +170,19 @@ def latest_changes(changes: DataFrame) -> DataFrame:
     rest = [name for name in changes.columns if name not in identity]
     newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
     return newest.select(*identity, "_newest.*").select(*changes.columns)
+
+
+def refuse_versions(changes: DataFrame) -> None:
+    """Raises ConfigError for changes of a versioned store, of which a copy cannot be kept so."""
+    if _VERSIONED not in changes.columns:
+        return
+    raise ConfigError(
+        "these are the changes of a versioned store (they have a column valid_from), in which a"
+        " deletion ends the version before it and removes none. A view or a MERGE that keeps one"
+        " row per key would show deleted rows for ever: it would have to keep every version, and"
+        " set the end of the one before. Read the store itself instead, which tells valid_from and"
+        " valid_to; where('valid_to is null') is the present"
+    )
 
 
 def row_identity(changes: DataFrame) -> list[str]:

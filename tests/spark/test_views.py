@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from logstate.changelog.spark import ParquetView, parquet_view
-from logstate.contracts.errors import RestoreError
+from logstate.changelog.spark import ParquetView, bucketed_view, merge_into, parquet_view
+from logstate.contracts.errors import ConfigError, RestoreError
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 from tests.spark_versions.late_python import run_available
 
@@ -110,6 +110,16 @@ def test_a_batch_without_changes_is_noted_and_one_behind_a_gap_is_refused(
 
     assert view.state() == before
     assert table_of(view, spark) == [("a", 2)]
+
+
+@pytest.mark.parametrize("take_in", [parquet_view, bucketed_view, merge_into])
+def test_the_changes_of_a_versioned_store_are_refused(
+    spark: SparkSession, tmp_path: Path, take_in: Callable[[str], Callable[[DataFrame, int], None]]
+) -> None:
+    changes = spark.createDataFrame([], SCHEMA + ", valid_from timestamp")
+
+    with pytest.raises(ConfigError, match=r"changes of a versioned store .* Read the store itself"):
+        take_in(str(tmp_path / "view"))(changes, 0)
 
 
 def test_partitions_advance_on_their_own(
