@@ -130,6 +130,7 @@ class BucketedView:
         noted = replace(state, batch_id=batch_id, notes_every_batch=True)
         if are_known(reached, known):
             if noted != read:
+                self._current.check_unchanged(read, self.state())
                 self._publish(noted)
             return
         fresh = latest_changes(self._with_bucket(beyond(changes, known)))

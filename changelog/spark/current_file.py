@@ -9,6 +9,7 @@ machines are found out: who publishes compares what is there with what it began 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -27,6 +28,8 @@ except ImportError:  # Windows
 
 _NAME = "CURRENT"
 _LOCK = "LOCK"
+#: what file systems say that can bring no directory onto the disk, or no file of another user
+_NOT_HERE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM})
 
 
 class CurrentFile:
@@ -127,8 +130,12 @@ def _sync(path: Path) -> None:
     """Bring a file or the names in a directory onto the disk, where the system can do that."""
     if os.name == "nt":
         return
-    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _NOT_HERE:
+            raise

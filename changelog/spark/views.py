@@ -98,6 +98,7 @@ class ParquetView:
         if state is not None and are_known(reached, known):
             noted = replace(state, batch_id=batch_id, notes_every_batch=True)
             if noted != state:
+                self._current.check_unchanged(state, self.state())
                 self._publish(noted)
             return
         version = state.version + 1 if state else 0
