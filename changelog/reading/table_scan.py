@@ -77,16 +77,7 @@ class TableScan:
 
         Raises RestoreError if the log does not have it any more.
         """
-        wanted = choose(self._ends.positions)
-        if self._options.partition is not None:
-            if self._options.partition not in self._ends.positions:
-                raise ConfigError(
-                    f"{self._source.topic!r} has partitions {wanted}, not {self._options.partition}"
-                )
-            wanted = [n for n in wanted if n == self._options.partition]
-        if self.keys is not None and self._source.entry.get("placed_by") == BY_HASH:
-            count = self._source.partitions
-            wanted = sorted({partition_of(key, count) for key in self.keys} & set(wanted))
+        wanted = self.partitions(choose)
         if not wanted:
             return []
         config, topic = self._options.client_config, self._source.topic
@@ -95,6 +86,28 @@ class TableScan:
         now = log_reader().log_topics(config, [topic])[topic]
         check_topic_id(topic, self._source.topic_id, now.topic_id, "the loaded table's")
         return [self._plan(tp, bounds) for tp, bounds in sorted(log.items())]
+
+    def partitions(self, choose: Choose = sorted) -> list[int]:
+        """The partitions that may have what is wanted, of those that ``choose`` leaves."""
+        wanted = choose(self._ends.positions)
+        if self._options.partition is not None:
+            if self._options.partition not in self._ends.positions:
+                raise ConfigError(
+                    f"{self._source.topic!r} has partitions {wanted}, not {self._options.partition}"
+                )
+            wanted = [n for n in wanted if n == self._options.partition]
+        if self.keys is not None and self._are_keys_placed():
+            count = self._source.partitions
+            wanted = sorted({partition_of(key, count) for key in self.keys} & set(wanted))
+        return wanted
+
+    def _are_keys_placed(self) -> bool:
+        """Whether the bytes of a sought key are those whose hash chose its partition."""
+        if self._source.entry.get("placed_by") != BY_HASH:
+            return False
+        if self._options.key_format is not None or self._options.key_schema is not None:
+            return False  # a windowed key that is read as bytes has its window, which nobody hashed
+        return table_of(self._options, self._source.entry).shows_placed_keys
 
     def _plan(self, partition: TopicPartition, bounds: Any) -> PartitionScan:
         end = self._ends.positions[partition.partition]

@@ -42,8 +42,15 @@ from logstate.changelog.reading.buffer_rows import (
 )
 from logstate.changelog.reading.column_parts import BOOLEAN, INTEGER, LONG, STRING, TIMESTAMP
 from logstate.changelog.reading.options import SourceOptions
+from logstate.changelog.reading.trimmed_windows import interval_ms_of
 from logstate.changelog.reading.types import ColumnType, column_type
-from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, layout_of, oldest_shown
+from logstate.contracts.changelog_keys import (
+    TAIL_BYTES,
+    expiry_time,
+    inner_key,
+    layout_of,
+    oldest_shown,
+)
 from logstate.contracts.errors import DeserializationError
 from logstate.contracts.formats import WINDOWED
 from logstate.contracts.stores import traits_of
@@ -125,6 +132,11 @@ class StoreTable:
         self.value_type: ColumnType = column_type(value, registry, value_serde)
         self._has_duplicates = self._layout == "window" and bool(entry.get("retain_duplicates"))
         self._oldest = oldest_shown(entry, self._layout)
+        self.changes_within_ms: int | None = self.history_ms if self.is_versioned else None
+        """How far behind the newest row the store lets a row change; None: as far as one likes."""
+        if self._oldest is not None:
+            # A row that is hidden may lie in a segment that lives yet, and be put again.
+            self.changes_within_ms = interval_ms_of(entry) - self._oldest
         self.has_windows = self._layout not in {"plain", "faust", *_OPAQUE}
         """Whether changelog keys are more than the key."""
 
@@ -167,9 +179,18 @@ class StoreTable:
         return self._oldest is not None
 
     @property
+    def shows_placed_keys(self) -> bool:
+        """Whether the column ``key`` is what a partitioner saw: a buffer shows its whole rows'."""
+        return self._layout not in _OPAQUE
+
+    @property
     def writes_keys_once(self) -> bool:
         """Whether nothing ever replaces a record: each has a sequence number in its key."""
         return self._has_duplicates
+
+    def expiry_time(self, key: bytes) -> int:
+        """The time of a row by which it expires, where rows do."""
+        return expiry_time(self._layout, key)
 
     def oldest_shown(self, clock_ms: int) -> int:
         """The oldest time of a row that is shown at a stream time, where rows expire."""

@@ -39,7 +39,16 @@ def has_trimmed(entry: Mapping[str, Any], oldest_shown_ms: int, newest_clock_ms:
     (False, True)
     """
     retention_ms = int(entry["retention_ms"])
-    interval_ms = entry.get("segment_interval_ms") or max(retention_ms // 2, LEAST_INTERVAL_MS)
-    part_ms = part_interval_ms(int(interval_ms), retention_ms)
+    part_ms = part_interval_ms(interval_ms_of(entry), retention_ms)
     first_live_ms = (newest_clock_ms - retention_ms) // part_ms * part_ms
     return first_live_ms > oldest_shown_ms
+
+
+def interval_ms_of(entry: Mapping[str, Any]) -> int:
+    """The segment interval of a windowed store.
+
+    >>> interval_ms_of({"retention_ms": 3_600_000})
+    1800000
+    """
+    given = entry.get("segment_interval_ms")
+    return int(given or max(int(entry["retention_ms"]) // 2, LEAST_INTERVAL_MS))

@@ -5,10 +5,11 @@ is written as one small file beside them, and only a twentieth of the buckets is
 waits for them, those first that were rewritten longest ago; so each comes round. One small file is
 renamed into place that names what counts::
 
-    path/CURRENT                    {"version": 7, "batch_id": 7, "positions": {...},
-                                     "bases": [5, 0, 7, ...], "changes": [6, 7], "schema": ...}
-    path/base-00000005/_bucket=0/   the rows of bucket 0 as of version 5
-    path/changes-00000007/          the newest change of each row that version 7 brought
+    path/CURRENT                         {"version": 7, "batch_id": 7, "positions": {...},
+                                          "bases": [5, 0, 7, ...], "changes": [6, 7],
+                                          "parts": {"5": "5f0c...", ...}, "schema": ...}
+    path/base-00000005-5f0c.../_bucket=0/  the rows of bucket 0 as of version 5
+    path/changes-00000007-91d2.../         the newest change of each row that version 7 brought
 
 A reader takes the rows of every bucket from its base, without those that a later version changed,
 and the newest changes themselves. ``read`` does that; ``compact`` rewrites every bucket that has
@@ -17,7 +18,11 @@ changes waiting, after which the bases alone are the view.
 Invariants:
 
 - A reader sees a whole version or the next one: ``CURRENT`` is replaced by an atomic rename, after
-  the files it names are complete. Files are never changed; what is not named any more is removed.
+  the files it names are complete and on the disk. Files are never changed; what is not named any
+  more is removed.
+- Two writers, a query and ``compact``, never write into one directory. On one machine they take
+  turns; one that another has overtaken publishes nothing.
+- A batch is taken in only behind the one before it.
 - A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
   after a crash, or a whole query started anew from the beginning, changes nothing.
 - A change of version v counts for a bucket whose base is older than v, and for no other.
@@ -28,15 +33,24 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from logstate.changelog.spark.current_file import CurrentFile
-from logstate.changelog.spark.views import beyond, latest_changes, positions_of, row_identity
+from logstate.changelog.spark.batch_sequence import check_follows
+from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.changelog.spark.views import (
+    are_known,
+    beyond,
+    latest_changes,
+    positions_of,
+    reached_positions,
+    refuse_versions,
+    row_identity,
+)
 from logstate.contracts.errors import ConfigError
 
 _BUCKET = "_bucket"
@@ -61,6 +75,15 @@ class BucketedState:
     """Versions whose changes some bucket has still to take in."""
     schema: str
     """Of the changes, as JSON."""
+    notes_every_batch: bool = False
+    """Whether batches without changes are noted too; earlier versions did not."""
+    parts: dict[str, str] = field(default_factory=dict)
+    """Version to what tells its directories from those of other writers; earlier ones had none."""
+
+    def next(self) -> BucketedState:
+        """The version that a writer begins now, in directories of its own."""
+        version = self.version + 1
+        return replace(self, version=version, parts={**self.parts, str(version): new_part()})
 
     @property
     def dirty(self) -> list[int]:
@@ -82,39 +105,67 @@ class BucketedView:
         self.buckets = buckets
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
-        """Take in one micro-batch. Doing it twice is the same as doing it once."""
-        state = self.state() or self._nothing()
-        changes = changes.persist()
-        try:
-            reached = positions_of(changes)
-            known = state.positions
-            if all(end <= known.get(partition, 0) for partition, end in reached.items()):
-                return
-            version = state.version + 1
-            fresh = latest_changes(self._with_bucket(beyond(changes, known)))
-            self.written(fresh.coalesce(1), self._changes(version))
-            positions = {n: max(known.get(n, 0), reached.get(n, 0)) for n in {*known, *reached}}
-            state = BucketedState(
-                version,
-                batch_id,
-                positions,
-                state.bases,
-                (*state.changes, version),
-                fresh.schema.json(),
-            )
-            self._publish(self._rewritten(changes.sparkSession, state, self._turn(state)))
-        finally:
-            changes.unpersist()
-        self._remove_unnamed()
+        """Take in one micro-batch. Doing it twice is the same as doing it once.
+
+        Raises:
+            ConfigError: the store is versioned.
+            RestoreError: the batches before it never came here.
+            StoreAccessError: another writer was at work meanwhile; nothing was published.
+        """
+        refuse_versions(changes)
+        with self._current.locked():
+            state = self.state()
+            check_follows(self.path, state, batch_id)
+            changes = changes.persist()
+            try:
+                self._take_in(changes, batch_id, state)
+            finally:
+                changes.unpersist()
+            self._remove_unnamed()
+
+    def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:
+        reached = positions_of(changes)
+        state = read or self._nothing(self._with_bucket(changes))
+        known = state.positions
+        noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+        if are_known(reached, known):
+            if noted != read:
+                self._current.check_unchanged(read, self.state())
+                self._publish(noted)
+            return
+        fresh = latest_changes(self._with_bucket(beyond(changes, known)))
+        state = replace(
+            noted.next(),
+            positions=reached_positions(known, reached),
+            changes=(*state.changes, state.version + 1),
+            schema=fresh.schema.json(),
+        )
+        folders = self._changes(state.version, state), self._base(state.version, state)
+        with self._current.draft(*folders):
+            self.written(fresh.coalesce(1), folders[0])
+            state = self._rewritten(changes.sparkSession, state, self._turn(state))
+            self._current.sync(*folders)
+            self._current.check_unchanged(read, self.state())
+        self._publish(state)
 
     def compact(self, spark: SparkSession) -> None:
-        """Rewrite every bucket that has changes waiting: then ``path/base-*`` are the view."""
-        state = self.state()
-        if state is None or not state.changes:
-            return
-        state = replace(state, version=state.version + 1)
-        self._publish(self._rewritten(spark, state, state.dirty))
-        self._remove_unnamed()
+        """Rewrite every bucket that has changes waiting: then ``path/base-*`` are the view.
+
+        A batch on this machine waits meanwhile. Raises StoreAccessError if one came from another
+        machine; nothing was published then.
+        """
+        with self._current.locked():
+            read = self.state()
+            if read is None or not read.changes:
+                return
+            state = read.next()
+            folder = self._base(state.version, state)
+            with self._current.draft(folder):
+                state = self._rewritten(spark, state, state.dirty)
+                self._current.sync(folder)
+                self._current.check_unchanged(read, self.state())
+            self._publish(state)
+            self._remove_unnamed()
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The newest version. Raises FileNotFoundError before the first batch.
@@ -142,11 +193,13 @@ class BucketedView:
 
     def written(self, frame: DataFrame, directory: Path, *, by_bucket: bool = False) -> None:
         """Write files that nobody reads yet; what a crash left there is replaced."""
-        writer = frame.write.mode("overwrite")
+        # A session's own setting would leave files of before beside those of other buckets.
+        writer = frame.write.mode("overwrite").option("partitionOverwriteMode", "static")
         (writer.partitionBy(_BUCKET) if by_bucket else writer).parquet(str(directory))
 
-    def _nothing(self) -> BucketedState:
-        return BucketedState(_EMPTY, _EMPTY, {}, (_EMPTY,) * self.buckets, (), "")
+    def _nothing(self, changes: DataFrame) -> BucketedState:
+        schema = changes.schema.json()
+        return BucketedState(_EMPTY, _EMPTY, {}, (_EMPTY,) * self.buckets, (), schema)
 
     def _turn(self, state: BucketedState) -> list[int]:
         """The buckets that are rewritten with this batch; at the beginning all are."""
@@ -159,11 +212,14 @@ class BucketedView:
     ) -> BucketedState:
         """The state in which some buckets have taken in all that waits for them."""
         rows = self._merged(spark, state, buckets).repartition(len(buckets), _BUCKET)
-        self.written(rows, self._base(state.version), by_bucket=True)
+        self.written(rows, self._base(state.version, state), by_bucket=True)
         rewritten = set(buckets)
         bases = tuple(state.version if n in rewritten else b for n, b in enumerate(state.bases))
         oldest = min(bases)
-        return replace(state, bases=bases, changes=tuple(v for v in state.changes if v > oldest))
+        changes = tuple(version for version in state.changes if version > oldest)
+        named = {str(version) for version in (*bases, *changes, state.version)}
+        parts = {version: part for version, part in state.parts.items() if version in named}
+        return replace(state, bases=bases, changes=changes, parts=parts)
 
     def _merged(
         self, spark: SparkSession, state: BucketedState, buckets: Sequence[int]
@@ -188,7 +244,7 @@ class BucketedView:
         found = spark.createDataFrame([], StructType.fromJson(json.loads(state.schema)))
         for version in state.changes:
             own = [n for n, base in enumerate(state.bases) if n in wanted and base < version]
-            changes = spark.read.schema(found.schema).parquet(str(self._changes(version)))
+            changes = spark.read.schema(found.schema).parquet(str(self._changes(version, state)))
             found = found.unionByName(changes.where(f.col(_BUCKET).isin(own)))
         return found
 
@@ -202,7 +258,7 @@ class BucketedView:
         """The rows of some buckets as their files have them; None where there are no files."""
         found = None
         for version in sorted({state.bases[n] for n in buckets}):
-            folder = self._base(version)
+            folder = self._base(version, state)
             files = [folder / f"{_BUCKET}={n}" for n in buckets if state.bases[n] == version]
             there = [str(path) for path in files if path.is_dir()]
             if there:
@@ -223,9 +279,9 @@ class BucketedView:
         state = self.state()
         if state is None:
             return
-        kept = {self._changes(version) for version in state.changes}
-        kept |= {self._base(version) for version in state.bases}
-        newest = (self._changes(state.version), self._base(state.version))
+        kept = {self._changes(version, state) for version in state.changes}
+        kept |= {self._base(version, state) for version in state.bases}
+        newest = (self._changes(state.version, state), self._base(state.version, state))
         for directory in (*self.path.glob("base-*"), *self.path.glob("changes-*")):
             is_replaced = directory not in kept and directory not in newest
             if is_replaced and _version_of(directory) < state.version - _KEPT_FOR_READERS:
@@ -234,20 +290,24 @@ class BucketedView:
             self._remove_replaced_buckets(version, state)
 
     def _remove_replaced_buckets(self, version: int, state: BucketedState) -> None:
-        for directory in self._base(version).glob(f"{_BUCKET}=*"):
+        for directory in self._base(version, state).glob(f"{_BUCKET}=*"):
             base = state.bases[int(directory.name.partition("=")[2])]
             if base > version and base < state.version - _KEPT_FOR_READERS:
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def _base(self, version: int) -> Path:
-        return self.path / f"base-{version:08d}"
+    def _base(self, version: int, state: BucketedState) -> Path:
+        return self._folder("base", version, state)
 
-    def _changes(self, version: int) -> Path:
-        return self.path / f"changes-{version:08d}"
+    def _changes(self, version: int, state: BucketedState) -> Path:
+        return self._folder("changes", version, state)
+
+    def _folder(self, kind: str, version: int, state: BucketedState) -> Path:
+        name, part = f"{kind}-{version:08d}", state.parts.get(str(version))
+        return self.path / (name if part is None else f"{name}-{part}")
 
 
 def _version_of(directory: Path) -> int:
-    return int(directory.name.rpartition("-")[2])
+    return int(directory.name.split("-")[1])
 
 
 def bucketed_view(path: str | Path, *, buckets: int = 64) -> BucketedView:

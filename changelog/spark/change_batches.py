@@ -92,7 +92,12 @@ def _history_at(
     position, history = _histories.pop((where, options.include_preimages), (-1, None))
     if history is not None and position == wanted.start:
         return history
-    history = RowHistory(with_values=options.include_preimages, is_versioned=table.is_versioned)
+    history = RowHistory(
+        with_values=options.include_preimages,
+        is_versioned=table.is_versioned,
+        changes_within_ms=table.changes_within_ms,
+        expiry_time=table.expiry_time,
+    )
     log = TopicPartition(source.topic, wanted.partition)
     bounds = log_reader().log_bounds(options.client_config, [log])[log]
     before = ChangeRange(wanted.partition, bounds.start, wanted.start)

@@ -9,6 +9,7 @@ and is told which ones are missing.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import pyspark
@@ -16,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from logstate.changelog.spark.kafka_sql import SCALA
-from logstate.changelog.spark.views import latest_changes, row_identity
+from logstate.changelog.spark.views import latest_changes, refuse_versions, row_identity
 from logstate.contracts.errors import ConfigError
 
 _FRESH = "logstate_fresh_changes"
@@ -45,15 +46,18 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
     ``table`` is a table of Delta or Iceberg that has the columns of the change feed without
     ``change_type``, named as in SQL. The feed is that of ``changeFeedFormat`` ``log``.
 
-    The function raises ConfigError where the session has no MERGE for such a table, naming the jars
-    that are missing; what else Spark says about the table passes through.
+    The function raises ConfigError for a versioned store, and where the session has no MERGE for
+    such a table, naming the jars that are missing; what else Spark says about it passes through.
     """
 
     def merge(changes: DataFrame, batch_id: int) -> None:
-        latest_changes(changes).createOrReplaceTempView(_FRESH)
+        refuse_versions(changes)
+        # A name of its own: queries of one session may merge at the same time.
+        fresh = f"{_FRESH}_{uuid.uuid4().hex}"
+        latest_changes(changes).createOrReplaceTempView(fresh)
         session = changes.sparkSession
         try:
-            session.sql(merge_statement(table, row_identity(changes)))
+            session.sql(merge_statement(table, row_identity(changes), fresh))
         except PySparkException as error:
             if _NO_MERGE not in str(error):
                 raise
@@ -66,7 +70,7 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
                 " iceberg. Without jars, parquet_view and bucketed_view keep a copy"
             ) from error
         finally:
-            session.catalog.dropTempView(_FRESH)
+            session.catalog.dropTempView(fresh)
 
     return merge
 

@@ -7,12 +7,15 @@ left is remembered. Where compaction took the record before, an update is taken 
 *Commits.* Records of one transaction have consecutive offsets, and behind each transaction there is
 its mark, which takes one. So a run without a gap belongs to one commit, whose position in the
 changelog is the end of the run. Where compaction has made gaps, one commit may appear as several.
+
+*Expiry.* Windows and versions grow old without a record that says so. Rows that the store does not
+let change any more, by the newest time among the rows, are forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from logstate.contracts.records import FetchedRecord
 
@@ -20,6 +23,9 @@ INSERT: Final = "insert"
 BEFORE: Final = "update_preimage"
 AFTER: Final = "update_postimage"
 DELETE: Final = "delete"
+
+#: so many rows are kept without a look at their age
+_FEW_ROWS = 10_000
 
 
 class RowChange(NamedTuple):
@@ -60,12 +66,28 @@ class RowHistory:
 
     ``with_values``: the records themselves, to show what a row was; else only which rows there are.
     ``is_versioned``: a row is a key and the time from which it is valid.
+    ``changes_within_ms``: rows that are so far behind the newest one change no more; None: all may.
+    ``expiry_time``: the time of a row by its changelog key, where it is not valid-from.
     """
 
-    def __init__(self, *, with_values: bool, is_versioned: bool) -> None:
+    def __init__(
+        self,
+        *,
+        with_values: bool,
+        is_versioned: bool,
+        changes_within_ms: int | None = None,
+        expiry_time: Callable[[bytes], int] | None = None,
+    ) -> None:
         self._with_values = with_values
         self._is_versioned = is_versioned
+        self._changes_within_ms = changes_within_ms
+        self._expiry_time = expiry_time
         self._rows: dict[Hashable, FetchedRecord | None] = {}
+        self._look_at = _FEW_ROWS
+
+    def __len__(self) -> int:
+        """How many rows are remembered."""
+        return len(self._rows)
 
     def pass_over(self, records: Iterable[FetchedRecord]) -> None:
         """Take note of records that are not shown."""
@@ -96,5 +118,23 @@ class RowHistory:
     def _set(self, row: Hashable, record: FetchedRecord) -> None:
         if record.value() is None:
             self._rows.pop(row, None)
-        else:
-            self._rows[row] = record if self._with_values else None
+            return
+        self._rows[row] = record if self._with_values else None
+        if len(self._rows) >= self._look_at:
+            self._forget_expired()
+            # Looking costs as much as there are rows, so it waits until they have doubled.
+            self._look_at = max(_FEW_ROWS, 2 * len(self._rows))
+
+    def _forget_expired(self) -> None:
+        if self._changes_within_ms is None:
+            return
+        times = list(map(self._time_of, self._rows))
+        oldest = max(times) - self._changes_within_ms
+        rows = zip(self._rows.items(), times, strict=True)
+        self._rows = {row: record for (row, record), time in rows if time >= oldest}
+
+    def _time_of(self, row: Any) -> int:
+        if self._is_versioned:
+            return int(row[1])
+        assert self._expiry_time is not None
+        return self._expiry_time(row)

@@ -4,13 +4,16 @@ How it works: every micro-batch of the change feed is merged into the newest ver
 per key by offset, and written as a version of its own; then one small file is renamed into place
 that names the new version and how far it got::
 
-    path/CURRENT                {"version": 7, "batch_id": 7, "positions": {"0": 412, "1": 96}}
-    path/version-00000007/      parquet files
+    path/CURRENT                    {"version": 7, "batch_id": 7, "positions": {"0": 412, "1": 96},
+                                     "directories": [..., "version-00000007-5f0c8e21a9b4"], ...}
+    path/version-00000007-5f0c.../  parquet files
 
 Invariants:
 
 - A reader sees a whole version or the next one, never a mixture: ``CURRENT`` is replaced by an
-  atomic rename, after the files it names are complete.
+  atomic rename, after the files it names are complete and on the disk.
+- Two writers never write into one directory, and one that another has overtaken publishes nothing.
+- A batch is taken in only behind the one before it.
 - A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
   after a crash, or a whole query started anew from the beginning, changes nothing.
 - A deleted key is absent.
@@ -23,14 +26,18 @@ for it. ``path`` is a directory that the driver and all executors share.
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from logstate.changelog.spark.current_file import CurrentFile
+from logstate.changelog.spark.batch_sequence import check_follows
+from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.contracts.errors import ConfigError
 
+#: a column that only the feeds of versioned stores have
+_VERSIONED = "valid_from"
 _NOT_IDENTITY = frozenset({"change_type", "value", "_offset", "_timestamp", "_headers"})
 
 
@@ -42,6 +49,15 @@ class ViewState:
     batch_id: int
     positions: dict[int, int] = field(default_factory=dict)
     """Changelog partition to the next offset that has not been taken into the view."""
+    notes_every_batch: bool = False
+    """Whether batches without changes are noted too; earlier versions did not."""
+    directories: tuple[str, ...] = ()
+    """Those that readers may be in, the newest last; earlier versions had them by number only."""
+
+    def kept(self, count: int) -> tuple[str, ...]:
+        """The newest directories, as many at the most."""
+        versions = range(max(0, self.version - count + 1), self.version + 1)
+        return (self.directories or tuple(f"version-{n:08d}" for n in versions))[-count:]
 
 
 class ParquetView:
@@ -59,25 +75,43 @@ class ParquetView:
         self.keep_versions = keep_versions
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
-        """Merge one micro-batch. Doing it twice is the same as doing it once."""
-        state = self.state()
-        changes = changes.persist()
-        try:
-            reached = positions_of(changes)
-            positions = state.positions if state else {}
-            if state is not None and all(
-                end <= positions.get(partition, 0) for partition, end in reached.items()
-            ):
-                return
-            version = state.version + 1 if state else 0
-            rows = self._merged(beyond(changes, positions), state)
-            rows.write.mode("overwrite").parquet(str(self._directory(version)))
-            for partition, end in reached.items():
-                positions = {**positions, partition: max(end, positions.get(partition, 0))}
-            self._publish(ViewState(version, batch_id, positions))
-        finally:
-            changes.unpersist()
-        self._remove_old(version)
+        """Merge one micro-batch. Doing it twice is the same as doing it once.
+
+        Raises:
+            ConfigError: the store is versioned.
+            RestoreError: the batches before it never came here.
+            StoreAccessError: another writer was at work meanwhile; nothing was published.
+        """
+        refuse_versions(changes)
+        with self._current.locked():
+            state = self.state()
+            check_follows(self.path, state, batch_id)
+            changes = changes.persist()
+            try:
+                self._take_in(changes, batch_id, state)
+            finally:
+                changes.unpersist()
+
+    def _take_in(self, changes: DataFrame, batch_id: int, state: ViewState | None) -> None:
+        reached = positions_of(changes)
+        known = state.positions if state else {}
+        if state is not None and are_known(reached, known):
+            noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+            if noted != state:
+                self._current.check_unchanged(state, self.state())
+                self._publish(noted)
+            return
+        version = state.version + 1 if state else 0
+        directory = self.path / f"version-{version:08d}-{new_part()}"
+        with self._current.draft(directory):
+            rows = self._merged(beyond(changes, known), state)
+            rows.write.mode("overwrite").parquet(str(directory))
+            self._current.sync(directory)
+            self._current.check_unchanged(state, self.state())
+        positions = reached_positions(known, reached)
+        kept = (*(state.kept(self.keep_versions - 1) if state else ()), directory.name)
+        self._publish(ViewState(version, batch_id, positions, True, kept))
+        self._remove_old(version, kept)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The newest version. Raises FileNotFoundError before the first batch.
@@ -87,17 +121,19 @@ class ParquetView:
         state = self.state()
         if state is None:
             raise self._current.missing()
-        return spark.read.parquet(str(self._directory(state.version)))
+        return spark.read.parquet(str(self._directory(state)))
 
     def state(self) -> ViewState | None:
         """The newest version and how far it got, or None before the first batch."""
         found = self._current.read()
-        return None if found is None else ViewState(**found)
+        if found is None:
+            return None
+        return ViewState(**{**found, "directories": tuple(found.get("directories", ()))})
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
         if state is not None:
             current = changes.sparkSession.read.schema(changes.drop("change_type").schema).parquet(
-                str(self._directory(state.version))
+                str(self._directory(state))
             )
             changes = changes.unionByName(current.withColumn("change_type", f.lit("update")))
         return latest_changes(changes).where("change_type = 'update'").drop("change_type")
@@ -105,15 +141,15 @@ class ParquetView:
     def _publish(self, state: ViewState) -> None:
         self._current.publish(asdict(state))
 
-    def _remove_old(self, version: int) -> None:
+    def _remove_old(self, version: int, kept: tuple[str, ...]) -> None:
         # Also what a crash left behind before it was published.
-        kept = {self._directory(n) for n in range(version - self.keep_versions + 1, version + 1)}
         for directory in self.path.glob("version-*"):
-            if directory not in kept:
+            is_older = int(directory.name.split("-")[1]) < version
+            if is_older and directory.name not in kept:
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def _directory(self, version: int) -> Path:
-        return self.path / f"version-{version:08d}"
+    def _directory(self, state: ViewState) -> Path:
+        return self.path / state.kept(1)[0]
 
 
 def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
@@ -128,12 +164,26 @@ def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
 def latest_changes(changes: DataFrame) -> DataFrame:
     """The newest change of each row of a change feed, deletes included: what a MERGE wants.
 
-    Rows are told apart by key, window, valid-from and partition; newest is by offset.
+    Rows are told apart by key, window, valid-from and partition; newest is by offset. Of a
+    versioned store a delete is a row of its own, which ends the version before it.
     """
     identity = row_identity(changes)
     rest = [name for name in changes.columns if name not in identity]
     newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
     return newest.select(*identity, "_newest.*").select(*changes.columns)
+
+
+def refuse_versions(changes: DataFrame) -> None:
+    """Raises ConfigError for changes of a versioned store, of which a copy cannot be kept so."""
+    if _VERSIONED not in changes.columns:
+        return
+    raise ConfigError(
+        "these are the changes of a versioned store (they have a column valid_from), in which a"
+        " deletion ends the version before it and removes none. A view or a MERGE that keeps one"
+        " row per key would show deleted rows for ever: it would have to keep every version, and"
+        " set the end of the one before. Read the store itself instead, which tells valid_from and"
+        " valid_to; where('valid_to is null') is the present"
+    )
 
 
 def row_identity(changes: DataFrame) -> list[str]:
@@ -145,6 +195,16 @@ def positions_of(changes: DataFrame) -> dict[int, int]:
     """Changelog partition to the offset behind its last change."""
     rows = changes.groupBy("_partition").agg(f.max("_offset").alias("last_offset")).collect()
     return {row["_partition"]: row["last_offset"] + 1 for row in rows}
+
+
+def are_known(reached: dict[int, int], known: dict[int, int]) -> bool:
+    """Whether a batch that got so far has nothing new for a view that is at known positions."""
+    return all(end <= known.get(partition, 0) for partition, end in reached.items())
+
+
+def reached_positions(known: dict[int, int], reached: dict[int, int]) -> dict[int, int]:
+    """The positions of a view that has taken a batch in."""
+    return {n: max(known.get(n, 0), reached.get(n, 0)) for n in {*known, *reached}}
 
 
 def beyond(changes: DataFrame, positions: dict[int, int]) -> DataFrame:

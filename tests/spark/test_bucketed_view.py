@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import BucketedView, bucketed_view
 from logstate.changelog.spark.bucketed_view import BucketedState
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, RestoreError
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
 Batch = Callable[[list[tuple[Any, ...]]], DataFrame]
@@ -78,10 +78,39 @@ def test_a_batch_that_is_repeated_changes_nothing(
     before = view.state()
 
     view(batch(second), 1)
-    view(batch(first + second), 0)
 
     assert view.state() == before
     assert rows_of(view, spark) == changes.rows
+
+
+def test_a_view_whose_first_batches_have_no_changes_begins_empty(
+    spark: SparkSession, batch: Batch, tmp_path: Path
+) -> None:
+    view, changes = bucketed_view(tmp_path / "view", buckets=2), Changes()
+    view(batch([]), 0)
+    assert rows_of(view, spark) == {}
+    view(batch([]), 1)
+
+    view(batch(changes.next(5)), 2)
+
+    assert rows_of(view, spark) == changes.rows
+    with pytest.raises(RestoreError, match="the changes of batch 3 would be missing"):
+        view(batch(changes.next(5)), 4)
+
+
+def test_a_sessions_way_to_overwrite_leaves_no_files_of_a_failed_attempt(
+    spark: SparkSession, batch: Batch, tmp_path: Path
+) -> None:
+    view = bucketed_view(tmp_path / "view", buckets=8)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        rows = batch([("update", "a", 1, 0, 0)])
+        for bucket in ("1 _bucket", "2 _bucket"):
+            view.written(rows.selectExpr("*", bucket), tmp_path / "base", by_bucket=True)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+    assert [path.name for path in (tmp_path / "base").glob("_bucket=*")] == ["_bucket=2"]
 
 
 class Crash(Exception):

@@ -51,6 +51,19 @@ def test_a_table_that_knows_no_merge_names_the_jars_that_are_missing(
     assert not spark.catalog.listTables(pattern="logstate_fresh*")
 
 
+def test_a_merge_leaves_the_changes_of_another_query_alone(
+    spark: SparkSession, changes: DataFrame, plain_table: str
+) -> None:
+    others = "logstate_fresh_changes"
+    spark.range(3).createOrReplaceTempView(others)
+
+    with pytest.raises(ConfigError):
+        merge_into(plain_table)(changes, 0)
+
+    assert spark.table(others).count() == 3
+    spark.catalog.dropTempView(others)
+
+
 def test_other_mistakes_are_told_in_the_words_of_spark(changes: DataFrame) -> None:
     with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
         merge_into("nobody_has_this")(changes, 0)

@@ -12,12 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.cuts.source_topic_records import as_stored
+from logstate.changelog.reading.tables import StoreTable
 from logstate.changelog.spark import offsets_behind
 from logstate.changelog.spark.admission import CommitSize, admitted
 from logstate.changelog.spark.row_changes import DELETE, INSERT, RowHistory
 from logstate.serdes import json
 from logstate.testing.fake.fetched import StoredRecord
-from tests.spark.changelog_writer import ApplicationLog, int64
+from tests.spark.changelog_writer import INT64, STRING, ApplicationLog, int64, window_key
 from tests.spark_versions.late_python import run_available
 
 FEED = {"readChangeFeed": "true", "changeFeedFormat": "spark", "times": "ms"}
@@ -191,3 +192,45 @@ def test_a_null_document_of_a_source_topic_deletes_its_row() -> None:
 
     found = [change.kind for change in history.changes(as_stored(entry)(written))]
     assert found == [INSERT, DELETE, DELETE]
+
+
+def written_windows(starts_ms: range) -> list[StoredRecord]:
+    """One key with a window a minute, each a record."""
+    return [
+        StoredRecord("log", 0, n, window_key("ada", start), int64(n), start, None)
+        for n, start in enumerate(starts_ms)
+    ]
+
+
+@pytest.mark.parametrize("is_versioned", [False, True])
+def test_rows_that_have_expired_are_forgotten_and_the_feed_stays_the_same(
+    is_versioned: bool,
+) -> None:
+    kept, minute = 3_600_000, 60_000
+    times = {"history_ms": kept} if is_versioned else {"retention_ms": kept}
+    entry = {"kind": "versioned" if is_versioned else "window", "window_size_ms": minute, **times}
+    table = StoreTable({"key": STRING, "value": INT64, **entry})
+    history, whole = (
+        RowHistory(
+            with_values=True,
+            is_versioned=is_versioned,
+            changes_within_ms=within,
+            expiry_time=table.expiry_time,
+        )
+        for within in (table.changes_within_ms, None)
+    )
+    written = written_windows(range(0, 25_000 * minute, minute))
+    again = written[-61:]  # all that the store shows
+
+    told = [list(one.changes(written)) + list(one.changes(again)) for one in (history, whole)]
+
+    assert told[0] == told[1]
+    assert len(whole) == 25_000
+    assert len(history) <= 10_000
+
+
+def test_of_windows_those_are_remembered_whose_segment_may_be_alive() -> None:
+    entry = {"kind": "window", "key": STRING, "value": INT64, "retention_ms": 3_600_000}
+
+    assert StoreTable(entry).changes_within_ms == 3_600_000 - 1 + 1_800_000
+    assert StoreTable({**entry, "retention_ms": None}).changes_within_ms is None

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from logstate.changelog.spark import ParquetView, parquet_view
+from logstate.changelog.spark import ParquetView, bucketed_view, merge_into, parquet_view
+from logstate.contracts.errors import ConfigError, RestoreError
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 from tests.spark_versions.late_python import run_available
 
@@ -78,7 +79,6 @@ def test_a_repeated_batch_changes_nothing(
     state = view.state()
 
     view(second, 1)
-    view(first, 0)
 
     assert view.state() == state
     assert table_of(view, spark) == [("b", 2)]
@@ -87,13 +87,39 @@ def test_a_repeated_batch_changes_nothing(
 def test_a_query_started_anew_from_the_beginning_takes_only_what_is_new(
     spark: SparkSession, view: ParquetView, batch: Callable[..., DataFrame]
 ) -> None:
-    view(batch(("update", "a", 1, 0, 0), ("delete", "a", None, 0, 1)), 41)
+    view(batch(("update", "a", 1, 0, 0)), 0)
+    view(batch(("delete", "a", None, 0, 1)), 1)
 
     # The same log read again in other batches: batch 0 ends before the delete.
     view(batch(("update", "a", 1, 0, 0), ("update", "z", 9, 1, 0)), 0)
     assert table_of(view, spark) == [("z", 9)]
     view(batch(("delete", "a", None, 0, 1), ("update", "c", 3, 0, 2)), 1)
     assert table_of(view, spark) == [("c", 3), ("z", 9)]
+
+
+def test_a_batch_without_changes_is_noted_and_one_behind_a_gap_is_refused(
+    spark: SparkSession, view: ParquetView, batch: Callable[..., DataFrame]
+) -> None:
+    view(batch(("update", "a", 1, 0, 0)), 0)
+    view(batch(), 1)
+    view(batch(("update", "a", 2, 0, 5)), 2)
+    before = view.state()
+
+    with pytest.raises(RestoreError, match="the changes of batches 3 to 4 would be missing"):
+        view(batch(("update", "a", 3, 0, 9)), 5)
+
+    assert view.state() == before
+    assert table_of(view, spark) == [("a", 2)]
+
+
+@pytest.mark.parametrize("take_in", [parquet_view, bucketed_view, merge_into])
+def test_the_changes_of_a_versioned_store_are_refused(
+    spark: SparkSession, tmp_path: Path, take_in: Callable[[str], Callable[[DataFrame, int], None]]
+) -> None:
+    changes = spark.createDataFrame([], SCHEMA + ", valid_from timestamp")
+
+    with pytest.raises(ConfigError, match=r"changes of a versioned store .* Read the store itself"):
+        take_in(str(tmp_path / "view"))(changes, 0)
 
 
 def test_partitions_advance_on_their_own(
