@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import MembersLiveError, RestoreError, TopicError, UpgradeError
-from logstate.contracts.records import TopicPartition
+from logstate.contracts.errors import (
+    FencedError,
+    MembersLiveError,
+    RestoreError,
+    TopicError,
+    UpgradeError,
+)
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Steps, run_steps
+from logstate.contracts.topic_names import offline_transactional_id
 from logstate.testing import FakeCluster
+from logstate.testing.fake.producers import FakeTransactionalProducer
 from logstate.topics.manifest_log import ManifestLog, decoded
 from logstate.topics.reset import At, Reset, Target, carried_out, planned_reset
 from tests.logstate.flows import recounted
@@ -16,7 +24,7 @@ from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, output
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
 #: calls of a reset, and those up to the one that writes the mark
-STEPS = 9
+STEPS = 8
 BEFORE_THE_MARK = range(3)
 
 
@@ -44,8 +52,13 @@ class World:
         return run_steps(planned_reset(admin, "app", stored, target))
 
     def carrying_out(self, reset: Reset) -> Steps[None]:
-        admin, producer = self.cluster.admin(), self.cluster.plain_producer
-        return carried_out(reset, admin, producer, self.disk.clear, now="2026-01-02T03:04:05")
+        admin = self.cluster.admin()
+        return carried_out(
+            reset, admin, self.offline_producer, self.disk.clear, now="2026-01-02T03:04:05"
+        )
+
+    def offline_producer(self) -> FakeTransactionalProducer:
+        return self.cluster.transactional_producer(offline_transactional_id("app"))
 
     def reset(self, target: Target = "earliest") -> None:
         run_steps(self.carrying_out(self.plan(target)))
@@ -147,3 +160,28 @@ def test_the_directory_of_the_instances_goes_too_where_there_is_one(world: World
     assert "app-logstate-instances" in world.plan().topics
     world.reset()
     assert "app-logstate-instances" not in world.cluster.admin().topic_names()
+
+
+def test_a_move_that_slept_over_a_reset_hands_nothing_over(world: World) -> None:
+    asleep = world.offline_producer()
+    asleep.init_transactions()
+
+    world.reset()
+    world.started().stop()
+
+    with pytest.raises(FencedError):
+        asleep.begin()
+        asleep.produce([ProducedRecord("app-cuts", 0, b"manifest", b"{}", 0)])
+        asleep.flush()
+        asleep.commit()
+
+
+def test_topics_of_a_move_that_was_interrupted_go_too(world: World) -> None:
+    made = "app-g1.counts-changelog"
+    world.cluster.create_topic(made, 2)
+    stored = {**world.plan().manifest, "resharding_since": "then", "resharding_topics": [made]}
+    admin = world.cluster.admin()
+
+    plan = run_steps(planned_reset(admin, "app", stored, "earliest"))
+
+    assert made in plan.topics
