@@ -107,7 +107,7 @@ def options(
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
     if sys.stdout is None:  # closed by the shell, as by >&-
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for good
     try:
         try:
             app()

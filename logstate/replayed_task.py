@@ -222,9 +222,9 @@ def _check_there(partition: TopicPartition, offset: int, bounds: LogBounds) -> N
 
 def _no_record(partition: TopicPartition, offset: int) -> ConfigError:
     return ConfigError(
-        f"--offset {partition}@{offset} is not there: no committed record has this offset. It is the"
-        " end of a transaction, a record of one that was aborted, or compaction removed it. `logstate"
-        f" tail {partition.topic}` shows the offsets that there are"
+        f"--offset {partition}@{offset} is not there: no committed record has this offset. It is"
+        " the end of a transaction, a record of one that was aborted, or compaction removed it."
+        f" `logstate tail {partition.topic}` shows the offsets that there are"
     )
 
 

@@ -6,9 +6,9 @@ and in one afterwards, so for most kinds the order between partitions means noth
 
 For versions it does: a restore passes over those that are older than the history, measured by the
 newest version that its log has brought so far. One old partition behind another would make all of
-the second one too old. So the old partitions are merged by the newest version that each has brought:
-a version then meets a clock no later than it met in its own log. Those that their own log had made
-too old are left out, because the store has refused them.
+the second one too old. So the old partitions are merged by the newest version that each has
+brought: a version then meets a clock no later than it met in its own log. Those that their own log
+had made too old are left out, because the store has refused them.
 
 Invariant: a row that does not lie where murmur2 of its key puts it stops everything. Whoever wrote
 it placed keys otherwise, and the records of its key will not come where the row would go.

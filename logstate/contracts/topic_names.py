@@ -181,7 +181,7 @@ def transactional_id(application_id: str, instance_id: str, slot: int) -> str:
 
 
 def offline_transactional_id(application_id: str) -> str:
-    """Of the producer of whoever changes a stopped application's state: the next fences the last."""
+    """Of the producer of who changes a stopped application's state: the next fences the last."""
     return f"{application_id}-logstate-offline"
 
 

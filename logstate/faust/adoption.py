@@ -235,7 +235,9 @@ def _check_regrouped_were_read(settings: Mapping[str, Any], admin: Any, plan: Bo
 
     Their inputs were read, and those offsets go on; no table has counted them yet. Nobody would.
     """
-    names = [t for t in admin.topic_names() if t.endswith(_REGROUPED) and t not in plan.subscription]
+    names = [
+        t for t in admin.topic_names() if t.endswith(_REGROUPED) and t not in plan.subscription
+    ]
     of_topics = {
         name: [TopicPartition(name, number) for number in range(one.partitions)]
         for name, one in admin.describe_topics(names).items()
@@ -248,8 +250,8 @@ def _check_regrouped_were_read(settings: Mapping[str, Any], admin: Any, plan: Bo
         if waiting:
             raise UpgradeError(
                 "Faust's tables were not taken over. Records that its group_by() wrote wait unread"
-                f" in {', '.join(waiting)}: their inputs count as read, and no table has them. Start"
-                " the Faust application again, let it read its topics to their ends, and stop it"
+                f" in {', '.join(waiting)}: their inputs count as read, and no table has them."
+                " Start the Faust application again, let it read its topics to their ends, and stop it"
                 " with SIGTERM"
             )
 

@@ -170,10 +170,14 @@ def test_a_move_that_slept_over_a_reset_hands_nothing_over(world: World) -> None
     world.started().stop()
 
     with pytest.raises(FencedError):
-        asleep.begin()
-        asleep.produce([ProducedRecord("app-cuts", 0, b"manifest", b"{}", 0)])
-        asleep.flush()
-        asleep.commit()
+        hand_over(asleep)
+
+
+def hand_over(producer: FakeTransactionalProducer) -> None:
+    producer.begin()
+    producer.produce([ProducedRecord("app-cuts", 0, b"manifest", b"{}", 0)])
+    producer.flush()
+    producer.commit()
 
 
 def test_topics_of_a_move_that_was_interrupted_go_too(world: World) -> None:
