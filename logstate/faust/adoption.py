@@ -251,8 +251,8 @@ def _check_regrouped_were_read(settings: Mapping[str, Any], admin: Any, plan: Bo
             raise UpgradeError(
                 "Faust's tables were not taken over. Records that its group_by() wrote wait unread"
                 f" in {', '.join(waiting)}: their inputs count as read, and no table has them."
-                " Start the Faust application again, let it read its topics to their ends, and stop it"
-                " with SIGTERM"
+                " Start the Faust application again, let it read its topics to their ends, and stop"
+                " it with SIGTERM"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shlex
 import subprocess
@@ -50,7 +51,11 @@ def test_a_line_of_json_arrives_before_the_next_one_is_known() -> None:
         " print_json({'a': 1}); sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     ) as follows:
         assert follows.stdin is not None
         assert follows.stdout is not None
