@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 try:
@@ -105,6 +106,8 @@ def options(
 
 def main() -> None:
     """Entry point of the ``logstate`` script and of ``python -m logstate``."""
+    if sys.stdout is None:  # closed by the shell, as by >&-
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for good
     try:
         try:
             app()

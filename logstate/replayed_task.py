@@ -27,6 +27,7 @@ from logstate.restore.restore_plan import clocks_under_new_names
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
+from logstate.topics.internal_topics import with_topics_of_patterns
 from logstate.topics.upgrade import logged_as_stored
 from logstate.topology.plan.plan import Topology
 
@@ -62,7 +63,7 @@ class ReplayedTask:
         renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
-        self.plan = _plan(settings, topology, stored, renamed or {})
+        self.plan = _plan(settings, cluster, topology, stored, renamed or {})
         if task_id not in self.plan.task_ids():
             known = ", ".join(map(str, self.plan.task_ids()))
             raise ConfigError(f"--task {task_id}: there is no such task; there are {known}")
@@ -130,12 +131,15 @@ class ReplayedTask:
             _check_there(*only, self._bounds[only[0]])
         waiting = {tp: self._records(tp, only) for tp in self.inputs}
         heads: dict[TopicPartition, FetchedRecord] = {}
-        count = 0
+        count, was_read = 0, False
         while True:
             for tp, records in waiting.items():
                 if tp not in heads:
                     found = next(records, None)
+                    if found is None and only is not None and tp == only[0] and not was_read:
+                        raise _no_record(*only)
                     if found is not None:
+                        was_read = True
                         heads[tp] = found
                         self.task.add_records(tp, [found])
             if not heads:
@@ -216,6 +220,14 @@ def _check_there(partition: TopicPartition, offset: int, bounds: LogBounds) -> N
         )
 
 
+def _no_record(partition: TopicPartition, offset: int) -> ConfigError:
+    return ConfigError(
+        f"--offset {partition}@{offset} is not there: no committed record has this offset. It is"
+        " the end of a transaction, a record of one that was aborted, or compaction removed it."
+        f" `logstate tail {partition.topic}` shows the offsets that there are"
+    )
+
+
 def position_of(record: FetchedRecord) -> str:
     """As ``--offset`` takes it."""
     return f"{record.topic()}-{record.partition()}@{record.offset()}"
@@ -244,8 +256,17 @@ def _stored_names(stored: Stored) -> set[str]:
 
 
 def _plan(
-    settings: Settings, topology: Topology, stored: Stored, renamed: Mapping[str, str]
+    settings: Settings,
+    cluster: Cluster,
+    topology: Topology,
+    stored: Stored,
+    renamed: Mapping[str, str],
 ) -> BoundPlan:
+    admin = cluster.admin()
+    try:
+        topology = run_steps(with_topics_of_patterns(admin, topology, stored.application_id))
+    finally:
+        admin.close()
     found: dict[str, Any] = log_topics(settings, external_topics(topology))
     existing = {name: TopicDescription(o.topic_id, o.partitions) for name, o in found.items()}
     plan = bind(topology, stored.application_id, existing)

@@ -51,7 +51,8 @@ class Backfilled:
 
     #: records that were written, deletions included
     rows: int
-    #: rows of windows that the store has expired already; they are left out, as a put would be
+    #: rows of windows that the store has expired, and versions that begin before its history; they
+    #: are left out, as a put would be
     expired: int = 0
     #: whether the batch had come before: then nothing was written
     is_repeat: bool = False
@@ -215,12 +216,15 @@ class Filling:
         if layout not in ("window", "session", "versioned"):
             return lambda _: True
         oldest = oldest_shown(self.entry, layout)
+        if layout == "versioned":
+            oldest = -_history_ms(self.entry)
 
         def is_live(record: LoggedRow) -> bool:
             of_task, row_ms = clocks[record.partition], record.time_ms
             if layout != "versioned":
                 row_ms = expiry_time(layout, record.key)
             clock_ms = max(of_task.get(name, UNKNOWN_TIME_MS), row_ms)
+            # A version too: a restore would pass over it, and nobody would ever have it.
             if oldest is not None and row_ms < clock_ms + oldest:
                 return False
             of_task[name] = clock_ms
@@ -286,6 +290,12 @@ def store_entry(stored: Manifest, store: str) -> Mapping[str, Any]:
         )
     entry: Mapping[str, Any] = stored["stores"][store]
     return entry
+
+
+def _history_ms(entry: Mapping[str, Any]) -> int:
+    """How far before the clock of its store a version may begin."""
+    history_ms = entry.get("history_ms")
+    return int((entry.get("retention_ms") if history_ms is None else history_ms) or 0)
 
 
 def _check_is_whole(stored: Manifest) -> None:

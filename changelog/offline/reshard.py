@@ -32,6 +32,7 @@ from logstate.changelog.offline.successor_topics import moved_away, successors
 from logstate.contracts.errors import ConfigError, MembersLiveError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.seams import Committed, TopicDescription, TransactionalProducer, run_steps
+from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others
 from logstate.topics.left_logs import MOVED_AWAY
 from logstate.topics.manifest import manifest
@@ -205,7 +206,7 @@ class _Resharding:
         """The topics that are or were read by tasks that move, as they are now."""
         names = {topic for move in moves.tasks for topic in move.sources_before}
         names |= {t for move in moves.tasks for t in moves.plan.source_topics(move.sub_topology)}
-        names |= {*moves.drained, *moves.left}
+        names |= {*moves.drained, *moves.left, *_read_without_state(moves.plan)}
         return self.application.admin.describe_topics(sorted(names))
 
     def _mark(
@@ -238,7 +239,7 @@ class _Resharding:
             of_tasks = commits[tasks[move.spec.name].sub_topology.id]
             clocks = {task.partition: told.clocks for task, told in of_tasks.items()}
             copies = RowCopies(move, clocks, merged_clocks(clocks.values()))
-            records[move.spec.name] = sum(self._copy(copies, n) for n in range(move.before))
+            records[move.spec.name] = self._copy(copies, move.before)
             if copies.left_behind:
                 left_behind[move.spec.name] = copies.left_behind
         return records, left_behind
@@ -252,14 +253,23 @@ class _Resharding:
         described = self.application.admin.describe_topics(sorted(moves.targets))
         moves.plan.topic_ids.update({name: one.topic_id for name, one in described.items()})
 
-    def _copy(self, copies: RowCopies, partition: int) -> int:
-        """The rows of one old partition, in transactions of some size; how many there were."""
-        self.told(f"copy {copies.source}-{partition}")
+    def _copy(self, copies: RowCopies, partitions: int) -> int:
+        """The rows of a store, in transactions of some size; how many records there were."""
+        settings = self.application.settings
+        if copies.is_merged:
+            return self._append(copies.source, copies.of_all_partitions(settings))
+        return sum(
+            self._append(f"{copies.source}-{one}", copies.of_partition(settings, one))
+            for one in range(partitions)
+        )
+
+    def _append(self, source: str, batches: Iterable[list[ProducedFields]]) -> int:
+        self.told(f"copy {source}")
         count = 0
-        for chunk in _chunks(copies.of_partition(self.application.settings, partition)):
+        for chunk in _chunks(batches):
             self.application.append(chunk)
             count += len(chunk)
-            self.told(f"{count} records of partition {partition}")
+            self.told(f"{count} records of {source}")
         return count
 
     def _switch(
@@ -301,6 +311,9 @@ class _Resharding:
                 task = handover.task(move.sub_topology, partition, merged, committed)
                 offsets.update(task.offsets)
                 records += task.records
+        # Tasks without state do not move, and begin with no cut.
+        for tp, offset in handover.begins.items():
+            offsets.setdefault(tp, (offset, ""))
         return offsets, records
 
     def _handover(self, moves: Moves, committed: Mapping[TopicPartition, Committed]) -> Handover:
@@ -311,6 +324,11 @@ class _Resharding:
             for name in moves.plan.source_topics(move.sub_topology)
             if name not in own  # those are new, and begin at 0
             for partition in range(move.after)
+        }
+        read |= {
+            TopicPartition(name, partition)
+            for name in _read_without_state(moves.plan)
+            for partition in range(moves.plan.partition_counts[name])
         }
         unread = sorted(tp for tp in read if committed.get(tp, NOTHING).offset is None)
         targets = [
@@ -335,6 +353,14 @@ class _Resharding:
         with suppress(MembersLiveError):  # it goes on already, and the next run forgets them
             self.application.write_manifest({**stored, "forgotten": left})
         return topics
+
+
+def _read_without_state(plan: BoundPlan) -> set[str]:
+    """The inputs of others that only tasks without stores read."""
+    subs = plan.topology.sub_topologies
+    stateless = {t for sub in subs if not sub.stores for t in plan.source_topics(sub)}
+    stateful = {t for sub in subs if sub.stores for t in plan.source_topics(sub)}
+    return stateless - stateful - plan.repartition_topics
 
 
 def _chunks(batches: Iterable[list[ProducedFields]]) -> Iterator[list[ProducedFields]]:

@@ -2,7 +2,13 @@
 
 Every committed record is copied, in the order of its partition, with its timestamp and headers:
 versions, deletions and rows that expire later are as they were. A key lies in one partition before
-and in one afterwards, so the order between partitions means nothing.
+and in one afterwards, so for most kinds the order between partitions means nothing.
+
+For versions it does: a restore passes over those that are older than the history, measured by the
+newest version that its log has brought so far. One old partition behind another would make all of
+the second one too old. So the old partitions are merged by the newest version that each has
+brought: a version then meets a clock no later than it met in its own log. Those that their own log
+had made too old are left out, because the store has refused them.
 
 Invariant: a row that does not lie where murmur2 of its key puts it stops everything. Whoever wrote
 it placed keys otherwise, and the records of its key will not come where the row would go.
@@ -11,6 +17,9 @@ it placed keys otherwise, and the records of its key will not come where the row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, Final
 
 from logstate.changelog.cut import UNKNOWN_TIME_MS
@@ -26,6 +35,9 @@ from logstate.topics.store_moves import StoreMove
 
 #: internal topics carry event time 0 as "no timestamp": the client takes 0 for now
 NO_TIMESTAMP: Final = -1
+#: what the clients of all partitions that are merged may hold together, and each at least
+_FETCHED_KIB, _LEAST_KIB = 65_536, 1_024
+_BATCH = 10_000
 
 Clocks = Mapping[str, int]
 
@@ -46,6 +58,29 @@ class RowCopies:
         #: rows that were final results, sent already, and are not carried over
         self.left_behind = 0
         self.layout = layout_of(kind, key_format)
+        #: whether the partitions have to be copied together
+        self.is_merged = kind == "versioned"
+
+    def of_all_partitions(self, settings: Mapping[str, Any]) -> Iterator[list[ProducedFields]]:
+        """The records of all old partitions, by the newest version that each has brought."""
+        before = self._move.before
+        kib = max(_FETCHED_KIB // before, _LEAST_KIB)
+        smaller = {**settings, "queued.max.messages.kbytes": kib}
+        merged = merge(*(self._by_clock(smaller, n) for n in range(before)), key=itemgetter(0))
+        copies = map(itemgetter(1), merged)
+        while batch := list(islice(copies, _BATCH)):
+            yield batch
+
+    def _by_clock(
+        self, settings: Mapping[str, Any], partition: int
+    ) -> Iterator[tuple[int, ProducedFields]]:
+        """The versions that a restore of the partition takes, each with the clock after it."""
+        history_ms, clock_ms = self._move.spec.history_ms or 0, UNKNOWN_TIME_MS
+        for copy in chain.from_iterable(self.of_partition(settings, partition)):
+            time_ms = max(copy[4], 0)
+            if time_ms >= clock_ms - history_ms:
+                clock_ms = max(clock_ms, time_ms)
+                yield clock_ms, copy
 
     def of_partition(
         self, settings: Mapping[str, Any], partition: int

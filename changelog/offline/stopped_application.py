@@ -31,7 +31,7 @@ from logstate.contracts.errors import (
 )
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.seams import Committed, TransactionalProducer, run_steps
-from logstate.contracts.topic_names import cuts_topic
+from logstate.contracts.topic_names import cuts_topic, offline_transactional_id
 from logstate.directory.onlooker import look
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import latest_values, log_bounds
@@ -75,7 +75,7 @@ class StoppedApplication:
                 raise self.never_ran()
             self.check_nobody_lives()
             self._producer = self.cluster.transactional_producer(
-                f"{self.application_id}-logstate-offline"
+                offline_transactional_id(self.application_id)
             )
             self._producer.init_transactions()  # and ends what an attempt before left open
         except BaseException:

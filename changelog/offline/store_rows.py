@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from logstate.changelog.offline.described_encoders import encoder
 from logstate.contracts.changelog_keys import layout_of
 from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
+from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.serde import Serde
 from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 from logstate.kafka.producer import murmur2_partition
@@ -139,15 +140,46 @@ class StoreRows:
     def _records(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
         if self.layout == "versioned":
             return self._version(row, key, value)
-        tail, own_ms = _tail(self.layout, row)
-        time_ms = row.get("_timestamp")
-        own_ms = own_ms if time_ms is None else milliseconds(time_ms)
+        tail, own_ms = self._tail(row)
+        if row.get("_timestamp") is not None:
+            own_ms = _event_time(row, "_timestamp")
         return [self._placed(key + tail, value, own_ms)]
 
+    def _tail(self, row: Row) -> tuple[bytes, int]:
+        """What stands behind a key in the changelog, and the time of a row that names none."""
+        if self.layout == "plain":
+            return b"", 0
+        start_ms = _event_time(row, "window_start")
+        if self.layout == "session":
+            end_ms = _event_time(row, "window_end")
+            if end_ms < start_ms:
+                raise SerdeError(
+                    f"its session ends at {end_ms} ms, before its start at {start_ms} ms, and no"
+                    " search by time would find it. Are the two columns exchanged?"
+                )
+            return pack_session_tail(end_ms, start_ms), end_ms
+        self._check_end(row, start_ms)
+        tail = pack_start(start_ms) if self.layout == "windowed" else pack_window_tail(start_ms, 0)
+        return tail, start_ms
+
+    def _check_end(self, row: Row, start_ms: int) -> None:
+        """The end of a window is not stored: it is what the size of the store's windows says."""
+        key = self.entry.get("key") or {}
+        size_ms = key.get("window_size_ms") or self.entry.get("window_size_ms")
+        if size_ms is None or row.get("window_end") is None:
+            return
+        end_ms = milliseconds(row["window_end"])
+        if end_ms != min(start_ms + size_ms, TIMESTAMP_MAX):
+            raise SerdeError(
+                f"its window goes from {start_ms} to {end_ms} ms, and those of the store are"
+                f" {size_ms} ms long: is it a row of other windows? Write window_start as they"
+                " begin, and leave window_end out"
+            )
+
     def _version(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:
-        records = [self._placed(key, value, milliseconds(row["valid_from"]))]
+        records = [self._placed(key, value, _event_time(row, "valid_from"))]
         if row.get("valid_to") is not None and value is not None:
-            records.append(self._placed(key, None, milliseconds(row["valid_to"])))
+            records.append(self._placed(key, None, _event_time(row, "valid_to")))
         return records
 
     def _placed(self, key: bytes, value: bytes | None, time_ms: int) -> LoggedRow:
@@ -155,16 +187,15 @@ class StoreRows:
         return LoggedRow(place, key, value, time_ms)
 
 
-def _tail(layout: str, row: Row) -> tuple[bytes, int]:
-    """What stands behind a key in the changelog, and the time of a row that names none."""
-    if layout == "plain":
-        return b"", 0
-    start_ms = milliseconds(row["window_start"])
-    if layout == "session":
-        end_ms = milliseconds(row["window_end"])
-        return pack_session_tail(end_ms, start_ms), end_ms
-    tail = pack_start(start_ms) if layout == "windowed" else pack_window_tail(start_ms, 0)
-    return tail, start_ms
+def _event_time(row: Row, column: str) -> int:
+    """A time in ms that a record can have: a store refuses others, so no row brings one."""
+    time_ms = milliseconds(row[column])
+    if not 0 <= time_ms <= TIMESTAMP_MAX:
+        raise SerdeError(
+            f"its {column} is {time_ms} ms, and event time goes from 0 (1970) to 2**63 - 1 ms. Is"
+            " the time in another unit than milliseconds, or before 1970? Leave such rows out"
+        )
+    return time_ms
 
 
 def _check_can_be_filled(name: str, entry: Mapping[str, Any]) -> None:

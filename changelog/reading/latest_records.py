@@ -137,7 +137,7 @@ class LatestRecords:
         # A version that came too late was refused by the store, and is in its log all the same.
         if self._table.history_ms is None:
             return True
-        valid_from = record.timestamp()[1]
+        valid_from = max(record.timestamp()[1], 0)  # time 0 travels as -1, "no timestamp"
         if valid_from < self._stream_time - self._table.history_ms:
             return False
         self._stream_time = max(self._stream_time, valid_from)

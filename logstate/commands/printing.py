@@ -23,8 +23,8 @@ def print_table(table: Table) -> None:
 
 
 def print_json(value: object) -> None:
-    """One line."""
-    print(json.dumps(value))
+    """One line, which whoever reads the pipe has at once: the next may come much later."""
+    print(json.dumps(value), flush=True)
 
 
 def fail(message: str, status: int = 1) -> NoReturn:

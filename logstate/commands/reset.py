@@ -19,6 +19,7 @@ from logstate.commands.stored_state import (
     with_manifest,
 )
 from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.topic_names import offline_transactional_id
 from logstate.topics import reset as resets
 from logstate.topics.manifest_changes import Manifest
 
@@ -65,7 +66,7 @@ def reset(
             resets.carried_out(
                 found,
                 admin,
-                cluster.plain_producer,
+                lambda: cluster.transactional_producer(offline_transactional_id(application_id)),
                 lambda: delete_local_state(state_dir, application_id),
                 now=now,
             )

@@ -180,6 +180,11 @@ def transactional_id(application_id: str, instance_id: str, slot: int) -> str:
     return f"{application_id}-{instance_id}-{slot}"
 
 
+def offline_transactional_id(application_id: str) -> str:
+    """Of the producer of who changes a stopped application's state: the next fences the last."""
+    return f"{application_id}-logstate-offline"
+
+
 def static_member_id(application_id: str, instance_id: str) -> str:
     """Kafka's ``group.instance.id`` of an instance."""
     return f"{application_id}-{instance_id}"

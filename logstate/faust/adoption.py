@@ -30,13 +30,13 @@ import faust
 
 from logstate.contracts.errors import BrokerError, RestoreError, UpgradeError
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
-from logstate.contracts.seams import TopicDescription, run_steps
+from logstate.contracts.seams import Committed, TopicDescription, run_steps
 from logstate.contracts.topic_names import cuts_topic
 from logstate.faust.table_rows import FaustTable, StoreRows, tables_of, window_problem
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.commit_for_nobody import commit_for_nobody
 from logstate.kafka.group_offsets import committed_offsets
-from logstate.kafka.log_reader import latest_records, log_bounds
+from logstate.kafka.log_reader import latest_records, log_bounds, read_partition
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, required_topics
 from logstate.topology.plan.plan import Topology
@@ -44,6 +44,8 @@ from logstate.topology.plan.plan import Topology
 #: brokers allow fifteen minutes by default; rows are read and written meanwhile
 _TRANSACTION_TIMEOUT_MS = 600_000
 _BATCH = 10_000
+#: how the topics of Faust's group_by end
+_REGROUPED = "-repartition"
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def adopt(
         pairs = _pairs(tables_of(app), plan, tables, forget, existing)
         settings = {"bootstrap.servers": bootstrap, **(config or {})}
         offsets = _offsets(settings, plan)
+        _check_regrouped_were_read(settings, admin, plan)
         commit_for_nobody(settings, application_id, offsets)
         required = required_topics(plan, replication_factor, topic_config or {})
         logs = {plan.changelog_topics[pair.store] for pair in pairs}
@@ -143,6 +146,12 @@ def _pairs(
         for name in stores
         if name not in tables.values() and _is_own(plan, name)
     ]
+    problems += [
+        f"tables {', '.join(map(repr, names))} would go into one store, {store!r}, where their rows"
+        " of one key replace each other: give each table a store of its own"
+        for store, names in _tables_of_stores(tables).items()
+        if len(names) > 1
+    ]
     for name, store in tables.items():
         problem = _pair_problem(known.get(name), store, stores, plan, existing)
         if problem is not None:
@@ -177,6 +186,13 @@ def _pair_problem(
     return window_problem(table, plan.topology.stores[store])
 
 
+def _tables_of_stores(tables: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, store in tables.items():
+        found.setdefault(store, []).append(name)
+    return found
+
+
 def _is_own(plan: BoundPlan, store: str) -> bool:
     return plan.topology.stores[store].source_topic is None
 
@@ -194,7 +210,7 @@ def _tasks(plan: BoundPlan, store: str) -> list[TaskId]:
 
 
 def _offsets(settings: Mapping[str, Any], plan: BoundPlan) -> dict[TopicPartition, int]:
-    inputs = [tp for task_id in plan.task_ids() for tp in plan.input_partitions(task_id)]
+    inputs = _inputs_of_others(plan)
     found = committed_offsets(settings, plan.application_id, inputs)
     offsets = {tp: one.offset for tp, one in found.items() if one.offset is not None}
     bounds = log_bounds(settings, inputs)
@@ -206,6 +222,49 @@ def _offsets(settings: Mapping[str, Any], plan: BoundPlan) -> dict[TopicPartitio
             " known. Let the Faust application read what is there, and stop it with SIGTERM"
         )
     return offsets
+
+
+def _inputs_of_others(plan: BoundPlan) -> list[TopicPartition]:
+    """What Faust has read; our own repartition topics are not there yet."""
+    read = (tp for task_id in plan.task_ids() for tp in plan.input_partitions(task_id))
+    return [tp for tp in read if tp.topic not in plan.repartition_topics]
+
+
+def _check_regrouped_were_read(settings: Mapping[str, Any], admin: Any, plan: BoundPlan) -> None:
+    """Raises UpgradeError where records wait in topics of Faust's group_by.
+
+    Their inputs were read, and those offsets go on; no table has counted them yet. Nobody would.
+    """
+    names = [
+        t for t in admin.topic_names() if t.endswith(_REGROUPED) and t not in plan.subscription
+    ]
+    of_topics = {
+        name: [TopicPartition(name, number) for number in range(one.partitions)]
+        for name, one in admin.describe_topics(names).items()
+    }
+    for partitions in of_topics.values():
+        found = committed_offsets(settings, plan.application_id, partitions)
+        if not found:  # of another group
+            continue
+        waiting = [str(tp) for tp in partitions if _has_unread(settings, tp, found.get(tp))]
+        if waiting:
+            raise UpgradeError(
+                "Faust's tables were not taken over. Records that its group_by() wrote wait unread"
+                f" in {', '.join(waiting)}: their inputs count as read, and no table has them."
+                " Start the Faust application again, let it read its topics to their ends, and stop"
+                " it with SIGTERM"
+            )
+
+
+def _has_unread(
+    settings: Mapping[str, Any], partition: TopicPartition, committed: Committed | None
+) -> bool:
+    bounds = log_bounds(settings, [partition])[partition]
+    start = max(bounds.start, (committed and committed.offset) or 0)
+    # Behind the last record may be the end of a transaction, so the ends tell nothing.
+    return any(
+        read_partition(settings, partition, start=start, end=bounds.stable_end, may_skip=True)
+    )
 
 
 def _create(admin: Any, wanted: Collection[Any], existing: Mapping[str, Any]) -> None:

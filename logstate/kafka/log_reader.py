@@ -144,8 +144,8 @@ def read_partition(
     transactions that were aborted too. (Give the start that ``log_bounds`` told: a client that has
     to find the beginning by itself takes half a second for it.)
 
-    Raises RestoreError if ``start`` is not in the log, BrokerError if the position does not move
-    for ``stall_seconds`` or the brokers refuse.
+    Raises RestoreError if ``start`` is not in the log or the log was truncated below the position,
+    BrokerError if the position does not move for ``stall_seconds`` or the brokers refuse.
     """
     if start >= end:
         return
@@ -217,6 +217,7 @@ def _take(
         message = consumer.poll(_IDLE_POLL_SECONDS)
         messages = [] if message is None else [message]
     if messages and not any(map(_error_of, messages)):
+        _check_forward(messages[0], partition, position)
         if messages[-1].offset() >= end:
             messages = [message for message in messages if message.offset() < end]
             return messages, end
@@ -232,6 +233,7 @@ def _take_apart(
     for message in messages:
         error = message.error()
         if error is None:
+            _check_forward(message, partition, position)
             position = message.offset() + 1
             if position > end:
                 return records, end
@@ -241,6 +243,16 @@ def _take_apart(
         else:
             _raise_unless_passing(error, partition, position)
     return records, min(position, end)
+
+
+def _check_forward(message: Any, partition: TopicPartition, position: int) -> None:
+    """A client that may skip goes back to the beginning too, where a log ends before its place."""
+    if message.offset() < position:
+        raise RestoreError(
+            f"{partition}: offset {message.offset()} came where {position} was to be read next: the"
+            " log was truncated below that, or its topic was deleted and created anew; start again"
+            " from a full read"
+        )
 
 
 def _raise_unless_passing(error: Any, partition: TopicPartition, position: int) -> None:

@@ -44,7 +44,7 @@ class Launch:
     """That of the cluster; a new one when None."""
     flags: tuple[str, ...] = ()
     """Of the JVM, beside its heap."""
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Names and passwords; with any there is a listener for them."""
     has_tls: bool = False
     """Whether there is a listener with TLS: that of the users, if there are any."""
@@ -81,6 +81,8 @@ def write_settings(
         overrides=launch.properties,
         another=None if secured_port is None else _secured(launch, secured_port),
     )
+    launch.settings.touch(mode=0o600)
+    launch.settings.chmod(0o600)  # it has the users' passwords, and may be there already
     launch.settings.write_text(settings, encoding="utf-8")
     launch.log4j.write_text(log4j_properties(launch.data), encoding="utf-8")
 

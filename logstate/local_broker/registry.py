@@ -2,7 +2,8 @@
 
 The file is what lets ``logstate broker stop`` find a broker that another process started. It is a
 hint, never a proof: before a process is believed to be that broker, and above all before it is
-killed, its command line must name the broker's own directory.
+killed, one argument of its command line must be the broker's own settings. A directory somewhere in
+it is not enough: an editor or a shell that works there has that too.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class RunningBroker:
     @property
     def is_alive(self) -> bool:
         """Whether the process exists and is this broker, not a later owner of its number."""
-        return self.data in _command_line(self.pid)
+        return _has_argument(self.pid, f"{self.data}/server.properties")
 
 
 def register(broker: RunningBroker) -> None:
@@ -112,18 +113,20 @@ def _wait_gone(broker: RunningBroker, timeout_s: float) -> bool:
     return True
 
 
-def _command_line(pid: int) -> str:
+def _has_argument(pid: int, argument: str) -> bool:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+        told = Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:
         if Path("/proc/self").exists():
-            return ""
+            return False
     except OSError:
-        return ""
+        return False
+    else:
+        return os.fsencode(argument) in told.split(b"\0")
     answer = subprocess.run(
         ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    return answer.stdout
+    return answer.stdout.rstrip().endswith(f" {argument}")  # the broker's last one
 
 
 def _directory() -> Path:

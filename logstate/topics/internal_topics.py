@@ -151,14 +151,10 @@ def own_topics(topology: Topology, application_id: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def check_topics_of_others(
-    admin: Admin,
-    topology: Topology,
-    application_id: str,
-    *,
-    dead_letter_topic: str | None = None,
-) -> Steps[BoundPlan]:
-    """The plan, bound to the topics that are read and written; raises TopicError."""
+def with_topics_of_patterns(
+    admin: Admin, topology: Topology, application_id: str
+) -> Steps[Topology]:
+    """The topology that reads what its patterns match on the brokers, but for topics of its own."""
     if patterns_of(topology):
         found = yield Step("topic_names", admin.topic_names, ())
         own = own_topics(topology, application_id)
@@ -168,6 +164,18 @@ def check_topics_of_others(
             if name not in own and not is_own_beside_the_plan(application_id, name)
         ]
         topology = with_matching_topics(topology, foreign)
+    return topology
+
+
+def check_topics_of_others(
+    admin: Admin,
+    topology: Topology,
+    application_id: str,
+    *,
+    dead_letter_topic: str | None = None,
+) -> Steps[BoundPlan]:
+    """The plan, bound to the topics that are read and written; raises TopicError."""
+    topology = yield from with_topics_of_patterns(admin, topology, application_id)
     external = external_topics(topology)
     existing = yield Step("describe_topics", admin.describe_topics, (external,))
     plan = bind(topology, application_id, existing)

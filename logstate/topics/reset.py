@@ -27,7 +27,7 @@ import msgspec
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.errors import RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, PlainProducer, Step, Steps
+from logstate.contracts.seams import Admin, Step, Steps, TransactionalProducer
 from logstate.contracts.topic_names import cuts_topic, instances_topic, snapshots_topic
 from logstate.topics.left_logs import OF_KAFKA_STREAMS, is_own_log
 from logstate.topics.manifest_changes import Manifest
@@ -95,6 +95,7 @@ def planned_reset(
     }
     of_the_jvm = {e["changelog_topic"] for _, e in kept if e["kind"] == OF_KAFKA_STREAMS} - logs
     own = {*internal, *logs, instances_topic(application_id), snapshots_topic(application_id)}
+    own |= set(stored.get("resharding_topics", ()))  # of a move that was interrupted
     names = sorted({*own, *inputs, *of_the_jvm})
     described = yield Step("describe_topics", admin.describe_topics, (names,))
 
@@ -111,18 +112,29 @@ def planned_reset(
 def carried_out(
     reset: Reset,
     admin: Admin,
-    new_producer: Callable[[], PlainProducer],
+    new_producer: Callable[[], TransactionalProducer],
     delete_local_state: Callable[[], None],
     *,
     now: str,
 ) -> Steps[None]:
-    """Do it. Raises MembersLiveError, and nothing was done, while instances live."""
+    """Do it. Raises MembersLiveError, and nothing was done, while instances live.
+
+    ``new_producer`` is that of `offline_transactional_id`: a move or a backfill that sleeps is
+    fenced by the mark, and cannot hand over to what begins afterwards.
+    """
     application_id, commit = reset.application_id, admin.commit_for_nobody
     cuts = TopicPartition(cuts_topic(application_id), 0)
     yield Step("commit_for_nobody", commit, (application_id, {cuts: 0}))
     mark = {"reset_since": now, **reset.manifest}
     value = msgspec.json.encode(mark, order="deterministic")
-    yield from _written(new_producer, ProducedRecord(cuts.topic, 0, MANIFEST_KEY, value, 0))
+    producer = yield Step("transactional_producer", new_producer)
+    try:
+        record = ProducedRecord(cuts.topic, 0, MANIFEST_KEY, value, 0)
+        yield Step("write_mark", _write, (producer, record))
+    except Exception:
+        yield Step("close_transactional_producer", producer.close)
+        raise
+    yield Step("close_transactional_producer", producer.close)
     offsets = {**reset.offsets, **dict.fromkeys(reset.repartitions, 0)}
     if offsets:
         yield Step("commit_for_nobody", commit, (application_id, offsets))
@@ -131,15 +143,12 @@ def carried_out(
     yield Step("delete_topics", admin.delete_topics, ([cuts.topic],))
 
 
-def _written(new_producer: Callable[[], PlainProducer], record: ProducedRecord) -> Steps[None]:
-    producer = yield Step("plain_producer", new_producer)
-    try:
-        yield Step("produce_plain", producer.produce, ([record],))
-        yield Step("flush_plain", producer.flush)
-    except Exception:
-        yield Step("close_plain_producer", producer.close)
-        raise
-    yield Step("close_plain_producer", producer.close)
+def _write(producer: TransactionalProducer, record: ProducedRecord) -> None:
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([record])
+    producer.flush()
+    producer.commit()
 
 
 def offsets_of_target(

@@ -126,3 +126,14 @@ def test_only_keys_that_were_not_seen_before_the_cut_can_have_lost_a_record() ->
 
     assert not latest.lacks(ahead)
     assert latest.lacks([*ahead, Record(8, "new")])  # type: ignore[list-item]
+
+
+def test_a_version_from_time_0_is_within_a_history_that_reaches_there() -> None:
+    """Time 0 travels as -1, which is "no timestamp"."""
+    entry = {"kind": "versioned", "key": {"format": "string"}, "value": None, "history_ms": 100}
+    latest = LatestRecords(StoreTable(entry), None, 0, log=TopicPartition("changelog", 0))
+    records: list[Any] = [Record(100, "a"), Record(-1, "b")]
+
+    latest.add(records)
+
+    assert [key for block in latest.blocks() for key in block.keys.to_pylist()] == [b"a", b"b"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logstate.changelog.offline.store_rows import LoggedRow, StoreRows
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.windowed_keys import pack_session_tail, pack_start, pack_window_tail
 
@@ -67,3 +67,27 @@ def test_columns_are_those_that_a_reader_of_the_store_sees() -> None:
         rows_of("window").check_columns({"key", "value"})
     with pytest.raises(ConfigError, match="'name' is not one of them"):
         rows_of("key_value").check_columns({"key", "value", "name"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "problem"),
+    [
+        ("versioned", {"valid_from": datetime(1950, 1, 1, tzinfo=UTC)}, "valid_from is -63"),
+        ("versioned", {"valid_from": 1, "valid_to": -2}, "valid_to is -2 ms"),
+        ("window", {"window_start": -1}, "window_start is -1 ms"),
+        ("timestamped_key_value", {"_timestamp": -1}, "_timestamp is -1 ms"),
+        ("session", {"window_start": 5000, "window_end": 1000}, "before its start at 5000 ms"),
+        ("window", {"window_start": 10, "window_end": 99}, "from 10 to 99 ms"),
+    ],
+)
+def test_what_the_store_would_refuse_is_refused_with_its_row(
+    kind: str, row: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SerdeError, match=rf"the row .*'ada'.* store 's'.*{problem}"):
+        rows_of(kind, window_size_ms=10).logged({"key": "ada", "value": 7, **row})
+
+
+def test_a_window_of_an_unknown_size_may_end_anywhere() -> None:
+    row = {"key": "ada", "value": 7, "window_start": 10, "window_end": 99}
+
+    assert rows_of("window").logged(row)[0].key == b"ada" + pack_window_tail(10, 0)

@@ -10,12 +10,12 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.contracts.errors import BrokerError, TopicError
+from logstate.contracts.errors import BrokerError, RestoreError, TopicError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
 from logstate.kafka import group_offsets, log_reader
 from logstate.kafka.group_offsets import committed_offsets
-from logstate.kafka.log_reader import LogBounds, log_bounds
+from logstate.kafka.log_reader import LogBounds, log_bounds, read_partition
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 LOG = TopicPartition("log", 0)
@@ -217,3 +217,42 @@ def test_an_address_that_refuses_is_told_soon(monkeypatch: pytest.MonkeyPatch) -
     refuses = KafkaError(KafkaError._TRANSPORT, "Connection refused")
     with pytest.raises(BrokerError, match=r"within 3 s \(Connection refused\)"):
         first_asked(monkeypatch, 1, refuses)
+
+
+class TruncatedLog:
+    """A consumer whose place is behind the end of its log, and which begins at the beginning."""
+
+    def __init__(self, _: dict[str, Any]) -> None:
+        self.left: list[Any] = [Told(offset) for offset in range(120)]
+
+    def assign(self, _: list[Any]) -> None:
+        """It is."""
+
+    def consume(self, count: int, *, timeout: float) -> list[Any]:
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+    def close(self) -> None:
+        """Nothing is left of it."""
+
+
+class Told:
+    """A record at an offset."""
+
+    def __init__(self, offset: int) -> None:
+        self.at = offset
+
+    def offset(self) -> int:
+        return self.at
+
+    def error(self) -> None:
+        return None
+
+
+def test_a_log_that_was_truncated_below_the_place_is_not_read_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confluent_kafka, "Consumer", TruncatedLog)
+
+    with pytest.raises(RestoreError, match="offset 0 came where 100 was to be read next"):
+        list(read_partition(CONFIG, LOG, start=100, end=110, may_skip=True))

@@ -30,14 +30,18 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a process that names a directory in its command line and waits."""
+    """Starts a process that names a broker's settings in its command line and waits."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(port: int, *, temporary: bool = False) -> RunningBroker:
+    def start(
+        port: int, *, temporary: bool = False, argument: str = "{}/server.properties"
+    ) -> RunningBroker:
         data = tmp_path / f"data-{port}"
         data.mkdir()
         process = subprocess.Popen(
-            ["sh", "-c", "echo; read _", str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ["sh", "-c", "echo; read _", argument.format(data)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         started.append(process)
         # A process that has only just become a shell may not have its command line yet.
@@ -151,3 +155,10 @@ def test_the_last_node_of_a_cluster_takes_their_directory_with_it(tmp_path: Path
 
     stop_running(last)
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("argument", ["{}", "{}/server.properties.old", "vi {}/server.properties"])
+def test_a_process_that_only_mentions_the_directory_is_not_the_broker(
+    start: Start, argument: str
+) -> None:
+    assert not start(20_001, argument=argument).is_alive

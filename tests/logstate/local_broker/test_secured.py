@@ -9,6 +9,8 @@ import pytest
 from logstate.contracts.errors import ConfigError
 from logstate.local_broker.certificates import LocalAuthority
 from logstate.local_broker.config import server_properties
+from logstate.local_broker.java import Java
+from logstate.local_broker.jvm import Launch, write_settings
 from logstate.local_broker.secured import check_users, client_settings, secured_listener
 
 
@@ -60,3 +62,25 @@ def test_certificates_that_are_there_stay_and_nobody_else_reads_the_key(tmp_path
 def test_what_would_not_survive_a_server_property_is_refused(name: str, password: str) -> None:
     with pytest.raises(ConfigError, match="user"):
         check_users({name: password})
+
+
+def test_passwords_are_for_the_eyes_of_their_owner(tmp_path: Path) -> None:
+    launch = Launch(
+        java=Java(tmp_path / "java", 17, "PATH"),
+        jars=tmp_path,
+        data=tmp_path,
+        temporary=False,
+        heap="1m",
+        properties={},
+        detached=True,
+        timeout_s=1,
+        users={"ada": "secret"},
+    )
+    launch.settings.write_text("", encoding="utf-8")
+    launch.settings.chmod(0o644)
+
+    write_settings(launch, port=1, controller_port=2, secured_port=3)
+
+    assert "secret" in launch.settings.read_text(encoding="utf-8")
+    assert launch.settings.stat().st_mode & 0o777 == 0o600
+    assert "secret" not in repr(launch)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import base64
 import struct
+from functools import partial
 
 import pytest
 
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
-from logstate.contracts.errors import MembersLiveError, RestoreError, TopicError, UpgradeError
-from logstate.contracts.records import TopicPartition
+from logstate.contracts.errors import (
+    FencedError,
+    MembersLiveError,
+    RestoreError,
+    TopicError,
+    UpgradeError,
+)
+from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Committed, Steps, run_steps
+from logstate.contracts.topic_names import offline_transactional_id
 from logstate.testing import FakeCluster
+from logstate.testing.fake.producers import FakeTransactionalProducer
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest
 from logstate.topics.manifest_changes import Manifest
@@ -24,7 +33,7 @@ from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, output
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
 #: calls of a reset, and those up to the one that writes the mark
-STEPS = 9
+STEPS = 8
 BEFORE_THE_MARK = range(3)
 
 
@@ -52,8 +61,13 @@ class World:
         return run_steps(planned_reset(admin, "app", stored, target))
 
     def carrying_out(self, reset: Reset) -> Steps[None]:
-        admin, producer = self.cluster.admin(), self.cluster.plain_producer
-        return carried_out(reset, admin, producer, self.disk.clear, now="2026-01-02T03:04:05")
+        admin = self.cluster.admin()
+        return carried_out(
+            reset, admin, self.offline_producer, self.disk.clear, now="2026-01-02T03:04:05"
+        )
+
+    def offline_producer(self) -> FakeTransactionalProducer:
+        return self.cluster.transactional_producer(offline_transactional_id("app"))
 
     def reset(self, target: Target = "earliest") -> None:
         run_steps(self.carrying_out(self.plan(target)))
@@ -182,7 +196,8 @@ def reset_of(cluster: FakeCluster, stored: Manifest) -> Reset:
     """The reset, carried out."""
     admin = cluster.admin()
     found = run_steps(planned_reset(admin, "app", stored, "earliest"))
-    run_steps(carried_out(found, admin, cluster.plain_producer, lambda: None, now="now"))
+    producer = partial(cluster.transactional_producer, offline_transactional_id("app"))
+    run_steps(carried_out(found, admin, producer, lambda: None, now="now"))
     return found
 
 
@@ -233,3 +248,32 @@ def test_what_a_move_to_other_partitions_left_is_deleted() -> None:
     }
     reset_of(cluster, stored)
     assert set(cluster.topics) == {"in"}
+
+
+def test_a_move_that_slept_over_a_reset_hands_nothing_over(world: World) -> None:
+    asleep = world.offline_producer()
+    asleep.init_transactions()
+
+    world.reset()
+    world.started().stop()
+
+    with pytest.raises(FencedError):
+        hand_over(asleep)
+
+
+def hand_over(producer: FakeTransactionalProducer) -> None:
+    producer.begin()
+    producer.produce([ProducedRecord("app-cuts", 0, b"manifest", b"{}", 0)])
+    producer.flush()
+    producer.commit()
+
+
+def test_topics_of_a_move_that_was_interrupted_go_too(world: World) -> None:
+    made = "app-g1.counts-changelog"
+    world.cluster.create_topic(made, 2)
+    stored = {**world.plan().manifest, "resharding_since": "then", "resharding_topics": [made]}
+    admin = world.cluster.admin()
+
+    plan = run_steps(planned_reset(admin, "app", stored, "earliest"))
+
+    assert made in plan.topics
