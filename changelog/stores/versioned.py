@@ -45,11 +45,15 @@ _IDENTITY = struct.Struct(">qq")
 class VersionedKeyValueStore(VersionedReads[K, V]):
     """A versioned store of one task. Keys are never None."""
 
+    #: recorded runs of Kafka Streams show none where a processor reads
+    tells_ends = False
+
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         cell = context.time_cell(f"store:{spec.name}")
         super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        self._spec = spec
         self.name = spec.name
         #: who gave a time that is refused
         self._given = f"Store {spec.name!r} was given a version with"
@@ -63,6 +67,11 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         self.restored = SegmentClock(
             TimeCell(), self.segments.interval_ms, self.segments.retention_ms
         )
+
+    @property
+    def queried(self) -> VersionedReads[K, V]:
+        """The same rows as a query reads them."""
+        return VersionedReads(self._spec, self.codec, self._rows, self.segments.cell)
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Write the version that starts at ``timestamp``; None is a deletion.

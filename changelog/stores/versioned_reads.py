@@ -54,7 +54,10 @@ def valid_from_of(latest_row: bytes) -> int:
 
 
 class VersionedReads(Generic[K, V]):
-    """Reads by key and time."""
+    """Reads by key and time, as queries see them."""
+
+    #: whether :meth:`get` says when the version that it found ended
+    tells_ends = True
 
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
@@ -69,7 +72,8 @@ class VersionedReads(Generic[K, V]):
         """The latest version, or the one valid at ``as_of``; None where that is a deletion.
 
         None too for an ``as_of`` before the history, unless the latest version was valid then.
-        ``valid_to`` of the result is not filled in; :meth:`versions` shows it.
+        ``valid_to`` is when the version ended, None where it is the latest. Processors do not get
+        it from here, see :class:`VersionedRecord`, but from :meth:`versions`.
         """
         raw = self.codec.encode_key(key)
         latest = self._reads.get(LATEST + raw)
@@ -87,7 +91,10 @@ class VersionedReads(Generic[K, V]):
                 found = VersionSegment.of(row).find(as_of)
                 if found.value is None:
                     return None
-                return VersionedRecord(self.codec.decode_value(found.value), found.valid_from)
+                value, valid_to = self.codec.decode_value(found.value), found.valid_to
+                return VersionedRecord(
+                    value, found.valid_from, valid_to if self.tells_ends else None
+                )
         return None
 
     def versions(
