@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec, VersionedRecord
@@ -75,7 +76,10 @@ class VersionedReads(Generic[K, V]):
         ``valid_to`` is when the version ended, None where it is the latest. Processors do not get
         it from here, see :class:`VersionedRecord`, but from :meth:`versions`.
         """
-        raw = self.codec.encode_key(key)
+        try:
+            raw = self.codec.encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(self.codec.store, key, error) from error.__cause__
         latest = self._reads.get(LATEST + raw)
         if latest is not None:
             valid_from = valid_from_of(latest)
@@ -106,7 +110,7 @@ class VersionedReads(Generic[K, V]):
         Of a range that ends before the history only the latest version can be in it, as for
         :meth:`get`: what else the store may still hold is not shown.
         """
-        raw = self.codec.encode_key(key)
+        raw = self.codec.raw_key(key)
         decode: Callable[[bytes], V] = self.codec.decode_value
         found: list[VersionedRecord[V]] = []
         is_beyond = to_ms is not None and not self.segments.reaches(to_ms)
