@@ -299,6 +299,8 @@ _READS = (
     "reverse_range",
     "prefix_scan",
     "all",
+    "reverse_all",
+    "approximate_num_entries",
     "fetch_all",
     "fetch_key_range",
     "find_sessions_of_key_range",

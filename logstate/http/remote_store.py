@@ -133,6 +133,9 @@ class RemoteStore(StoreReads):
         self._codec.arguments_out(read, arguments)  # said at the call, not at the first row
         return self.over_all(read, *arguments)
 
+    def _of_each(self, read: str) -> Iterator[Any]:
+        return (one.value for one in self.answers_of_all(read))
+
     def over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         """Rows of every partition; a page of one of them is in memory at a time.
 
@@ -143,7 +146,10 @@ class RemoteStore(StoreReads):
             yield from one.value
 
     def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer]:
-        """One answer per partition; its value are the rows, its positions those of all of them."""
+        """One answer per partition; its value are the rows, its positions those of all of them.
+
+        Of ``approximate_num_entries`` the value is their number.
+        """
         self._codec.arguments_out(read, arguments)
         count = self._until_known(lambda: self._lookup.task_count(self._place))
         for partition in range(count):
@@ -234,7 +240,7 @@ class RemoteStore(StoreReads):
         reply = self._asks(host, request, self._timeout_s * self._share)
         self._check_positions(reply.positions, partition)
         if reply.rows is None:
-            value = self._codec.value_in(reply.value)
+            value = self._codec.answer_in(read, reply.value)
         else:
             value = self._rows(host, request, reply)
         return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
@@ -309,6 +315,14 @@ class AsyncRemoteStore:
     def all(self) -> AsyncIterator[tuple[Any, Any]]:
         """Every row."""
         return self.over_all("all")
+
+    def reverse_all(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Every row, descending within each partition."""
+        return self.over_all("reverse_all")
+
+    async def approximate_num_entries(self) -> int:
+        """As :meth:`RemoteStore.approximate_num_entries`."""
+        return await self._in_thread(self._store.approximate_num_entries)
 
     async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
         """As :meth:`RemoteStore.over_all`."""
