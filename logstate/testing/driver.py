@@ -27,15 +27,15 @@ from logstate.contracts.errors import RefusedError
 from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
-from logstate.contracts.serde import record_encoders
 from logstate.contracts.topic_names import changelog_topic
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
 from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_outputs import check_output
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
-from logstate.testing.driver_sources import encoded_record, source_serdes
+from logstate.testing.driver_sources import RecordEncoder, parts_of, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.fake.fetched import StoredRecord
@@ -119,6 +119,7 @@ class TopologyTestDriver:
         )
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
+        self._dead_letter_topic = handlers.dead_letter_topic
         self._application_id = application_id
         self._state_dir = usable_directory(state_root(state_dir)) if state_dir is not None else None
         self._surroundings = TestedSurroundings(application_id, self._state_dir)
@@ -153,15 +154,20 @@ class TopologyTestDriver:
     def pipe(
         self, topic: str, key: Any, value: Any, *, timestamp: int = 0, headers: Headers = None
     ) -> None:
-        """Pipe one record; key and value are encoded with the source's own serdes."""
-        serdes = source_serdes(self.topology, self._application_id, topic)
-        encoders = record_encoders(*serdes, topic)
-        raw_key, raw_value, written = encoded_record(encoders, key, value, headers)
+        """Pipe one record; key and value are encoded with the source's own serdes.
+
+        Raises ValueError for a topic that no source reads, SerdeError for a key or value that does
+        not fit the declared type, RuntimeError once the driver was closed.
+        """
+        encoded = RecordEncoder(topic, *source_serdes(self.topology, self._application_id, topic))
+        raw_key, raw_value, written = encoded(key, value, headers)
         self.pipe_raw(topic, raw_key, raw_value, timestamp, written)
 
     def pipe_all(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
-        """Pipe ``(key, value, timestamp)`` triples in order."""
-        for key, value, timestamp in records:
+        """Pipe ``(key, value, timestamp)`` triples in order; TypeError for what is none."""
+        for one in records:
+            whose = f"pipe_all() of {topic!r}"
+            key, value, timestamp = parts_of(one, 3, whose, "(key, value, timestamp) triples")
             self.pipe(topic, key, value, timestamp=timestamp)
 
     def input_topic(
@@ -191,6 +197,9 @@ class TopologyTestDriver:
         headers: Headers = None,
     ) -> None:
         """Pipe one record as bytes and process it with everything that follows from it."""
+        self._check_open("pipe")
+        if topic not in self._global_by_topic and topic not in self.task.source_topics:
+            source_serdes(self.topology, self._application_id, topic)  # says that nobody reads it
         timestamp, headers = timestamp_of(timestamp, "pipe got"), headers_of(headers, "pipe got")
         self._recovery.inputs.append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         self._deliver(topic, key, value, timestamp, headers)
@@ -199,8 +208,10 @@ class TopologyTestDriver:
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once.
 
-        Raises ValueError for a step back, TypeError for what is neither.
+        Raises ValueError for a step back, TypeError for what is neither, RuntimeError once the
+        driver was closed.
         """
+        self._check_open("advance_wall_clock")
         self.clock.advance(moved_ms(by, "the wall clock"))
         for task in self._globals:  # what is to be tried again
             follow(task)
@@ -220,7 +231,11 @@ class TopologyTestDriver:
         return self._log.take()
 
     def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
-        """Take all records of an output topic as decoded ``(key, value)`` pairs."""
+        """Take all records of an output topic as decoded ``(key, value)`` pairs.
+
+        Raises ValueError for a topic that nothing writes to, SerdeError for bytes that the declared
+        types do not read.
+        """
         return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
 
     def read_with_timestamps(
@@ -231,7 +246,11 @@ class TopologyTestDriver:
         return [(record.key, record.value, record.timestamp) for record in records]
 
     def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes."""
+        """What was written to a topic, record by record; key and value: types or serdes.
+
+        Raises ValueError for a topic that nothing writes to, unless a function chooses topics.
+        """
+        check_output(self.topology, self._application_id, self._dead_letter_topic, topic)
         key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
         value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
         return OutputTopic(topic, key_serde, value_serde, self._log)
@@ -282,7 +301,10 @@ class TopologyTestDriver:
         return [one for task in (self.task, *self._globals) for one in task.drops if one.count]
 
     def close(self) -> None:
-        """Commit, leave everything to the next driver on ``state_dir``, close what is open."""
+        """Commit, leave everything to the next driver on ``state_dir``, close what is open.
+
+        What was written can still be read; nothing more can be piped.
+        """
         if self._state_dir is not None and not self._is_closed:
             self._leave()
         self._is_closed = True
@@ -312,8 +334,10 @@ class TopologyTestDriver:
         crash. On a cluster no time ties them to a task: inputs that are processed again may meet
         newer rows there.
 
-        Raises ValueError where outputs were read that are not committed.
+        Raises ValueError where outputs were read that are not committed, RuntimeError once the
+        driver was closed.
         """
+        self._check_open("crash")
         point = self._recovery
         self._log.rollback(point.log)
         for task in (self.task, *self._globals):
@@ -352,6 +376,14 @@ class TopologyTestDriver:
         now = self.clock.wall_clock_ms()
         left = DriverFile.of(self.topology, self.task, self._log, self._recovery, now)
         left.write(self._state_dir)
+
+    def _check_open(self, what: str) -> None:
+        if self._is_closed:
+            raise RuntimeError(
+                f"{what}() of a test driver that was closed: its task has ended, and nothing would"
+                " process it. Call it before close(), or inside the with-statement; what was"
+                " written can still be read"
+            )
 
     # ------------------------------------------------------------------ playing broker
 
