@@ -161,9 +161,12 @@ class StateDirectory:
         quarantine = self.path / _QUARANTINE
         usable_directory(quarantine)
         moment = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-        target = path.rename(quarantine / f"{moment}-{task_id}")
+        try:
+            target = path.rename(quarantine / f"{moment}-{task_id}")
+        except OSError as error:
+            raise _unusable(quarantine, error) from error
         for old in sorted(quarantine.iterdir())[:-_QUARANTINED_MAX]:
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)  # other workers delete the same ones
         return target
 
     # ------------------------------------------------------------------ lock and identity

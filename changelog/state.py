@@ -53,11 +53,6 @@ class StateChanges:
     layers: Mapping[str, Layer]
     clocks: Mapping[str, int]
 
-    @property
-    def is_empty(self) -> bool:
-        """True where no store changed."""
-        return all(layer.is_empty for layer in self.layers.values())
-
 
 class TaskState:
     """The stores of one task. ``backend`` None keeps even persistent stores in memory."""

@@ -29,4 +29,9 @@ def open_task_state(
 
         backend = RocksBackend(state_dir)
     how = {"logs_every_write": logs_every_write, "publishes_views": publishes_views}
-    return TaskState(specs, context, backend=backend, **how)
+    try:
+        return TaskState(specs, context, backend=backend, **how)
+    except Exception:
+        if backend is not None:
+            backend.close()  # whoever moves a damaged directory away must not have it open
+        raise

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from logstate.serdes import string as string
     from logstate.serdes import upgradable as upgradable
     from logstate.serdes import windowed as windowed
+    from logstate.task.error_handlers import Action as Action
+    from logstate.task.error_handlers import Decision as Decision
     from logstate.task.error_handlers import ErrorHandlers as ErrorHandlers
     from logstate.task.error_handlers import FailedRecord as FailedRecord
     from logstate.task.error_handlers import dead_letter as dead_letter
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from logstate.topology import GlobalKTable as GlobalKTable
     from logstate.topology import HoppingWindows as HoppingWindows
     from logstate.topology import JoinWindows as JoinWindows
+    from logstate.topology import KeyTimers as KeyTimers
     from logstate.topology import KGroupedStream as KGroupedStream
     from logstate.topology import KGroupedTable as KGroupedTable
     from logstate.topology import KStream as KStream
@@ -86,9 +89,12 @@ if TYPE_CHECKING:
     from logstate.topology import Topology as Topology
     from logstate.topology import TumblingWindows as TumblingWindows
     from logstate.topology import UnlimitedWindows as UnlimitedWindows
+    from logstate.topology import ValueTransformer as ValueTransformer
     from logstate.topology import Windows as Windows
     from logstate.topology import key_value_store as key_value_store
+    from logstate.topology import lru_store as lru_store
     from logstate.topology import session_store as session_store
+    from logstate.topology import timer_store as timer_store
     from logstate.topology import timestamped_key_value_store as timestamped_key_value_store
     from logstate.topology import until_time_limit as until_time_limit
     from logstate.topology import until_window_closes as until_window_closes
@@ -123,14 +129,16 @@ _PUBLIC = {
         "boolean bytes_ float64 int32 int64 json json_of session_windowed string upgradable"
         " windowed"
     ),
-    "logstate.task.error_handlers": "ErrorHandlers FailedRecord dead_letter fail retry skip",
+    "logstate.task.error_handlers": (
+        "Action Decision ErrorHandlers FailedRecord dead_letter fail retry skip"
+    ),
     "logstate.testing": "TopologyTestDriver",
     "logstate.topology": (
         "GlobalKTable HoppingWindows JoinWindows KGroupedStream KGroupedTable KStream KTable"
-        " Materialized Processor ProcessorContext SessionWindows SlidingWindows"
-        " StreamsBuilder Topology TumblingWindows UnlimitedWindows Windows key_value_store"
-        " session_store timestamped_key_value_store until_time_limit until_window_closes"
-        " versioned_store window_store"
+        " KeyTimers Materialized Processor ProcessorContext SessionWindows SlidingWindows"
+        " StreamsBuilder Topology TumblingWindows UnlimitedWindows ValueTransformer Windows"
+        " key_value_store lru_store session_store timer_store timestamped_key_value_store"
+        " until_time_limit until_window_closes versioned_store window_store"
     ),
     "logstate.worker.lag": "TaskLag",
 }

@@ -215,10 +215,15 @@ class Application(ApplicationView):
         """
         check(durations("start()", timeout=timeout, optional=True))
         self._begin()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._run_workers, name=f"logstate-{self.application_id}", daemon=True
         )
-        self._thread.start()
+        try:
+            thread.start()
+        except RuntimeError as refusal:  # the system has no thread left
+            self._run_workers(refusal)
+            self._raise_failure()
+        self._thread = thread
         if not waits:
             return self
         workers = self._workers
@@ -228,7 +233,7 @@ class Application(ApplicationView):
                 None if timeout is None else wait_s(timeout),
             )
         if workers.is_finished:
-            self._thread.join()
+            thread.join()
         self._raise_failure()
         if not is_decided:
             self.stop()
@@ -399,18 +404,26 @@ class Application(ApplicationView):
         self._has_begun = True
         self._lifecycle.move_to(ApplicationState.STARTING)
 
-    def _run_workers(self) -> None:
+    def _run_workers(self, refusal: BaseException | None = None) -> None:
+        """In the thread that runs them; or, with the ``refusal`` of such a thread, to end so."""
         presence = self._presence
-        self._runner = threading.get_ident()
-        try:
+
+        def first() -> None:
+            if refusal is not None:
+                raise refusal
             if presence is not None:
                 presence.start(self.asgi)
-            self._workers.run()
-        finally:
-            if presence is not None:
-                presence.stop()
+
+        def has_ended() -> None:
             self._runner = None
             self._ended.set()
+
+        self._runner = threading.get_ident()
+        with ExitStack() as ending:
+            ending.callback(has_ended)
+            if presence is not None:
+                ending.callback(presence.stop)
+            self._workers.run(first)
 
     def _is_own_thread(self) -> bool:
         return self._runner == threading.get_ident()

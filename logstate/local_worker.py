@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,12 +28,13 @@ from logstate.metrics.instruments import Metrics
 from logstate.queries.queries import QueryableStore, is_readable
 from logstate.readable_stores import ReadableStores
 from logstate.restore.restore import RestoreListener
-from logstate.restore.standby_places import NOBODY, Neighbours
+from logstate.restore.standby_places import Neighbours
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.record_errors import what_ended
 from logstate.worker.collector_pace import collector_pace
 from logstate.worker.lag import TaskLag, lag_of
 from logstate.worker.watch import Watch
+from logstate.worker.wishes import Wishes
 from logstate.worker.worker import Worker
 from logstate.worker.worker_observer import WorkerObserver
 
@@ -69,7 +71,8 @@ class LocalWorker:
         self.config = settings.worker_config(self.directory.instance_id)
         self.observer = WorkerObserver(monotonic_ms=clock.monotonic_ms)
         self.observer.on_change = self._changed
-        self._neighbours = NOBODY
+        #: of every worker, one after the other
+        self._wishes = Wishes()
         #: why all instances of the application are to stop; empty: they are not
         self.stops_all = ""
         #: by another instance
@@ -96,13 +99,18 @@ class LocalWorker:
 
     # ------------------------------------------------------------------ running
 
-    def run(self) -> None:
-        """Until it is stopped, or fails for good; ``failure`` has the reason then."""
+    def run(self, first: Callable[[], object] = lambda: None) -> None:
+        """Until it is stopped, or fails for good; ``failure`` has the reason then.
+
+        Whatever ends it: nobody else hears of what is raised in this thread. So what has to be done
+        in it before all else, ``first``, is done here too.
+        """
         end = ApplicationState.STOPPED
         self._lifecycle.move_to(ApplicationState.STARTING)
-        if self._settings.topology.internal_topics:
-            self._snapshots.start()
         try:
+            first()
+            if self._settings.topology.internal_topics:
+                self._snapshots.start()
             self._run()
             if self._ordered is not None:
                 raise self._ordered
@@ -138,7 +146,7 @@ class LocalWorker:
 
     def pause(self, is_paused: bool) -> None:
         """Process nothing, or go on."""
-        self._worker.intake.wants_pause = is_paused
+        self._wishes.is_paused = is_paused
 
     @property
     def count(self) -> int:
@@ -154,7 +162,7 @@ class LocalWorker:
 
     def know(self, neighbours: Neighbours) -> None:
         """Who is in the group, and who was; the worker that follows it knows as well."""
-        self._neighbours = self._worker.followed.neighbours = neighbours
+        self._wishes.neighbours = neighbours
 
     def release(self) -> None:
         """Let go of the directory, where nothing ran."""
@@ -180,10 +188,7 @@ class LocalWorker:
             else:
                 return
             pause(wait_ms / 1000, lambda: self._is_stopping)
-            was_paused = self._worker.intake.wants_pause
             self._worker = self._new_worker()
-            self._worker.intake.wants_pause = was_paused
-            self._worker.followed.neighbours = self._neighbours
             if self._is_stopping:
                 self._worker.stop()
 
@@ -355,6 +360,7 @@ class LocalWorker:
             restore_listener=self._restore_listener,
             wait=lambda seconds: pause(seconds, lambda: self._is_stopping),
             error_handlers=handlers,
+            wishes=self._wishes,
         )
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from logstate.app_settings import AppSettings
 from logstate.contracts.clock import SystemClock
-from logstate.contracts.errors import LogstateError
-from logstate.instance.by_value import dumps, loads
+from logstate.contracts.errors import LogstateError, StoreError
+from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel
 from logstate.instance.forwarded_logs import forward
 from logstate.instance.merged_metrics import figures_of
@@ -140,13 +140,17 @@ class ServedWorker:
             elif kind == "ask":
                 readers.submit(self._answer, answers, *content)
 
-    def _answer(self, answers: Answers, number: int, question: Question) -> None:
+    def _answer(self, answers: Answers, number: int, asked: bytes) -> None:
+        """What is asked and answered has objects of the user's in it: whatever they do when they
+        are made again concerns whoever asks, and nobody who only passes it on.
+        """
         try:
-            self._channel.send("answer", (number, True, answers.to(question)))
+            answer = dumps(answers.to(number, _question(asked)))
+            self._channel.send("answer", (number, True, answer))
         except Exception as exc:  # noqa: BLE001  raised where it was asked
             if not isinstance(exc, LogstateError):
                 _add_trace(exc)
-            self._channel.send("answer", (number, False, _travelling(exc)))
+            self._channel.send("answer", (number, False, dumps(_travelling(exc))))
 
     # ------------------------------------------------------------------ telling
 
@@ -182,6 +186,17 @@ def report_of(worker: LocalWorker) -> WorkerReport:
         member=next(iter(worker.group_members), None),
         standbys=worker.standbys(),
     )
+
+
+def _question(asked: bytes) -> Question:
+    try:
+        question: Question = loads(asked)
+    except Exception as exc:
+        raise StoreError(
+            "an argument of the read was pickled for the worker process that has the store, and"
+            f" cannot be unpickled there: {type(exc).__name__}: {exc}. {UNPICKLED_HINT}"
+        ) from exc
+    return question
 
 
 def _add_trace(failure: BaseException) -> None:

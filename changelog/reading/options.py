@@ -256,10 +256,6 @@ class _Parser:
             self.problems.append(f'option "{name}" is {value!r}; it must be true or false')
         return value == "true"
 
-    def boolean_or_none(self, name: str) -> bool | None:
-        """None where it is not given."""
-        return self.boolean(name, False) if name.lower() in self._given else None
-
     def integer(self, name: str, least: int) -> int | None:
         value = self._given.get(name.lower())
         if value is None:

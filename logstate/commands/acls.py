@@ -11,6 +11,8 @@ import typer
 
 from logstate.commands.options import Json, Target
 from logstate.commands.printing import print_json
+from logstate.contracts import setting_rules as rules
+from logstate.contracts.errors import check
 from logstate.topics.needed_acls import NeededAcl, needed_acls, patterns_read
 from logstate.topology.dsl.topology_target import load_topology
 
@@ -41,6 +43,7 @@ def acls(
 
     Asks no broker. Topics that are read by a pattern are not known here: allow Read for each.
     """
+    check(rules.application_id("application_id", application_id))
     topology = load_topology(wanted)
     needed = needed_acls(
         topology,

@@ -10,6 +10,8 @@ from rich.table import Table
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Target
 from logstate.commands.printing import print_json, print_table
 from logstate.commands.stored_state import pair, with_manifest
+from logstate.contracts import setting_rules as rules
+from logstate.contracts.errors import check
 from logstate.contracts.seams import Admin, run_steps
 from logstate.directory.directory_link import DirectoryTopic
 from logstate.topics.manifest_changes import Manifest
@@ -53,6 +55,7 @@ def create(
     that exist are compared and never changed. Ends with status 4, and creates nothing, where a
     start would be refused.
     """
+    check(rules.application_id("application_id", application_id))
     overrides = dict(map(pair, config or ()))
     topology = load_topology(wanted)
     meeting = DirectoryTopic(application_id, replication_factor, overrides)

@@ -43,8 +43,6 @@ class Transactions:
         self.transactional_id = transactional_id
         self._producer: TransactionalProducer | None = None
         self.is_open = False
-        self.committed_total = 0
-        self.aborted_total = 0
 
     def initialise(self) -> Steps[None]:
         """Make a producer and fence every earlier one of this id."""
@@ -130,7 +128,6 @@ class Transactions:
     def _end(self) -> Steps[None]:
         yield Step("commit", self._live.commit, awaits_brokers=True)
         self.is_open = False
-        self.committed_total += 1
         if self._live.is_suspect():
             _LOGGER.warning(
                 "committing took long: the producer of %s is replaced", self.transactional_id
@@ -139,7 +136,6 @@ class Transactions:
 
     def abandon(self) -> Steps[None]:
         """Leave the transaction uncommitted, if its commit had not been decided already."""
-        self.aborted_total += 1
         if self._producer is None:
             yield from self.initialise()
             return

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from types import CoroutineType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.record_parts import shown
@@ -57,13 +57,16 @@ class Serde(ABC, Generic[T]):
     ``immutable`` says that a decoded object can be kept and handed out again without copying it:
     true for str, int, float, bytes, bool and for frozen types made of these. Where it is false
     every reader gets a freshly decoded object, because user code may change what it is given.
+
+    Two of the library's are equal where they write and read the same. One of yours equals itself
+    alone, unless its class defines ``__eq__`` and ``__hash__``, as a frozen dataclass does.
     """
 
     immutable: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.partition(".")[0] != "logstate":
+        if not _is_of_library(cls):
             for name in _ASKED_FOR & cls.__dict__.keys():
                 if inspect.isfunction(cls.__dict__[name]):
                     setattr(cls, name, _checked(name, cls.__dict__[name]))
@@ -97,6 +100,25 @@ class Serde(ABC, Generic[T]):
         Always has ``format``; ``schema`` where there is one; ``inner`` and ``window_size_ms`` for
         windowed keys. Never contains addresses with credentials.
         """
+
+    def same_by(self) -> Any:
+        """What the library's own tell of themselves to be compared by; None: only the object."""
+        return None
+
+    # Streams that come together ask this while a topology is declared, and nobody per record.
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        # A class that a user derives may keep more than is known here.
+        if type(self) is not type(other) or not _is_of_library(type(self)):
+            return NotImplemented
+        mine = self.same_by()
+        return mine is not None and bool(mine == cast("Serde[Any]", other).same_by())
+
+    def __hash__(self) -> int:
+        # What they are compared by has dicts in it; there are a few of one class at most.
+        is_compared = _is_of_library(type(self)) and self.same_by() is not None
+        return hash(type(self)) if is_compared else object.__hash__(self)
 
     def __repr__(self) -> str:
         return f"<serde {self.describe()['format']}>"
@@ -154,6 +176,10 @@ def inside(
 
 def _blind(plain: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda one, _headers: plain(one)
+
+
+def _is_of_library(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "logstate"
 
 
 # --- what users' serdes give ----------------------------------------------------------------------

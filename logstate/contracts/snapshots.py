@@ -8,12 +8,7 @@ state: a worker that has missed an order makes a snapshot fail, and nothing else
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
-
-#: sub-topology -> repartition topic -> partition -> the offset at which its tasks cut
-Targets = Mapping[int, Mapping[str, Mapping[int, int]]]
 
 
 class Order(msgspec.Struct, frozen=True, tag="order"):
@@ -22,7 +17,8 @@ class Order(msgspec.Struct, frozen=True, tag="order"):
     #: of the attempt; another one is another snapshot
     id: str
     step: int
-    #: whose tasks cut: at these offsets, and elsewhere wherever they are
+    #: whose tasks cut: sub-topology -> repartition topic -> partition -> at this offset, and
+    #: elsewhere wherever they are
     marks: dict[int, dict[str, dict[int, int]]] = {}
     #: whose tasks stand still after their cut, until an order no longer names them
     holding: tuple[int, ...] = ()

@@ -98,6 +98,10 @@ class DirectoryLink:
         self._told_to_stop = told_to_stop
         #: what was said before this offset was said to those who were there then
         self._since: int | None = None
+        #: what comes next in the topic
+        self._position = 0
+        #: instances whose records this version ignores: each is told once
+        self._ignored: set[str] = set()
         #: its last words: why all instances are to stop, how long its members may be away
         self._stops_all = ""
         self._returns_within_ms = 0
@@ -117,8 +121,9 @@ class DirectoryLink:
     def start(self) -> None:
         """In a thread of its own."""
         name = f"logstate-directory-{self._topic.application_id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._thread = thread  # one that the system refuses is not waited for
 
     def stop(self, stops_all: str = "", returns_within_ms: int = 0) -> None:
         """With a tombstone, where the brokers take it soon. ``stops_all``: why others end too;
@@ -162,6 +167,8 @@ class DirectoryLink:
             consumer.assign({partition: start})
             self._has_read_all = False
             self._since = end if self._since is None else self._since
+            if end < self._position:
+                self._begin_anew()
             while not self._is_stopping and (consumer.position(partition) or 0) < end:
                 self._listen(consumer)
             self._has_read_all = True
@@ -177,13 +184,16 @@ class DirectoryLink:
         partition = self._topic.partition
         polled = consumer.poll(_BATCH, _POLL_S)
         if polled.out_of_range:
-            self.known.forget()
+            self._begin_anew()
             raise LogstateError(f"{partition} was made anew; it is read again")
+        self._position = consumer.position(partition) or 0
         now = self._clock.monotonic_ms()
         for record in polled.records.get(partition, ()):
             instance = (record.key() or b"").decode("utf-8", "replace")
             offset = record.offset() or 0
             entry = self.known.heard(instance, record.value(), offset, now)
+            if entry is None and record.value() is not None:
+                self._ignore(instance, offset)
             if entry is not None and offset >= (self._since or 0):
                 if entry.returns_within_ms:
                     self.known.expect(entry, now)
@@ -194,6 +204,22 @@ class DirectoryLink:
         if polled.records:
             with self.changed:
                 self.changed.notify_all()
+
+    def _ignore(self, instance: str, offset: int) -> None:
+        if instance not in self._ignored and not self.known.has_heard(instance):
+            self._ignored.add(instance)
+            _LOGGER.warning(
+                "instance %.100r is ignored: offset %d of %s is no entry that this version reads;"
+                " a newer version of logstate wrote it, or another program",
+                instance,
+                offset,
+                self._topic.partition,
+            )
+
+    def _begin_anew(self) -> None:
+        """The topic is another one: all that it has was said since this instance listens."""
+        self.known.forget()
+        self._since = self._position = 0
 
     def _has_come_back(self) -> None:
         """Its own entry came out of the log: so did those of all others that it must know."""

@@ -5,11 +5,17 @@ A null value is a clean end. Fields may be added; ``format`` rises when readers 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 FORMAT = 1
 #: the claims of an entry: its tasks by their ids, and its address under this prefix
 ADDRESS = "@"
+
+
+#: as ``str(TaskId)`` has it
+TaskName = Annotated[str, msgspec.Meta(pattern=r"^\d{1,9}_\d{1,9}$")]
 
 
 class TaskEntry(msgspec.Struct, frozen=True):
@@ -59,7 +65,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     #: the higher one has the address
     claim: int
     #: how often it is heard of at least
-    heartbeat_ms: int
+    heartbeat_ms: Annotated[int, msgspec.Meta(gt=0)]
     #: slots of workers
     workers: int = 1
     #: the transactional ids of its workers, one for each member of the group
@@ -68,7 +74,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     #: of the library
     version: str = ""
     format: int = FORMAT
-    tasks: dict[str, TaskEntry] = {}
+    tasks: dict[TaskName, TaskEntry] = {}
     #: sub-topology -> its partitions, where they are known
     task_counts: dict[int, int] = {}
     #: of its workers
@@ -78,7 +84,7 @@ class InstanceEntry(msgspec.Struct, frozen=True):
     #: how long the group keeps the place of its static members: its last words before the null
     returns_within_ms: int = 0
     #: tasks of others whose state it follows -> offsets that it lacks; None: it begins
-    standbys: dict[str, int | None] = {}
+    standbys: dict[TaskName, int | None] = {}
     figures: Figures = Figures()
 
     def claims(self) -> dict[str, int]:

@@ -95,6 +95,10 @@ class KnownInstances:
         self._heard = {**others, instance: Heard(entry, now_ms, offset, since)}
         return entry
 
+    def has_heard(self, instance: str) -> bool:
+        """Whether an entry of it was read last, and no end, nor what this version ignores."""
+        return instance in self._heard
+
     def expect(self, entry: InstanceEntry, now_ms: float) -> None:
         """These were the last words of an instance whose static members come back."""
         until_ms = now_ms + entry.returns_within_ms

@@ -20,8 +20,6 @@ from logstate.directory.known_instances import MISSED_MAX, KnownInstances
 
 _BATCH = 1_000
 _POLL_S = 0.1
-#: a task that is kept warm beside the one that runs
-_STANDBY = "standby"
 
 
 class Seen(NamedTuple):
@@ -110,10 +108,8 @@ def tasks_of(seen: Sequence[Seen]) -> list[TaskSeen]:
     known = KnownInstances()
     alive = [one.entry for one in seen if one.is_alive]
     for offset, entry in enumerate(alive):
-        tasks = {name: task for name, task in entry.tasks.items() if task.stage != _STANDBY}
-        owned = InstanceEntry(entry.instance, entry.address, entry.claim, 1, tasks=tasks)
-        known.heard(entry.instance, encode_entry(owned), offset, 0)
-    names = {name for entry in alive for name in entry.tasks}
+        known.heard(entry.instance, encode_entry(entry), offset, 0)
+    names = {name for entry in alive for name in (*entry.tasks, *entry.standbys)}
     names |= set(_expected(one.entry for one in seen))
     return [_task(name, known, alive) for name in sorted(names, key=TaskId.parse)]
 
@@ -127,14 +123,10 @@ def _expected(entries: Iterable[InstanceEntry]) -> Iterable[str]:
 
 
 def _task(name: str, known: KnownInstances, alive: Sequence[InstanceEntry]) -> TaskSeen:
-    standbys = tuple(
-        entry.instance
-        for entry in alive
-        if name in entry.tasks and entry.tasks[name].stage == _STANDBY
-    )
+    standbys = tuple(entry.instance for entry in alive if name in entry.standbys)
     owner = known.owner(name, 0)
     if owner.entry is None:
-        is_claimed = any(name in e.tasks and e.instance not in standbys for e in alive)
+        is_claimed = any(name in entry.tasks for entry in alive)
         remark = owner.reason if is_claimed else "no live instance has it"
         return TaskSeen(name, None, None, None, 0, False, standbys, remark)
     task = owner.entry.tasks[name]

@@ -107,8 +107,9 @@ class SnapshotLink:
     def start(self) -> None:
         """In a thread of its own."""
         name = f"logstate-snapshots-{self._topic.application_id}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._thread = thread  # one that the system refuses is not waited for
 
     def stop(self, *, waits: bool = True) -> None:
         """From any thread."""

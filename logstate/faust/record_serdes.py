@@ -71,6 +71,9 @@ class FaustSerde(Serde[T]):
             return {"format": "json", "schema": schema}
         return {"format": "faust", "codec": self.name, "schema": schema}
 
+    def same_by(self) -> Any:
+        return self.type, self.name
+
     def __repr__(self) -> str:
         shown = "anything" if self.type is None else self.type.__name__
         return f"<serde faust {self.name} of {shown}>"

@@ -6,7 +6,9 @@ Three things have to be true of an answer, else there is none:
 - nobody else claims the task by a later claim (:mod:`logstate.directory.known_instances`);
 - the rows were known to be the newest less than ``max_age`` ago, and the task is still here when
   they have been read. ``max_age`` is less than a session of the group: an instance that was cut
-  off, or stood still, refuses before another one can have gone on with its partitions.
+  off, or stood still, refuses before another one can have gone on with its partitions. The clock
+  of a machine that is suspended stands still too: until the first poll after that its rows count as
+  young as before.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
 from logstate.http.client import READ_PATH
 from logstate.http.cursors import Cursors
-from logstate.http.keys import key_of, plain, plain_row
+from logstate.http.keys import document, key_of, plain, plain_row
 from logstate.http.page import page
 from logstate.http.parameters import (
     BadRequestError,
@@ -301,7 +301,7 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
             about = {"partition": answer.partition, "positions": positions, "lag": answer.lag}
             yield False, msgspec.json.encode(about)
             for row in answer.value:
-                yield True, msgspec.json.encode(plain_row(row))
+                yield True, document(plain_row(row))
     except LogstateError as exc:
         yield False, msgspec.json.encode({"error": str(exc)})
         return

@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, LogstateError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster
 from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
-from logstate.http.keys import plain
+from logstate.http.keys import document, plain
 
 #: records of one look, and how long it waits for the first
 _BATCH = 1_000
@@ -104,10 +103,11 @@ class ChangeReader:
             "timestamp": record.timestamp()[1],
         }
         try:
-            about.update(self._row(record))
+            data = document({**about, **self._row(record)})
         except Exception as exc:  # noqa: BLE001  whatever a serde says of bytes of others
-            about["error"] = f"it cannot be decoded: {type(exc).__name__}: {exc}"
-        return f"id: {self._id()}\ndata: ".encode() + msgspec.json.encode(about) + b"\n\n"
+            reason = f"it cannot be decoded: {type(exc).__name__}: {text_of(exc)}"
+            data = document({**about, "error": reason})
+        return f"id: {self._id()}\ndata: ".encode() + data + b"\n\n"
 
     def _id(self) -> str:
         places = ",".join(f"{tp.partition}:{at}" for tp, at in self._positions.items())

@@ -29,6 +29,8 @@ READ_PATH = "/instances/read"
 REPLY_BYTES_MAX = 64 * 1024 * 1024
 #: a socket takes no time-out above 24 days
 _ANSWER_LIMIT_S = 86_400.0
+#: 0 would be no time-out but no waiting
+_LEAST_S = 0.001
 #: servers close a connection that says nothing, the first of them after 5 s
 _IDLE_S = 4.0
 
@@ -94,10 +96,12 @@ class Client:
     # ------------------------------------------------------------------ connections
 
     def _answer(self, host: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+        end_s = time.monotonic() + timeout_s
         connection = self._kept(host, timeout_s) or self._new(host, timeout_s)
         try:
             path = urlsplit(host).path + READ_PATH
             connection.request("POST", path, body, self._headers)
+            connection.sock.settimeout(max(_LEAST_S, end_s - time.monotonic()))
             with connection.getresponse() as response:
                 content = _content(host, response)
         except BaseException:

@@ -1,6 +1,7 @@
 """What is not read to its end: kept for whoever asks for the next page, for a while.
 
-An iterator over a store keeps the rows of its commit alive, so there are few, and none for long.
+An iterator over a store keeps the rows of its commit alive, so there are few, and none for long: as
+long as there are any, a timer looks for those that nobody asks for any more.
 """
 
 from __future__ import annotations
@@ -23,35 +24,63 @@ class CursorGoneError(LogstateError):
     """The pages cannot be gone on with: begin again."""
 
 
-class Cursors(Generic[T]):
-    """From any thread; each cursor leads to its page once."""
+def _later(call: Callable[[], None]) -> None:
+    timer = threading.Timer(IDLE_MS / 1000, call)
+    timer.daemon = True
+    timer.start()
 
-    def __init__(self, now_ms: Callable[[], float]) -> None:
+
+class Cursors(Generic[T]):
+    """From any thread; each cursor leads to its page once. ``later`` calls after ``IDLE_MS``."""
+
+    def __init__(
+        self,
+        now_ms: Callable[[], float],
+        later: Callable[[Callable[[], None]], None] = _later,
+    ) -> None:
         self._now_ms = now_ms
+        self._later = later
         self._open: dict[str, tuple[T, float]] = {}
+        #: the timer runs
+        self._is_swept = False
         self._lock = threading.Lock()
 
     def kept(self, one: T) -> str:
         """A cursor for it; raises StoreUnavailableError where there are too many."""
-        now, cursor = self._now_ms(), secrets.token_urlsafe(12)
+        cursor = secrets.token_urlsafe(12)
+        self._drop_idle()
         with self._lock:
-            idle = [c for c, (_, since) in self._open.items() if now - since > IDLE_MS]
-            for gone in idle:
-                del self._open[gone]
             if len(self._open) >= CURSORS_MAX:
                 raise StoreUnavailableError(
                     f"{CURSORS_MAX} readers go through stores of this instance already; try again"
                 )
-            self._open[cursor] = one, now
+            self._open[cursor] = one, self._now_ms()
+            is_first, self._is_swept = not self._is_swept, True
+        if is_first:
+            self._later(self._sweep)
         return cursor
 
     def taken(self, cursor: str) -> T:
         """What a cursor stands for; raises CursorGoneError."""
         with self._lock:
             found = self._open.pop(cursor, None)
-        if found is None or self._now_ms() - found[1] > IDLE_MS:
+        if found is None or self._now_ms() - found[1] >= IDLE_MS:
             raise CursorGoneError(
                 f"the page behind {cursor!r:.40} was read already, or nobody asked for it for"
                 f" {IDLE_MS / 1000:.0f} s; begin again"
             )
         return found[0]
+
+    def _sweep(self) -> None:
+        self._drop_idle()
+        with self._lock:
+            goes_on = self._is_swept = bool(self._open)
+        if goes_on:
+            self._later(self._sweep)
+
+    def _drop_idle(self) -> None:
+        now = self._now_ms()
+        with self._lock:
+            idle = [c for c, (_, since) in self._open.items() if now - since >= IDLE_MS]
+            gone = [self._open.pop(cursor) for cursor in idle]
+        del gone  # iterators end here, without the lock

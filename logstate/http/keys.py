@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
@@ -82,3 +83,14 @@ def plain_row(row: Any) -> Any:
         left = plain(left)
         return {**left, **rest} if isinstance(row[0], Windowed) else {"key": left, **rest}
     return plain(row)
+
+
+def document(content: Any) -> bytes:
+    """What is shown of rows, as JSON; raises SerdeError where JSON cannot have it."""
+    try:
+        return msgspec.json.encode(content)
+    except Exception as exc:
+        raise SerdeError(
+            f"{content!r:.200} cannot be shown as JSON: {type(exc).__name__}: {text_of(exc)}. Read"
+            " it in Python: remote_store() takes rows as their serdes write them"
+        ) from exc

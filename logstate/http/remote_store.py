@@ -3,6 +3,7 @@
 What fails because something moves (a rebalance, an instance that died, one that restores) is tried
 again until the time-out; then the error says what was heard last. Whoever is asked checks that it
 is the owner (:mod:`answers`), so a directory that is late costs an attempt, never a wrong answer.
+All attempts of a call, with every instance that it asks, have the time-out together.
 
 Where the caller takes answers of standbys, those are asked when the owner does not answer: at once,
 not when the time is over. They answer committed rows, and how many offsets these lack.
@@ -19,7 +20,6 @@ from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
@@ -37,6 +37,8 @@ _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 0.5
 #: of the time-out, for an owner that says nothing, and for each copy after it
 _ONE_OF_SEVERAL = 0.25
+#: whoever is asked at the end of the time-out has as much
+_LEAST_S = 0.001
 #: rows that asyncio is handed at a time
 _PART = 500
 
@@ -61,11 +63,20 @@ class RemoteAnswer:
     lag: int | None = None
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A read, and when all that it waits for has to have come."""
+
+    read: str
+    arguments: tuple[Any, ...]
+    end_s: float
+
+
 class RemoteStore(StoreReads):
     """Reads like those of ``app.store``, over all instances.
 
     Those that take no key go through all partitions, page by page: each partition as it was at one
-    commit, one partition after the other.
+    commit, one partition after the other. There each page is waited for with the whole time-out.
     """
 
     def __init__(
@@ -79,6 +90,7 @@ class RemoteStore(StoreReads):
         wait: Callable[[float], None] = time.sleep,
         *,
         standbys: bool = False,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._answers = answers
@@ -90,6 +102,7 @@ class RemoteStore(StoreReads):
         self._at_least = {str(name): offset for name, offset in at_least.items()}
         self._max_age = max_age
         self._wait = wait
+        self._now_s = now_s
         self._standbys = standbys
 
     def _of_key(self, read: str, partition: int | None, key: Any, *arguments: Any) -> Any:
@@ -102,28 +115,39 @@ class RemoteStore(StoreReads):
 
         Raises StoreUnavailableError, with the reason, where nobody answered within the time-out.
         """
-        arguments = (key, *arguments)
-        self._codec.arguments_out(read, arguments)  # a wrong key is no reason to wait
+        return self.answer_by(self.end_s(), read, key, *arguments, partition=partition)
+
+    def end_s(self) -> float:
+        """When a call that begins now has to be over, by the monotonic clock."""
+        return self._now_s() + self._timeout_s
+
+    def left_s(self, end_s: float) -> float:
+        """Until then; 0 where that is over."""
+        return max(0.0, end_s - self._now_s())
+
+    def answer_by(
+        self, end_s: float, read: str, key: Any, *arguments: Any, partition: int | None = None
+    ) -> RemoteAnswer:
+        """The same, of a call that began before."""
+        call = _Call(read, (key, *arguments), end_s)
+        self._codec.arguments_out(read, call.arguments)  # a wrong key is no reason to wait
         place, lookup = self._place, self._lookup
         chosen = checked_partition(self.name, partition)
         if chosen is not None:
-            self._check_partition(chosen)
-            return self._retried(read, arguments, lambda: chosen)
-        guess = self._retried(read, arguments, lambda: lookup.partition_of_key(place, key))
+            self._check_partition(chosen, end_s)
+            return self._retried(call, lambda: chosen)
+        guess = self._retried(call, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
             return guess
         is_there, value = found_rows(guess.value)
         guess = replace(guess, value=value)
-        return guess if is_there else self._elsewhere(read, arguments, guess)
+        return guess if is_there else self._elsewhere(call, guess)
 
-    def _elsewhere(
-        self, read: str, arguments: tuple[Any, ...], guess: RemoteAnswer
-    ) -> RemoteAnswer:
+    def _elsewhere(self, call: _Call, guess: RemoteAnswer) -> RemoteAnswer:
         """Whoever writes the input may place keys otherwise: the first partition that has it."""
-        count = self._until_known(lambda: self._lookup.task_count(self._place))
-        for partition in range(count):
+        for partition in range(self._count(call.end_s)):
             if partition != guess.partition:
-                one = self._retried(read, arguments, lambda number=partition: number)  # type: ignore[misc]
+                one = self._retried(call, lambda number=partition: number)  # type: ignore[misc]
                 is_there, value = found_rows(one.value)
                 if is_there:
                     return replace(one, value=value)
@@ -151,34 +175,34 @@ class RemoteStore(StoreReads):
         Of ``approximate_num_entries`` the value is their number.
         """
         self._codec.arguments_out(read, arguments)
-        count = self._until_known(lambda: self._lookup.task_count(self._place))
-        for partition in range(count):
-            yield self._retried(read, arguments, lambda number=partition: number)  # type: ignore[misc]
+        for partition in range(self._count(self.end_s())):
+            call = _Call(read, arguments, self.end_s())
+            yield self._retried(call, lambda number=partition: number)  # type: ignore[misc]
 
     # ------------------------------------------------------------------ pieces
 
-    def _check_partition(self, partition: int) -> None:
+    def _count(self, end_s: float) -> int:
+        return self._until_known(lambda: self._lookup.task_count(self._place), end_s)
+
+    def _check_partition(self, partition: int, end_s: float) -> None:
         """One that there is not would be waited for."""
-        count = self._until_known(lambda: self._lookup.task_count(self._place))
+        count = self._count(end_s)
         if not self._place.is_global and not 0 <= partition < count:
             raise StoreAccessError(
                 f"store {self.name!r} has no partition {partition}: they are 0 to {count - 1}"
             )
 
-    def _retried(
-        self, read: str, arguments: tuple[Any, ...], number: Callable[[], int]
-    ) -> RemoteAnswer:
-        return self._until_known(lambda: self._once(read, arguments, number()))
+    def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer:
+        return self._until_known(lambda: self._once(call, number()), call.end_s)
 
-    def _until_known(self, attempt: Callable[[], T]) -> T:
-        end = time.monotonic() + self._timeout_s
+    def _until_known(self, attempt: Callable[[], T], end_s: float) -> T:
         wait_s, attempts = _FIRST_WAIT_S, 0
         while True:
             attempts += 1
             try:
                 return attempt()
             except (StoreUnavailableError, MisdirectedError) as exc:
-                if time.monotonic() + wait_s > end:
+                if self._now_s() + wait_s > end_s:
                     raise StoreUnavailableError(
                         f"store {self.name!r} was not answered within {self._timeout_s:g} s"
                         f" ({attempts} attempts): {exc}"
@@ -186,43 +210,41 @@ class RemoteStore(StoreReads):
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _once(self, read: str, arguments: tuple[Any, ...], partition: int) -> RemoteAnswer:
+    def _once(self, call: _Call, partition: int) -> RemoteAnswer:
         try:
-            return self._of_owner(read, arguments, partition)
+            return self._of_owner(call, partition)
         except (StoreUnavailableError, MisdirectedError):
-            found = self._of_standby(read, arguments, partition) if self._standbys else None
+            found = self._of_standby(call, partition) if self._standbys else None
             if found is None:
                 raise
             return found
 
-    def _of_owner(self, read: str, arguments: tuple[Any, ...], partition: int) -> RemoteAnswer:
+    def _of_owner(self, call: _Call, partition: int) -> RemoteAnswer:
         place, mine = self._place, self._answers.instance
         if place.is_global:
             owner = KeyQueryMetadata("", mine, 0, f"{place.sub_topology}_0", True)
         else:
             owner = self._lookup.of_partition(place, partition)
-        return self._asked(owner.instance, owner.active_host, read, arguments, owner.partition)
+        return self._asked(owner.instance, owner.active_host, call, owner.partition)
 
-    def _of_standby(
-        self, read: str, arguments: tuple[Any, ...], partition: int
-    ) -> RemoteAnswer | None:
+    def _of_standby(self, call: _Call, partition: int) -> RemoteAnswer | None:
         """Of the first copy that answers; None where none does."""
         for instance, host in self._lookup.copies(self._place, partition):
             with contextlib.suppress(StoreUnavailableError, MisdirectedError):
-                return self._asked(instance, host, read, arguments, partition, standby=True)
+                return self._asked(instance, host, call, partition, standby=True)
         return None
 
     def _asked(
         self,
         instance: str,
         host: str,
-        read: str,
-        arguments: tuple[Any, ...],
+        call: _Call,
         partition: int,
         *,
         standby: bool = False,
     ) -> RemoteAnswer:
         answers, max_age = self._answers, self._max_age
+        read, arguments = call.read, call.arguments
         if instance == answers.instance:
             here = answers.read(self.name, partition, read, arguments, {}, max_age, standby=standby)
             self._check_positions(here.positions, partition)
@@ -237,7 +259,7 @@ class RemoteStore(StoreReads):
             max_age_ms=None if max_age is None else max_age // timedelta(milliseconds=1),
             standby=standby,
         )
-        reply = self._asks(host, request, self._timeout_s * self._share)
+        reply = self._asks(host, request, self._share_s(call))
         self._check_positions(reply.positions, partition)
         if reply.rows is None:
             value = self._codec.answer_in(read, reply.value)
@@ -245,10 +267,11 @@ class RemoteStore(StoreReads):
             value = self._rows(host, request, reply)
         return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
 
-    @property
-    def _share(self) -> float:
-        """Of the time-out, for one instance: where others may answer, there has to be time left."""
-        return _ONE_OF_SEVERAL if self._standbys else 1.0
+    def _share_s(self, call: _Call) -> float:
+        """What is left for one instance: where others may answer, there has to be time for them."""
+        left_s = call.end_s - self._now_s()
+        share_s = min(left_s, self._timeout_s * _ONE_OF_SEVERAL) if self._standbys else left_s
+        return max(_LEAST_S, share_s)
 
     def _rows(self, host: str, request: ReadRequest, first: ReadReply) -> Iterator[Any]:
         page = first
@@ -304,8 +327,9 @@ class AsyncRemoteStore:
         self, read: str, key: Any, *arguments: Any, partition: int | None = None
     ) -> RemoteAnswer:
         """As :meth:`RemoteStore.answer`."""
+        end_s = self._store.end_s()
         return await self._in_thread(
-            lambda: self._store.answer(read, key, *arguments, partition=partition)
+            lambda: self._store.answer_by(end_s, read, key, *arguments, partition=partition), end_s
         )
 
     def range(self, lower: Any = None, upper: Any = None) -> AsyncIterator[tuple[Any, Any]]:
@@ -322,16 +346,31 @@ class AsyncRemoteStore:
 
     async def approximate_num_entries(self) -> int:
         """As :meth:`RemoteStore.approximate_num_entries`."""
-        return await self._in_thread(self._store.approximate_num_entries)
+        store = self._store
+        return await self._in_thread(store.approximate_num_entries, store.end_s())
 
     async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
         """As :meth:`RemoteStore.over_all`."""
         rows = self._store.over_all(read, *arguments)
-        while part := await self._in_thread(lambda: list(itertools.islice(rows, _PART))):
+        while True:
+            end_s = self._store.end_s()
+            part = await self._in_thread(lambda: list(itertools.islice(rows, _PART)), end_s)
+            if not part:
+                return
             for row in part:
                 yield row
 
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        """With the context variables of whoever awaits it."""
-        bound = partial(copy_context().run, call)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, bound)
+    async def _in_thread(self, call: Callable[[], T], end_s: float) -> T:
+        """With the context variables of whoever awaits it; waits for a thread until then."""
+        begun = self._threads.submit(copy_context().run, call)
+        answer = asyncio.wrap_future(begun)
+        try:
+            await asyncio.wait([answer], timeout=self._store.left_s(end_s))
+            if not answer.done() and begun.cancel():
+                raise StoreUnavailableError(
+                    f"store {self.name!r} was not answered within the time-out: every thread of"
+                    " this instance that asks others waits for an answer. Try again"
+                )
+            return await answer
+        finally:
+            answer.cancel()

@@ -12,6 +12,7 @@ from logstate.contracts.errors import LogstateError, SerdeError, StoreError, Sto
 from logstate.http.answers import MisdirectedError
 from logstate.http.changes import ChangesGoneError, NoChangesError
 from logstate.http.cursors import CursorGoneError
+from logstate.http.keys import document
 from logstate.http.parameters import BadRequestError
 from logstate.http.threads import Threads
 
@@ -50,7 +51,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 def json_response(content: Any, status: int = 200) -> Response:
     """One document."""
-    return Response(msgspec.json.encode(content), status, media_type="application/json")
+    return Response(document(content), status, media_type="application/json")
 
 
 def ndjson_response(lines: Iterator[bytes], threads: Threads) -> Response:

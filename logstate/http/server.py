@@ -68,13 +68,14 @@ class Server:
             ssl_keyfile=None if serving.private_key is None else str(serving.private_key),
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._socket]},
             name="logstate-http",
             daemon=True,
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread  # one that the system refuses is not waited for
 
     def stop(self) -> None:
         """Answer what was asked already, and end."""

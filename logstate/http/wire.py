@@ -6,7 +6,7 @@ Only the reads of this table can be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
 
@@ -174,8 +174,3 @@ class StoreCodec:
                 f"store {self._name!r}: the bytes {key!r:.100} are no key of it:"
                 f" {type(exc).__name__}: {exc}"
             ) from exc
-
-
-def is_rows(found: object) -> bool:
-    """Whether a read goes through rows."""
-    return isinstance(found, Iterator)

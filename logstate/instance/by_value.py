@@ -30,6 +30,11 @@ except ImportError:
 cloudpickle: ModuleType | None = _cloudpickle
 #: where msgspec keeps what it knows about a dataclass; it finds it out again
 _MSGSPEC_CACHE = "__msgspec_cache__"
+#: for errors about what an object of the user's does not survive
+UNPICKLED_HINT = (
+    "An object is made again from what its __reduce__ returns, an exception from its args: define"
+    " __reduce__ so that it can be, or use an object of a simpler type"
+)
 
 _Reduced: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
 

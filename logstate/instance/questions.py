@@ -2,6 +2,9 @@
 
 What a read returns at once comes back as it is. What it goes through comes in parts: the process
 keeps the iterator, and with it the view of one commit, until all was taken or nobody wants more.
+
+What is kept has the number of the question that it answers. So whoever asked can end it without
+having seen the answer: one that came too late, or that could not travel, leaves nothing open.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class Read:
 
 @dataclass(frozen=True)
 class More:
-    """The next part of what a read goes through."""
+    """The next part of what a read goes through; ``cursor`` leads to it once."""
 
     cursor: int
 
@@ -50,7 +53,9 @@ class NoMore:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows; ``cursor`` leads to the next part, None where there is none."""
+    """Some rows; ``cursor``, the number of the question, leads to the next part, None where there
+    is none.
+    """
 
     rows: list[Any]
     cursor: int | None
@@ -64,12 +69,11 @@ class Answers:
 
     def __init__(self, store: Callable[[str, timedelta | None, bool], QueryableStore]) -> None:
         self._store = store
-        self._numbers = itertools.count()
         self._open: dict[int, Iterator[Any]] = {}
         self._lock = threading.Lock()
 
-    def to(self, question: Question) -> Any:
-        """The answer; raises what the read raises. From any thread."""
+    def to(self, number: int, question: Question) -> Any:
+        """The answer to a question of this number; raises what the read raises. From any thread."""
         if isinstance(question, NoMore):
             with self._lock:
                 self._open.pop(question.cursor, None)
@@ -77,35 +81,33 @@ class Answers:
         if isinstance(question, More):
             with self._lock:
                 rows = self._open.pop(question.cursor)
-            return self._part(rows)
+            return self._part(number, rows)
         store = self._store(question.store, question.max_age, question.standbys)
-        number, name = question.partition, question.name
+        partition, name = question.partition, question.name
         if question.with_positions:
-            answer = store.answer(number, name, question.arguments, question.options)
-            return replace(
-                answer, value=self._travelling(answer.value), positions=dict(answer.positions)
-            )
-        read = store.of_partition(number, name)
-        return self._travelling(read(*question.arguments, **question.options))
+            answer = store.answer(partition, name, question.arguments, question.options)
+            value = self._travelling(number, answer.value)
+            return replace(answer, value=value, positions=dict(answer.positions))
+        read = store.of_partition(partition, name)
+        return self._travelling(number, read(*question.arguments, **question.options))
 
-    def _travelling(self, found: Any) -> Any:
-        return self._part(found) if isinstance(found, Iterator) else found
+    def _travelling(self, number: int, found: Any) -> Any:
+        return self._part(number, found) if isinstance(found, Iterator) else found
 
-    def _part(self, rows: Iterator[Any]) -> Part:
+    def _part(self, number: int, rows: Iterator[Any]) -> Part:
         found = list(itertools.islice(rows, _PART))
         if len(found) < _PART:
             return Part(found, None)
         with self._lock:
-            cursor = next(self._numbers)
-            self._open[cursor] = rows
-        return Part(found, cursor)
+            self._open[number] = rows
+        return Part(found, number)
 
 
 class Asked(Protocol):
     """The one process that has the iterator."""
 
     def ask(self, store: str, question: Question) -> Any:
-        """Its answer."""
+        """Its answer; where this raises, nothing stays open for the question."""
 
     def tell(self, question: Question) -> None:
         """Have it hear this, without an answer."""
@@ -117,8 +119,15 @@ def rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
     An iterator that nobody wants any more may be ended wherever Python collects it: that must not
     wait for anything.
     """
+    rows = _rows_of(store, first, asked)
+    next(rows)  # a generator that was never begun would be collected without its end
+    return rows
+
+
+def _rows_of(store: str, first: Part, asked: Asked) -> Iterator[Any]:
     part = first
     try:
+        yield None
         while True:
             yield from part.rows
             if part.cursor is None:

@@ -20,9 +20,10 @@ from concurrent.futures import Future
 from multiprocessing.connection import Connection as SocketConnection
 from typing import Any, Protocol
 
-from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.errors import StoreError, StoreUnavailableError
+from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel, Connection
-from logstate.instance.questions import Question
+from logstate.instance.questions import NoMore, Question
 
 #: a global store makes its first view on request, which may take ten seconds
 ANSWER_S = 15.0
@@ -56,14 +57,14 @@ class SpawnedProcess:
 
     def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with ours, theirs:  # both, where the process cannot be started
             fd = theirs.fileno()
             path = [place or os.getcwd() for place in sys.path]  # noqa: PTH109  as Python has it
             code = _PROGRAM.format(path=path, module=module, fd=fd)
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code], pass_fds=[fd], stdin=subprocess.DEVNULL
             )
-        self.connection: Connection = SocketConnection(ours.detach())
+            self.connection: Connection = SocketConnection(ours.detach())
 
     def how_it_ended(self) -> str | None:
         code = self._process.poll()
@@ -95,10 +96,8 @@ class WorkerProcess:
         self.channel = Channel(process.connection, f"logstate-worker-{number}")
         #: why it failed, where it said so
         self.failure: Exception | None = None
-        #: it has said that it ends, and whether it failed
-        self.has_said_goodbye = False
         self._numbers = itertools.count()
-        self._asked: dict[int, Future[Any]] = {}
+        self._asked: dict[int, Future[tuple[bool, bytes]]] = {}
         self._lock = threading.Lock()
         #: how it ended; None while it may answer
         self._how: str | None = None
@@ -108,34 +107,42 @@ class WorkerProcess:
         with self._lock:
             if self._how is not None:
                 raise self._gone()
-            number, future = next(self._numbers), Future[Any]()
+            number, future = next(self._numbers), Future[tuple[bool, bytes]]()
             self._asked[number] = future
-        self.channel.send("ask", (number, question))
+        is_taken = False
         try:
-            return future.result(ANSWER_S)
-        except TimeoutError:
-            raise StoreUnavailableError(
-                f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
-                " is busy or hangs, and its log says with what. Try again"
-            ) from None
+            self.channel.send("ask", (number, dumps(question)))
+            with contextlib.suppress(TimeoutError):
+                future.exception(ANSWER_S)
+            if future.done():
+                is_answer, content = future.result()
+                found = self._read(store, content)
+                if not is_answer:
+                    raise found
+                is_taken = True
+                return found
         finally:
             with self._lock:
-                self._asked.pop(number, None)
+                is_to_come = self._asked.pop(number, None) is not None
+            if not is_taken and not is_to_come:
+                self.tell(NoMore(number))
+        raise StoreUnavailableError(
+            f"store {store!r}: worker {self.number} did not answer within {ANSWER_S:g} s; it"
+            " is busy or hangs, and its log says with what. Try again"
+        )
 
     def tell(self, question: Question) -> None:
         """Have it hear this; nobody waits for what it says."""
-        self.channel.send("ask", (_NOBODY, question))
+        self.channel.send("ask", (_NOBODY, dumps(question)))
 
-    def answered(self, number: int, is_answer: bool, content: Any) -> None:
-        """An answer came, or what was raised instead."""
-        with self._lock:
-            future = self._asked.get(number)
-        if future is None:
-            return  # nobody waits any more
-        if is_answer:
-            future.set_result(content)
-        else:
-            future.set_exception(content)
+    def answered(self, number: int, is_answer: bool, content: bytes) -> None:
+        """An answer came, or what was raised instead; whoever asked reads it."""
+        with self._lock:  # either this takes the future, or whoever asked has given it up
+            future = self._asked.pop(number, None)
+        if future is not None:
+            future.set_result((is_answer, content))
+        elif number != _NOBODY:
+            self.tell(NoMore(number))
 
     def close(self, why: str) -> str:
         """It is gone: tell those who wait. Returns how it ended, as far as that is known."""
@@ -147,6 +154,15 @@ class WorkerProcess:
             future.set_exception(self._gone())
         self.channel.close()
         return how
+
+    def _read(self, store: str, content: bytes) -> Any:
+        try:
+            return loads(content)
+        except Exception as exc:
+            raise StoreError(
+                f"store {store!r}: what worker {self.number} answered was pickled there and cannot"
+                f" be unpickled here: {type(exc).__name__}: {exc}. {UNPICKLED_HINT}"
+            ) from exc
 
     def _gone(self) -> StoreUnavailableError:
         return StoreUnavailableError(

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import wait
@@ -33,6 +34,8 @@ _LOGGER = logging.getLogger(__name__)
 #: how long workers may take to commit and leave the group; orchestrators kill after 30 s
 DRAIN_MS = 25_000.0
 _LOOK_S = 1.0
+#: how long one worker is listened to before it is the others' turn, and that of what was decided
+_SHARE_MS = 50.0
 
 
 @dataclass(frozen=True)
@@ -71,13 +74,20 @@ class WorkerProcesses(ToldWorkers):
         self.leaves_group = False
         self._wakes, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
+        #: taken once more by a thread that a signal interrupts, whose handler calls `stop`
+        self._waking = threading.RLock()
 
     # ------------------------------------------------------------------ running
 
-    def run(self) -> None:
-        """Until all have ended; ``failure`` has the reason where that was not asked for."""
+    def run(self, first: Callable[[], object] = lambda: None) -> None:
+        """Until all have ended; ``failure`` has the reason where that was not asked for.
+
+        Nobody else hears of what is raised in this thread, so what has to be done in it before all
+        else, ``first``, is done here.
+        """
         end = ApplicationState.STOPPED
         try:
+            first()
             while not self._supervisor.is_over:
                 self._turn()
             if self._supervisor.given_up is not None:
@@ -113,7 +123,8 @@ class WorkerProcesses(ToldWorkers):
         return wanted
 
     def _stir(self) -> None:
-        with contextlib.suppress(OSError):
+        # Not while `release` closes it: its number may be another file's afterwards.
+        with self._waking, contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
     def stop_for(self, reason: LogstateError) -> None:
@@ -139,10 +150,11 @@ class WorkerProcesses(ToldWorkers):
 
     def release(self) -> None:
         """Let go of what it takes to be told to stop."""
-        wakes, self._wakes, wake, self._wake = self._wakes, -1, self._wake, -1
-        for fd in (wakes, wake):
-            if fd >= 0:
-                os.close(fd)
+        with self._waking:
+            wakes, self._wakes, wake, self._wake = self._wakes, -1, self._wake, -1
+            for fd in (wakes, wake):
+                if fd >= 0:
+                    os.close(fd)
 
     def clean_up(self) -> None:
         """Delete the local state; nothing runs."""
@@ -168,12 +180,7 @@ class WorkerProcesses(ToldWorkers):
     def _carry_out(self, action: Action) -> None:
         number = action.worker
         if action.kind == "start":
-            one = WorkerProcess(number, self._spawn(number))
-            with self._ordering:
-                self._processes[number] = one
-                order = Order(number, self._is_paused, levels(), self._program)
-                one.channel.send("order", order)
-                one.channel.send("neighbours", self._neighbours)
+            self._start(number)
         elif action.kind == "stop":
             is_for_good = self.leaves_group or not self._supervisor.is_stopping
             self._processes[number].channel.send("stop", is_for_good)
@@ -184,6 +191,28 @@ class WorkerProcesses(ToldWorkers):
                 number,
             )
             self._processes[number].process.kill()
+
+    def _start(self, number: int) -> None:
+        try:
+            one = self._spawned(number)
+        except Exception as exc:  # noqa: BLE001  no process, file or thread left: it is over soon
+            self._has_ended(number, f"could not be started: {type(exc).__name__}: {exc}")
+            return
+        with self._ordering:
+            self._processes[number] = one
+            order = Order(number, self._is_paused, levels(), self._program)
+            one.channel.send("order", order)
+            one.channel.send("neighbours", self._neighbours)
+
+    def _spawned(self, number: int) -> WorkerProcess:
+        process = self._spawn(number)
+        try:
+            return WorkerProcess(number, process)
+        except BaseException:
+            process.kill()
+            process.close()
+            process.connection.close()
+            raise
 
     # ------------------------------------------------------------------ listening
 
@@ -199,9 +228,16 @@ class WorkerProcesses(ToldWorkers):
                 self._ended(one)
 
     def _hear(self, one: WorkerProcess) -> None:
+        """What one says within its share of the turn; the next turn goes on with the rest at once.
+
+        One that always has more to say would keep the instance from all others, and from its end.
+        """
+        until_ms = self._clock.monotonic_ms() + _SHARE_MS
         try:
             while one.channel.has_message(0):
                 self._told_by(one, *one.channel.receive())
+                if self._clock.monotonic_ms() >= until_ms:
+                    return
         except (EOFError, OSError):
             self._ended(one)
 
@@ -217,7 +253,7 @@ class WorkerProcesses(ToldWorkers):
         elif kind == "restore":
             self._restored(content)
         elif kind == "ended":
-            one.has_said_goodbye, one.failure = True, content
+            one.failure = content
 
     def _restored(self, progress: RestoreProgress) -> None:
         listener = self._instance.restore_listener
@@ -239,21 +275,23 @@ class WorkerProcesses(ToldWorkers):
         self._told = {number: told for number, told in self._told.items() if number != one.number}
         self.metrics.ended(one.number)
         how = one.close("ended")
-        why, is_replaced = how, True
-        if one.failure is not None:
-            why = f"failed: {one.failure}"
-            response = response_to(self._instance.uncaught, one.failure)
+        self._has_ended(one.number, how, one.failure)
+
+    def _has_ended(self, number: int, why: str, failure: Exception | None = None) -> None:
+        is_ending, is_replaced = self._supervisor.is_ending(number), True
+        if failure is not None:
+            why = f"failed: {failure}"
+        if failure is not None and not is_ending:  # what follows was decided before, else
+            response = response_to(self._instance.uncaught, failure)
             is_replaced = response == "replace_worker"
             if response == "stop_application":
-                self.stops_all = str(one.failure)
-        if self._supervisor.is_ending(one.number):
-            _LOGGER.info("worker %d %s", one.number, why)
-        else:
-            _LOGGER.error("worker %d %s", one.number, why)
+                self.stops_all = str(failure)
+        level = logging.INFO if is_ending and failure is None else logging.ERROR
+        _LOGGER.log(level, "worker %d %s", number, why)
         now = self._clock.monotonic_ms()
-        self._supervisor.ended(one.number, now, why, is_replaced=is_replaced)
-        if one.failure is not None and self._supervisor.given_up is not None:
-            self.failure = self.failure or one.failure
+        self._supervisor.ended(number, now, why, is_replaced=is_replaced)
+        if failure is not None and self._supervisor.given_up is not None:
+            self.failure = self.failure or failure
 
     def _reason(self) -> BaseException:
         given_up = self._supervisor.given_up

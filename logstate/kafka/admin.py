@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 import confluent_kafka
@@ -59,6 +60,8 @@ class KafkaAdmin:
         told = _telling(self._reasons, config.get("error_cb"))
         self._admin = AdminClient({**config, "error_cb": told})
         self._reader: Consumer | None = None
+        #: it is asked on several threads, and must not be closed while one is in a call of it
+        self._reading = Lock()
 
     def describe_topics(
         self, topics: Sequence[str], beginning: str | None = None
@@ -162,21 +165,23 @@ class KafkaAdmin:
     ) -> dict[TopicPartition, Committed]:
         # Not by the admin client: what it asks of a group's coordinator is not timed out while the
         # connection is down, and ends the process with a failed assertion when it is up again.
-        if self._reader is None:
-            self._reader = Consumer({**self._config, **_UNSTABLE, "group.id": group_id})
-        try:
-            return read_committed(self._reader, partitions, _QUICK_S)
-        except KafkaException as exc:
-            raise translated(exc, f"reading offsets of group {group_id!r}", "admin") from exc
+        with self._reading:
+            if self._reader is None:
+                self._reader = Consumer({**self._config, **_UNSTABLE, "group.id": group_id})
+            try:
+                return read_committed(self._reader, partitions, _QUICK_S)
+            except KafkaException as exc:
+                raise translated(exc, f"reading offsets of group {group_id!r}", "admin") from exc
 
     def commit_for_nobody(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         commit_for_nobody(self._config, group_id, offsets)
 
     def close(self) -> None:
         """The admin client itself has nothing to release; it ends with its last reference."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        with self._reading:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
 
     def _known_offsets(
         self,

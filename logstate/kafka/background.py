@@ -19,4 +19,4 @@ class BackgroundCalls:
         return self._executor.submit(call, *arguments)
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False)
+        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from logstate.contracts.errors import ConfigError
-from logstate.kafka.client_keys import ELSEWHERE, KNOWN_KEYS
+from logstate.kafka.client_keys import JAVA_NAMES, KNOWN_KEYS, java_advice
 
 _POSITIONS = "positions are committed with the state they belong to, never by the client"
 _FENCING = "assignment and fencing depend on it"
@@ -64,6 +64,8 @@ UNSAFE_KEYS: Mapping[str, str] = {
 }
 
 
+#: what no client will ever know
+_NO_SETTING = "no.such.key"
 #: what these words end is counted
 _MEASURES = (".ms", ".bytes", ".kbytes", ".messages")
 
@@ -74,9 +76,9 @@ def check_user_config(
     """Refuse what must not be in ``kafka={...}``, or in ``name={...}``, all problems at once.
 
     Raises ConfigError for settings that the engine owns, for settings that run foreign code unless
-    ``allow_unsafe``, for names that are clearly meant for something else or misspelled, and for
-    values no setting can have. Names that are merely unknown pass: the client judges those. No
-    message contains a value.
+    ``allow_unsafe``, for names that the client does not know, and for values no setting can have.
+    Names that are not listed here are asked of the installed client, which may be newer. No message
+    contains a value.
 
     >>> check_user_config({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"})
     >>> check_user_config({"group.id": "mine"})
@@ -132,22 +134,41 @@ def _problem_with_key(key: object, allow_unsafe: bool, name: str) -> str | None:
         return f"{shown} {UNSAFE_KEYS[key]}, which is not allowed from configuration by default."
     if key in KNOWN_KEYS:
         return None
-    if key in ELSEWHERE:
-        return f"{shown} is no setting of this client: {ELSEWHERE[key]}."
-    return _misspelled(key, shown)
+    advice = java_advice(key)
+    if advice is not None:
+        return f"{shown} is no setting of this client: {advice}."
+    return None if _is_known_to_client(key) else _unknown(key, shown)
 
 
-def _misspelled(key: str, shown: str) -> str | None:
+def _is_known_to_client(key: str) -> bool:
+    """Whether the installed client can be given a setting of that name as text."""
+    import confluent_kafka
+
+    try:
+        # Settings are taken in order and the second one never exists, so no client is made.
+        confluent_kafka.Producer({key: "x", _NO_SETTING: "x"})
+    except confluent_kafka.KafkaException as error:
+        said = str(error)
+        # It is taken, or its value is refused; what only programs in C can set is neither.
+        return f'property: "{_NO_SETTING}"' in said or "Invalid value" in said
+    raise AssertionError(f"a client took {_NO_SETTING!r}")
+
+
+def _unknown(key: str, shown: str) -> str:
     dotted = key.strip().lower().replace("_", ".")
-    if dotted in KNOWN_KEYS or dotted in OWNED_KEYS:
-        near = [dotted]
-    else:
-        near = difflib.get_close_matches(dotted, KNOWN_KEYS, n=1, cutoff=0.9)
-    # A newer client may have a setting that merely resembles an old one; one or two letters of
-    # difference are a slip of the finger.
-    if near and abs(len(near[0]) - len(dotted)) <= 2:
-        return f"{shown} is not known. Did you mean {near[0]!r}?"
-    return None
+    names = KNOWN_KEYS | OWNED_KEYS.keys() | JAVA_NAMES
+    near = (
+        [dotted] if dotted in names else difflib.get_close_matches(dotted, names, n=1, cutoff=0.8)
+    )
+    if not near:
+        return (
+            f"{shown} is not known to the client, librdkafka: no client could be made with it. Its"
+            " settings are those of librdkafka's CONFIGURATION.md; what Application itself can be"
+            " told are its arguments. Remove it."
+        )
+    advice = java_advice(near[0])
+    elsewhere = "" if advice is None else f" That is no setting of this client: {advice}."
+    return f"{shown} is not known. Did you mean {near[0]!r}?{elsewhere}"
 
 
 def _problem_with_value(key: str, value: object, name: str) -> str | None:

@@ -1,10 +1,13 @@
-"""The settings that librdkafka 2.16 and its Python client know, to recognise misspelled ones.
+"""The settings that librdkafka 2.16 and its Python client know, and those that the JVM knows.
 
 A name that is missing here is no error by itself, because newer clients know more; the client
-decides. Aliases are included.
+decides. Aliases are included. Whoever comes from Kafka Streams or the Java clients brings theirs
+along: each has what to say or do here instead, as the end of a sentence.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 KNOWN_KEYS = frozenset(
     """
@@ -61,27 +64,6 @@ KNOWN_KEYS = frozenset(
     """.split()  # noqa: SIM905  a list of 170 quoted names would hide them
 )
 
-# What people bring along from the Java clients and from Kafka Streams, and what to say instead.
-ELSEWHERE = {
-    "application.id": "give application_id= to Application",
-    "buffer.memory": "use 'queue.buffering.max.kbytes'",
-    "commit.interval.ms": "give commit_interval= to Application",
-    "default.key.serde": "declare key= where the topic is used",
-    "default.value.serde": "declare value= where the topic is used",
-    "key.deserializer": "declare key= where the topic is used",
-    "key.serializer": "declare key= where the topic is used",
-    "max.request.size": "use 'message.max.bytes'",
-    "num.stream.threads": "give workers= to Application",
-    "processing.guarantee": "give guarantee= to Application",
-    "sasl.jaas.config": "use 'sasl.username' and 'sasl.password'",
-    "schema.registry.url": "give avro(..., registry=url) where the topic is used",
-    "ssl.truststore.location": "use 'ssl.ca.location' with a PEM file",
-    "ssl.truststore.password": "use 'ssl.ca.location' with a PEM file, which needs no password",
-    "state.dir": "give state_dir= to Application",
-    "value.deserializer": "declare value= where the topic is used",
-    "value.serializer": "declare value= where the topic is used",
-}
-
 #: what only consumers have, and a user may set; producers warn of it
 CONSUMER_KEYS = frozenset(
     """
@@ -103,3 +85,192 @@ PRODUCER_KEYS = frozenset(
     sticky.partitioning.linger.ms
     """.split()  # noqa: SIM905  as above
 )
+
+# --- what the JVM has and librdkafka has not ------------------------------------------------------
+
+_ADVICE: Mapping[str, str] = {
+    # Kafka Streams
+    "acceptable.recovery.lag": "give standby_replicas=StandbySettings(acceptable_lag=...)",
+    "allow.os.group.write.access": "an instance has its state_dir to itself",
+    "application.id": "give application_id= to Application",
+    "application.server": "give serve='host:port' to Application",
+    "buffered.records.per.partition": "what is read ahead has a bound, which nobody needs to set",
+    "cache.max.bytes.buffering": (
+        "there is no record cache; give emit='commit' to the operator that is to send one update"
+        " per key and commit"
+    ),
+    "commit.interval.ms": "give commit_interval= to Application",
+    "default.client.supplier": "clients are made of these settings alone",
+    "default.deserialization.exception.handler": (
+        "give error_handlers=ErrorHandlers(deserialization=...) to Application"
+    ),
+    "default.dsl.store": "give in_memory_stores=True to StreamsBuilder",
+    "default.key.serde": "declare key= where the topic is used",
+    "default.production.exception.handler": (
+        "give error_handlers=ErrorHandlers(production=...) to Application"
+    ),
+    "default.timestamp.extractor": "give timestamp_extractor= where the topic is declared",
+    "default.value.serde": "declare value= where the topic is used",
+    "deserialization.exception.handler": (
+        "give error_handlers=ErrorHandlers(deserialization=...) to Application"
+    ),
+    "dsl.store.format": "give store_headers=True to StreamsBuilder",
+    "dsl.store.suppliers.class": "give in_memory_stores=True to StreamsBuilder",
+    "ensure.explicit.internal.resource.naming": "names of stores and topics are always yours",
+    "errors.dead.letter.queue.topic.name": (
+        "give error_handlers=ErrorHandlers(dead_letter_topic=...) to Application"
+    ),
+    "internal.leave.group.on.close": "call app.close(leave_group=True)",
+    "log.summary.interval.ms": "ask app.metrics()",
+    "max.task.idle.ms": (
+        "a task waits for an empty input until that is known to be at its end, as with 0 there"
+    ),
+    "max.warmup.replicas": "give standby_replicas=StandbySettings(bytes_per_s=...)",
+    "num.standby.replicas": "give standby_replicas= to Application",
+    "num.stream.threads": "give workers= to Application",
+    "poll.ms": "a worker polls as its records and its commits allow",
+    "probing.rebalance.interval.ms": ("give standby_replicas=StandbySettings(warm_up_timeout=...)"),
+    "processing.exception.handler": (
+        "give error_handlers=ErrorHandlers(processing=...) to Application"
+    ),
+    "processing.exception.handler.global.enabled": (
+        "the handlers of error_handlers= are asked about global tables too"
+    ),
+    "processing.guarantee": "give guarantee= to Application",
+    "processor.wrapper.class": "wrap what is given to process()",
+    "production.exception.handler": (
+        "give error_handlers=ErrorHandlers(production=...) to Application"
+    ),
+    "repartition.purge.interval.ms": "what was processed is removed after commits",
+    "replication.factor": "give replication_factor= to Application",
+    "rocksdb.config.setter": "RocksDB is set up by the library; checkpoint_bytes= bounds its work",
+    "state.cleanup.delay.ms": "call app.clean_up(), or `logstate reset`",
+    "state.dir": "give state_dir= to Application",
+    "statestore.cache.max.bytes": (
+        "there is no record cache; give emit='commit' to the operator that is to send one update"
+        " per key and commit"
+    ),
+    "task.assignor.class": "tasks are assigned by the group's protocol: give group_protocol=",
+    "task.timeout.ms": "give retry(...) in error_handlers=, and start_timeout= for a start",
+    "topology.optimization": "call builder.build('all')",
+    "upgrade.from": "see docs/upgrades.md",
+    "window.size.ms": "declare windowed(key, size_ms) where the topic is used",
+    "windowed.inner.class.serde": "declare windowed(key, size_ms) where the topic is used",
+    "windowed.inner.deserializer.class": "declare windowed(key, size_ms) where the topic is used",
+    "windowed.inner.serializer.class": "declare windowed(key, size_ms) where the topic is used",
+    "windowstore.changelog.additional.retention.ms": (
+        "rows are removed once their store does not need them"
+    ),
+    # the Java clients
+    "auto.include.jmx.reporter": "ask app.metrics()",
+    "buffer.memory": "use 'queue.buffering.max.kbytes'",
+    "compression.gzip.level": "use 'compression.level'",
+    "compression.lz4.level": "use 'compression.level'",
+    "compression.zstd.level": "use 'compression.level'",
+    "default.api.timeout.ms": "use 'socket.timeout.ms'",
+    "exclude.internal.topics": "give the topics, or a pattern, where the stream is declared",
+    "fetch.max.wait.ms": "use 'fetch.wait.max.ms'",
+    "interceptor.classes": "look at records with peek()",
+    "key.deserializer": "declare key= where the topic is used",
+    "key.serializer": "declare key= where the topic is used",
+    "max.block.ms": (
+        "a full queue is waited for without a limit; use 'message.timeout.ms' for how long a"
+        " record may take"
+    ),
+    "max.request.size": "use 'message.max.bytes'",
+    "metadata.max.idle.ms": "use 'metadata.max.age.ms'",
+    "metric.reporters": "ask app.metrics(), or export them with logstate.metrics",
+    "metrics.num.samples": "ask app.metrics()",
+    "metrics.recording.level": "ask app.metrics()",
+    "metrics.sample.window.ms": "ask app.metrics()",
+    "partitioner.class": "give partitioner= where the topic is written",
+    "receive.buffer.bytes": "use 'socket.receive.buffer.bytes'",
+    "sasl.client.callback.handler.class": "use 'oauth_cb', or 'sasl.username' and 'sasl.password'",
+    "sasl.jaas.config": "use 'sasl.username' and 'sasl.password'",
+    "sasl.login.callback.handler.class": "use 'oauth_cb', or 'sasl.oauthbearer.method'",
+    "sasl.login.class": "use 'oauth_cb', or 'sasl.oauthbearer.method'",
+    "schema.registry.url": "give avro(..., registry=url) where the topic is used",
+    "security.providers": "use 'ssl.providers'",
+    "send.buffer.bytes": "use 'socket.send.buffer.bytes'",
+    "socket.connection.setup.timeout.max.ms": "use 'socket.connection.setup.timeout.ms'",
+    "ssl.enabled.protocols": "OpenSSL negotiates the version; set its least one for the machine",
+    "ssl.engine.factory.class": "use 'ssl.certificate.location' and 'ssl.key.location'",
+    "ssl.keystore.certificate.chain": "use 'ssl.certificate.pem'",
+    "ssl.keystore.key": "use 'ssl.key.pem'",
+    "ssl.keystore.type": "give a PKCS#12 file, or 'ssl.key.pem' with 'ssl.certificate.pem'",
+    "ssl.protocol": "OpenSSL negotiates the version; set its least one for the machine",
+    "ssl.truststore.certificates": "use 'ssl.ca.pem'",
+    "ssl.truststore.location": "use 'ssl.ca.location' with a PEM file",
+    "ssl.truststore.password": "use 'ssl.ca.location' with a PEM file, which needs no password",
+    "ssl.truststore.type": "use 'ssl.ca.location' with a PEM file",
+    "value.deserializer": "declare value= where the topic is used",
+    "value.serializer": "declare value= where the topic is used",
+}
+
+#: names that begin so, where none of the above is said of them
+_FAMILIES: Mapping[str, str] = {
+    "client.tag.": "copies lie on any other instance, in other racks by 'client.rack' first",
+    "default.list.": "declare list[...] where the topic is used",
+    "default.windowed.": "declare windowed(key, size_ms) where the topic is used",
+    "partitioner.": "give partitioner= where the topic is written",
+    "rack.aware.assignment.": "use 'client.rack'",
+    "sasl.login.": "use 'oauth_cb', which tells how long a token is good",
+}
+
+#: of the brokers, whoever is asked for them
+_OF_BROKERS = frozenset(
+    """
+    auto.create.topics.enable default.replication.factor group.initial.rebalance.delay.ms
+    group.max.session.timeout.ms num.partitions offsets.retention.minutes
+    transaction.max.timeout.ms transactional.id.expiration.ms
+    """.split()  # noqa: SIM905  a list of quoted names would hide them
+)
+
+#: of topics
+_OF_TOPICS = frozenset(
+    """
+    cleanup.policy delete.retention.ms max.compaction.lag.ms max.message.bytes
+    message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas
+    retention.bytes retention.ms segment.bytes segment.ms unclean.leader.election.enable
+    """.split()  # noqa: SIM905  as above
+)
+
+#: what Kafka Streams puts in front of a name, and whom it gives the setting to
+_PREFIXES: Mapping[str, str] = {
+    "main.consumer.": "consumer",
+    "restore.consumer.": "consumer",
+    "global.consumer.": "consumer",
+    "consumer.": "consumer",
+    "producer.": "producer",
+    "admin.": "admin",
+}
+_TOPIC_PREFIX = "topic."
+
+#: for whoever looks for the name nearest to one that nobody knows
+JAVA_NAMES = frozenset((*_ADVICE, *_OF_BROKERS, *_OF_TOPICS))
+
+
+def java_advice(name: str) -> str | None:
+    """What to say instead of a name of the JVM's; None for other names.
+
+    >>> java_advice("num.standby.replicas")
+    'give standby_replicas= to Application'
+    >>> java_advice("producer.linger.ms")
+    "give producer={'linger.ms': ...} to Application"
+    >>> java_advice("linger.ms") is None
+    True
+    """
+    if name in _ADVICE:
+        return _ADVICE[name]
+    if name in _OF_BROKERS:
+        return "it is a setting of the brokers"
+    if name in _OF_TOPICS:
+        return f"give topic_config={{{name!r}: ...}} to Application for the topics it makes"
+    for prefix, clients in _PREFIXES.items():
+        if name.startswith(prefix):
+            inner = name.removeprefix(prefix)
+            return java_advice(inner) or f"give {clients}={{{inner!r}: ...}} to Application"
+    if name.startswith(_TOPIC_PREFIX):
+        inner = name.removeprefix(_TOPIC_PREFIX)
+        return f"give topic_config={{{inner!r}: ...}} to Application for the topics it makes"
+    return next((advice for start, advice in _FAMILIES.items() if name.startswith(start)), None)

@@ -83,6 +83,14 @@ class PartitionCounts:
         return count
 
 
+def _too_large(topic: str, size: int) -> RefusedError:
+    return RefusedError(
+        f"a record of {size} bytes for {topic!r} does not fit into the client, with nothing else in"
+        " it: queue.buffering.max.kbytes is smaller. Raise that, in kafka={...}",
+        topic=topic,
+    )
+
+
 def _is_leaderless(error: KafkaError | None) -> bool:
     return error is not None and error.code() == KafkaError.LEADER_NOT_AVAILABLE
 
@@ -149,16 +157,29 @@ class KafkaPlainProducer:
                 raise translated(exc, f"producing to {topic!r}", "produce") from exc
 
     def _produce_one(self, record: ProducedFields, partition: int, *, is_tracked: bool) -> None:
-        """Produce with all there may be; waits while the queue is full."""
+        """Produce with all there may be; waits while the queue is full, and no longer than a call.
+
+        Raises RefusedError for a record that an empty queue has no room for.
+        """
         topic, _, key, value, timestamp, headers = record
         extra: dict[str, Any] = {} if headers is None else {"headers": headers}
         if is_tracked:
             extra["on_delivery"] = self._on_delivery
+        deadline = time.monotonic() + self._call_limit_s
         while True:
+            is_empty = not len(self._producer)
             try:
                 self._producer.produce(topic, value, key, partition, timestamp=timestamp, **extra)
                 return
-            except BufferError:  # wait for deliveries
+            except BufferError as exc:  # wait for deliveries
+                if is_empty:
+                    raise _too_large(topic, len(key or b"") + len(value or b"")) from exc
+                if time.monotonic() >= deadline:
+                    raise AbortableError(
+                        f"{len(self._producer)} records were not delivered, and the client had no"
+                        f" room for another one, within {self._call_limit_s:.0f} s; the broker is"
+                        " slow or unreachable"
+                    ) from exc
                 self._serve(0.05)
             except KafkaException as exc:
                 raise translated(exc, f"producing to {topic!r}", "produce") from exc

@@ -48,4 +48,5 @@ def registry_of(
         schema_registry.SchemaReference,
         without_credentials(url),
         schema_type,
+        config,
     )

@@ -78,7 +78,10 @@ class ConfluentRegistry:
         reference_class: Any,
         shown_url: str,
         schema_type: str = "AVRO",
+        config: Mapping[str, Any] | None = None,
     ) -> None:
+        #: what the client was made of, and is compared by; may hold secrets
+        self._config = config
         self.shown_url = shown_url
         self._client = client
         self._schema_class = schema_class
@@ -86,6 +89,14 @@ class ConfluentRegistry:
         self._type = schema_type
         # Files of Protobuf are text or compiled; only the compiled ones can be read here.
         self._format = {"fmt": "serialized"} if schema_type == "PROTOBUF" else {}
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, ConfluentRegistry) or self._config is None:
+            return self is other
+        return (self._type, self._config) == (other._type, other._config)
+
+    def __hash__(self) -> int:
+        return hash((self.shown_url, self._type))
 
     def register(self, subject: str, text: str) -> int:
         schema = self._schema_class(text, self._type)

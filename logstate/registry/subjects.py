@@ -11,15 +11,19 @@ from logstate.registry.schema_ids import UnknownSchemaError
 
 B = TypeVar("B")
 
+REMEDY = "Register it before the application starts, or allow auto_register=True"
+
 
 class Subjects(Generic[B]):
     """What ``ask`` answered for each ``<topic>-key`` and ``<topic>-value``, from any thread.
 
-    Raises RegistryError where the registry does not know the schema, and may not be told it.
+    Raises RegistryError where the registry does not know the schema, and may not be told it;
+    ``remedy`` says what to do then.
     """
 
-    def __init__(self, ask: Callable[[str], B]) -> None:
+    def __init__(self, ask: Callable[[str], B], remedy: str = REMEDY) -> None:
         self._ask = ask
+        self._remedy = remedy
         self._bound: dict[str, B] = {}
         self._lock = threading.Lock()
 
@@ -36,6 +40,5 @@ class Subjects(Generic[B]):
             return self._ask(subject)
         except UnknownSchemaError as error:
             raise RegistryError(
-                f"There is no such schema under the subject {subject!r}: {error}. Register it "
-                "before the application starts, or allow auto_register=True."
+                f"There is no such schema under the subject {subject!r}: {error}. {self._remedy}."
             ) from error

@@ -9,10 +9,12 @@ it waits. Whoever waits for very long is told so by the error itself.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import DirectoryInUseError
 from logstate.contracts.records import TaskId
+from logstate.task.owned_task import OwnedTask
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -22,32 +24,46 @@ _AGAIN_MS = 200.0
 _LONGEST_MS = 120_000.0
 
 
+@dataclass
+class _Wait:
+    """Of one assignment of a task: whoever is given it later waits anew. Times are monotonic."""
+
+    owned: OwnedTask
+    since_ms: float
+    again_ms: float = 0.0
+
+
 class HeldDirectories:
     """See the module."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: task -> since when, and when to try again
-        self._held: dict[TaskId, tuple[float, float]] = {}
+        self._waits: dict[TaskId, _Wait] = {}
 
-    def may_try(self, task_id: TaskId) -> bool:
+    def may_try(self, owned: OwnedTask) -> bool:
         """Whether it is time to open the directory of a task, for the first time or again."""
-        _, again_ms = self._held.get(task_id, (0.0, 0.0))
-        return self._clock.monotonic_ms() >= again_ms
+        wait = self._of(owned)
+        return wait is None or self._clock.monotonic_ms() >= wait.again_ms
 
-    def wait(self, task_id: TaskId, error: DirectoryInUseError) -> None:
+    def wait(self, owned: OwnedTask, error: DirectoryInUseError) -> None:
         """It is open elsewhere. Raises the error where that has lasted for too long."""
         now_ms = self._clock.monotonic_ms()
-        if task_id not in self._held:
+        wait = self._of(owned)
+        if wait is None:
             # Its text: who keeps an error keeps the frames that it came from, and in them the
             # stores of this worker. A log that is kept would hold their directories for ever.
-            _LOGGER.warning("task %s waits for its directory: %s", task_id, str(error))
-        since_ms, _ = self._held.get(task_id, (now_ms, 0.0))
-        if now_ms - since_ms >= _LONGEST_MS:
+            _LOGGER.warning("task %s waits for its directory: %s", owned.task_id, str(error))
+            wait = self._waits[owned.task_id] = _Wait(owned, now_ms)
+        if now_ms - wait.since_ms >= _LONGEST_MS:
             raise error
-        self._held[task_id] = since_ms, now_ms + _AGAIN_MS
+        wait.again_ms = now_ms + _AGAIN_MS
 
-    def opened(self, task_id: TaskId) -> None:
+    def opened(self, owned: OwnedTask) -> None:
         """It is open here."""
-        if self._held.pop(task_id, None) is not None:
-            _LOGGER.info("task %s has its directory", task_id)
+        if self._of(owned) is not None:
+            _LOGGER.info("task %s has its directory", owned.task_id)
+        self._waits.pop(owned.task_id, None)
+
+    def _of(self, owned: OwnedTask) -> _Wait | None:
+        wait = self._waits.get(owned.task_id)
+        return wait if wait is not None and wait.owned is owned else None

@@ -97,7 +97,6 @@ class Restorer:
         self._monotonic_ms = monotonic_ms
         self._paces: dict[TopicPartition, RestorePace] = {}
         self._is_assigned = True
-        self.restored_total = 0
         #: keys and values of what it took
         self.taken_bytes = 0
 
@@ -124,10 +123,6 @@ class Restorer:
         for changelog in [c for c, (o, _) in self._active.items() if o is owned]:
             del self._active[changelog]
             self._is_assigned = False
-
-    def remaining(self) -> int:
-        """Offsets between positions and targets, over all active stores."""
-        return sum(t.target - self._position(o, t) for o, t in self._active.values())
 
     def poll(self, timeout_s: float, *, beside: bool = False) -> Steps[None]:
         """Read once and take what came into the stores; ``beside``: while tasks run."""
@@ -183,7 +178,6 @@ class Restorer:
         self.taken_bytes += state.unapplied_bytes - before
         owned.restored_records += len(records)
         target.restored_records += len(records)
-        self.restored_total += len(records)
 
     def _write_some(self, rows_max: int) -> None:
         """Keep what waits in memory within its bounds, over all tasks: the largest goes first."""

@@ -33,6 +33,7 @@ from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.inquiry import Inquiry
+from logstate.restore.read_budget import ReadBudget
 from logstate.restore.restore import Restorer
 from logstate.restore.restore_plan import LogRange, target_of
 from logstate.restore.task_rows import TaskRows, log_ranges
@@ -95,15 +96,14 @@ class Standbys:
         self._written_ms: dict[TaskId, float] = {}
         #: task -> when it may be opened again, and how long it waited for that
         self._waits: dict[TaskId, tuple[float, float]] = {}
-        self._paid_bytes = 0.0
-        self._paid_ms = 0.0
+        self._budget = ReadBudget(clock, config.standby_bytes_per_s)
 
     # ------------------------------------------------------------------ from the worker
 
     @property
     def has_more(self) -> bool:
         """There is something to read at once."""
-        return not self._follower.is_idle and self._may_read()
+        return not self._follower.is_idle and self._budget.may_read()
 
     @property
     def tasks(self) -> Mapping[TaskId, OwnedTask]:
@@ -115,15 +115,23 @@ class Standbys:
         self._wanted = frozenset(task for task in tasks if self._plan.changelogs(task))
 
     def take(self, task_id: TaskId) -> Task | None:
-        """Hand a task over that is assigned here now; None where it is not followed."""
+        """Hand a task over that is assigned here now; None where it is not followed.
+
+        None as well where its rows are damaged: they are given up.
+        """
         self._wait_until_closed(task_id)
         owned = self._given_up(task_id)
         if owned is None:
             return None
-        self._discard(owned)
-        if owned.stage is Stage.STANDBY:
-            owned.task.state.apply()
-            _LOGGER.info("task %s: its standby is promoted, at %s", task_id, _positions(owned))
+        try:
+            self._discard(owned)
+            if owned.stage is Stage.STANDBY:
+                owned.task.state.apply()
+                _LOGGER.info("task %s: its standby is promoted, at %s", task_id, _positions(owned))
+        except LogstateError as exc:
+            self._let_go(owned, exc)
+            if not isinstance(exc, StoreCorruptedError):
+                raise
         return owned.task_or_none
 
     def keep(self, task_id: TaskId, task: Task) -> None:
@@ -157,10 +165,10 @@ class Standbys:
             if (yield from self._open_next(beside=beside)) and beside:
                 return
             yield from self._ask_for_ends(beside=beside)
-            if self._may_read():
+            if self._budget.may_read():
                 before = self._follower.taken_bytes
                 yield from self._follower.poll(timeout_s, beside=beside)
-                self._pay(self._follower.taken_bytes - before)
+                self._budget.took(self._follower.taken_bytes - before)
         except RetriableError as exc:
             _LOGGER.debug("standbys wait: %s", text_of(exc))
             if not self._ends.is_under_way:
@@ -221,16 +229,28 @@ class Standbys:
         owned = self._given_up(task_id)
         task = None if owned is None else owned.task_or_none
         if owned is not None and task is not None:
-            self._discard(owned)
             try:
+                self._discard(owned)
                 task.state.apply()
-            finally:
+            except LogstateError as exc:
+                _LOGGER.warning("task %s: its copy cannot be kept: %s", task_id, text_of(exc))
+                self._let_go(owned, exc)
+            else:
                 self._close(task_id, task, beside=beside)
         _LOGGER.info("task %s: no longer a standby here", task_id)
 
+    def _let_go(self, owned: OwnedTask, exc: LogstateError) -> None:
+        """Of one that failed: close it, and move its rows away where they are damaged."""
+        self._undone.discard(owned.task_id)
+        closing = Closing(exc)  # what failed may not even close
+        if isinstance(exc, StoreCorruptedError):
+            closing.call(partial(self._rows.give_up, owned, exc))
+        elif owned.task_or_none is not None:
+            closing.call(owned.task_or_none.close)
+
     def _close(self, task_id: TaskId, task: Task, *, beside: bool) -> None:
         if not beside:
-            task.close()
+            Closing().call(task.close)
             return
         if self._closer is None:  # not the one that asks brokers: those may be away for a while
             self._closer = self._cluster.background()
@@ -244,7 +264,7 @@ class Standbys:
     def _wait_until_closed(self, task_id: TaskId) -> None:
         pending = self._closings.pop(task_id, None)
         if pending is not None:
-            pending.result()
+            Closing().call(pending.result)  # whoever opens it next is told what is wrong with it
 
     def _open_next(self, *, beside: bool) -> Steps[bool]:
         """Whether one was opened, or could not be."""
@@ -379,11 +399,7 @@ class Standbys:
         task_id, now = owned.task_id, self._clock.monotonic_ms()
         self._given_up(task_id)
         self._follower.remove(owned)
-        self._undone.discard(task_id)
-        if isinstance(exc, StoreCorruptedError):
-            self._rows.give_up(owned, exc)
-        elif owned.task_or_none is not None:
-            owned.task_or_none.close()
+        self._let_go(owned, exc)
         _, waited = self._waits.get(task_id, (0.0, 0.0))
         wait_ms = min(max(_RETRY_MS, 2 * waited), _RETRY_LONGEST_MS)
         self._waits[task_id] = now + wait_ms, wait_ms
@@ -401,20 +417,6 @@ class Standbys:
         for owned in blamed or followed:
             self._failed(owned, exc)
         yield from self._follower.close()
-
-    # ------------------------------------------------------------------ how fast
-
-    def _may_read(self) -> bool:
-        limit = self._config.standby_bytes_per_s
-        if limit is None:
-            return True
-        now = self._clock.monotonic_ms()
-        self._paid_bytes = max(0.0, self._paid_bytes - limit * (now - self._paid_ms) / 1000)
-        self._paid_ms = now
-        return self._paid_bytes <= 0
-
-    def _pay(self, taken_bytes: int) -> None:
-        self._paid_bytes += taken_bytes
 
 
 def standby_lag(owned: OwnedTask) -> int:

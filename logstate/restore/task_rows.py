@@ -93,6 +93,13 @@ class TaskRows:
         if task is not None and damage.path is not None and task.state.path == damage.path:
             self.give_up(owned, damage)
 
+    def end(self, owned: OwnedTask, *, applies: bool) -> None:
+        """Close a task, see `Task.end`. Where that meets damage, its rows are given up."""
+        try:
+            owned.task.end(applies=applies)
+        except StoreCorruptedError as exc:
+            self.give_up(owned, exc)
+
     def give_up(self, owned: OwnedTask, cause: StoreCorruptedError) -> None:
         """Close the task and move its rows out of the way."""
         _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))

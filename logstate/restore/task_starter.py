@@ -90,7 +90,7 @@ class TaskStarter:
         ``beside`` are the tasks that run, and stand still while a question waits for its answer and
         while a database is opened: then one task is taken, and the next one at the next turn.
         """
-        tasks = [owned for owned in tasks if self._held.may_try(owned.task_id)]
+        tasks = [owned for owned in tasks if self._held.may_try(owned)]
         if beside:
             tasks = tasks[:1]
         if not tasks:
@@ -107,13 +107,13 @@ class TaskStarter:
                 _LOGGER.debug("task %s cannot be prepared yet: %s", owned.task_id, text_of(exc))
                 break  # the next question would wait as long, and polls must not
             except DirectoryInUseError as exc:
-                self._held.wait(owned.task_id, exc)
+                self._held.wait(owned, exc)
                 continue
             except RestoreError:
                 if not (yield from self._has_moved_on(owned, found)):
                     raise
                 continue  # another member owns it by now; the next poll will say so
-            self._held.opened(owned.task_id)
+            self._held.opened(owned)
             prepared.append(owned)
         return prepared
 

@@ -35,7 +35,7 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
 from logstate.registry.schema_ids import SchemaIds
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
-from logstate.registry.subjects import Subjects
+from logstate.registry.subjects import REMEDY, Subjects
 from logstate.serdes.avro_damage import strict_indices, varint_check
 from logstate.serdes.avro_fit import fit_check
 from logstate.serdes.avro_schema import (
@@ -62,6 +62,11 @@ Parsed = Any  # What fastavro.parse_schema returns.
 
 _FRAMED = "It begins like a record framed with a schema id: is registry= missing?"
 _SAME_SCHEMA = "With a plain schema, writer and reader need the very same one."
+_NO_SCHEMA = (
+    "avro(registry=...) without a schema writes with the newest one of the subject, and has none to"
+    " register. Give the schema, avro(schema, registry=...), which registers it with the first"
+    " record; or register one under this subject before the application starts"
+)
 _FRAME = struct.Struct(">BI")
 # The compiled reader does not count how deep it is: some 2,000 levels of a recursive schema, each a
 # byte or more, overflow the C stack and end the process. Longer records of such schemas are read by
@@ -136,7 +141,7 @@ class AvroSerde(Serde[T]):
             self.immutable = is_lossless(self.schema) and is_immutable(type_)
         self.registry = None if registry is None else registry_of(registry)
         self._ids = SchemaIds(self._reader_of)
-        self._subjects = Subjects(self._ask)
+        self._subjects = Subjects(self._ask, _NO_SCHEMA if schema is None else REMEDY)
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         if self.registry is None:
@@ -189,6 +194,12 @@ class AvroSerde(Serde[T]):
             "framing": "none" if self.registry is None else "confluent",
             "registry": None if self.registry is None else self.registry.shown_url,
         }
+
+    def same_by(self) -> Any:
+        # As JSON, where 1 and true differ: a default of the one is not that of the other.
+        schema = msgspec.json.encode(self.schema, order="sorted")
+        options = self.auto_register, self.branch_names
+        return schema, self._text if self.registry else "", self.registry, self.type, options
 
     def _ask(self, subject: str) -> tuple[int, Parsed]:
         """The id and schema to write with."""

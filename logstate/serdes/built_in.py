@@ -13,10 +13,11 @@ from __future__ import annotations
 import difflib
 import math
 import struct
+import types
 import typing
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
@@ -53,6 +54,9 @@ class ScalarSerde(Serde[T]):
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         return self._deserialize
+
+    def same_by(self) -> Any:
+        return self.name, self._serialize, self._deserialize
 
     def describe(self) -> dict[str, Any]:
         return {"format": self.name, "schema": None}
@@ -184,9 +188,13 @@ class NearWindows(typing.Protocol):
     difference_ms: int
 
 
+@overload
 def windowed(
-    inner: Serde[K] | type[K] | Any, size_ms: int | SizedWindows | NearWindows
-) -> WindowedSerde[K]:
+    inner: Serde[K] | type[K], size_ms: int | SizedWindows | NearWindows
+) -> WindowedSerde[K]: ...
+@overload
+def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]: ...
+def windowed(inner: Any, size_ms: int | SizedWindows | NearWindows) -> WindowedSerde[Any]:
     """Keys of tumbling, hopping and sliding windows: inner key, then the 8-byte window start.
 
     >>> windowed(str, 10).serializer("t", True)(Windowed("a", 20, 30)).hex()
@@ -196,7 +204,7 @@ def windowed(
     whatever ``windowed_by`` takes but sessions, whose keys are ``session_windowed``. Raises
     SerdeError for anything else.
     """
-    key: Serde[K] = serde_of(inner, what="the key inside the window")
+    key = serde_of(inner, what="the key inside the window")
     given: Any = size_ms
     length = getattr(given, "difference_ms", getattr(given, "size_ms", given))
     if isinstance(length, bool) or not isinstance(length, int) or isinstance(given, type):
@@ -221,16 +229,42 @@ def _no_windows(given: object) -> SerdeError:
     )
 
 
-def session_windowed(inner: Serde[K] | type[K] | Any) -> SessionWindowedSerde[K]:
+@overload
+def session_windowed(inner: Serde[K] | type[K]) -> SessionWindowedSerde[K]: ...
+@overload
+def session_windowed(inner: Any) -> SessionWindowedSerde[Any]: ...
+def session_windowed(inner: Any) -> SessionWindowedSerde[Any]:
     """Keys of session windows: inner key, then the session's 8-byte end and 8-byte start."""
     return SessionWindowedSerde(serde_of(inner, what="the key inside the session"))
 
 
+class AvroOptions(TypedDict, total=False):
+    """Options of ``avro`` that say nothing about the type of the values."""
+
+    registry: str | Mapping[str, Any] | Registry | None
+    auto_register: bool
+    branch_names: bool
+
+
+@overload
+def avro(
+    schema: str | Mapping[str, Any] | list[Any] | None = ...,
+    *,
+    type: type[T],
+    **options: Unpack[AvroOptions],
+) -> AvroSerde[T]: ...
+@overload
+def avro(
+    schema: str | Mapping[str, Any] | list[Any] | None = ...,
+    *,
+    type: Any = ...,
+    **options: Unpack[AvroOptions],
+) -> AvroSerde[Any]: ...
 def avro(
     schema: str | Mapping[str, Any] | list[Any] | None = None,
     *,
     registry: str | Mapping[str, Any] | Registry | None = None,
-    type: type[T] | Any = dict,  # noqa: A002  reads best at the call
+    type: Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
     branch_names: bool = False,
 ) -> AvroSerde[Any]:
@@ -238,7 +272,8 @@ def avro(
 
     Without a registry the bytes are the bare Avro body. With one (a URL, a mapping of client
     settings, ``mock://name`` in tests) they carry the writer's schema id, and records of older and
-    newer versions are resolved into ``schema``. Records become dicts, or ``type``. See
+    newer versions are resolved into ``schema``. Without a schema, what is written takes the newest
+    one of its subject, which has to be there. Records become dicts, or ``type``. See
     ``logstate.serdes.avro.AvroSerde``.
     """
     from logstate.serdes.avro import AvroSerde
@@ -296,7 +331,8 @@ def serde_of(spec: Any, *, what: str) -> Serde[Any]:
     ``Any`` for plain JSON, ``dict`` and ``list`` for plain JSON whose objects, or arrays, are
     checked when they are written; a generated class for Protobuf; every other type
     (a msgspec.Struct, a dataclass, a class of attrs, a pydantic model, a TypedDict) for JSON read
-    into that type; ``"int64"`` and the other names for themselves. Raises SerdeError.
+    into that type; ``"int64"`` and the other names for themselves. ``T | None`` is ``T``: None is
+    Kafka's null and reaches no serde. Raises SerdeError.
 
     >>> serde_of(int, what="the key of topic 'clicks'")
     <serde int64>
@@ -318,12 +354,15 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return _serde_named(spec, what)
     if isinstance(spec, type) and issubclass(spec, Serde):
         raise SerdeError(f"The serde for {what} is the class {spec.__name__}: call it to make one.")
+    spec = getattr(spec, "__supertype__", spec)  # typing.NewType
+    declared = _without_none(spec)
+    if declared is not spec:
+        return serde_of(declared, what=what)
     if spec is Windowed or typing.get_origin(spec) is Windowed:
         raise SerdeError(
             f"Windowed alone is no serde for {what}: its bytes do not hold the window's size. Use "
             "windowed(key_type, size_ms), or session_windowed(key_type)."
         )
-    spec = getattr(spec, "__supertype__", spec)  # typing.NewType
     known = _BY_TYPE.get(spec) if _is_hashable(spec) else None
     if known is not None:
         return known
@@ -340,6 +379,14 @@ you mean 'json'? The names are boolean, bytes, float64, int32, int64, json, stri
         return json_of(spec)
     except SerdeError as error:
         raise SerdeError(f"There is no serde for {what}. {error}") from error
+
+
+def _without_none(spec: Any) -> Any:
+    """The ``T`` of ``T | None``; any other declaration itself, a union of several types too."""
+    if typing.get_origin(spec) not in (typing.Union, types.UnionType):
+        return spec
+    declared = [one for one in typing.get_args(spec) if one is not types.NoneType]
+    return declared[0] if len(declared) == 1 else spec
 
 
 def _serde_named(name: str, what: str) -> Serde[Any]:

@@ -96,6 +96,9 @@ class JsonSchemaSerde(Serde[T]):
             "registry": self.registry.shown_url,
         }
 
+    def same_by(self) -> Any:
+        return self.inner, self.registry, self.text, self.auto_register
+
     def __repr__(self) -> str:
         return f"<serde json_schema_of {self.inner!r}>"
 

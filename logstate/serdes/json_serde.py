@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
@@ -55,7 +55,11 @@ class JsonSerde(Serde[T]):
     are skipped unread: bytes in them that are no text do no harm, and are not noticed.
     """
 
-    def __init__(self, type_: type[T] | Any = Any) -> None:
+    @overload
+    def __init__(self, type_: type[T]) -> None: ...
+    @overload
+    def __init__(self: JsonSerde[Any], type_: Any = ...) -> None: ...
+    def __init__(self, type_: Any = Any) -> None:
         self.type = type_
         self.immutable = is_immutable(type_)
         try:
@@ -124,6 +128,9 @@ class JsonSerde(Serde[T]):
                 schema = None
         return {"format": "json", "schema": schema}
 
+    def same_by(self) -> Any:
+        return self.type
+
     def __repr__(self) -> str:
         return "<serde json>" if self.type is Any else f"<serde json_of({_name(self.type)})>"
 
@@ -137,6 +144,9 @@ class JsonContainerSerde(JsonSerde[T]):
     def __init__(self, container: type[T]) -> None:
         super().__init__(Any)
         self._container = container
+
+    def same_by(self) -> Any:
+        return self._container
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         encode = super().serializer(topic, is_key)
@@ -156,7 +166,11 @@ class JsonContainerSerde(JsonSerde[T]):
         return serialize
 
 
-def json_of(type_: type[T] | Any) -> JsonSerde[T]:
+@overload
+def json_of(type_: type[T]) -> JsonSerde[T]: ...
+@overload
+def json_of(type_: Any) -> JsonSerde[Any]: ...
+def json_of(type_: Any) -> JsonSerde[Any]:
     """JSON that decodes into ``type_``.
 
     >>> import msgspec

@@ -128,6 +128,9 @@ class ProtobufSerde(Serde[M]):
             "renamed": self.renamed,
         }
 
+    def same_by(self) -> Any:
+        return self.message, self.registry, self.renamed, self.auto_register
+
     def __repr__(self) -> str:
         return f"<serde protobuf of {self.name}>"
 

@@ -88,6 +88,9 @@ class PydanticSerde(Serde[M]):
                 one["required"] = [n for n in one.get("required", ()) if n not in computed]
         return {"format": "json", "schema": schema}
 
+    def same_by(self) -> Any:
+        return self.model
+
     def __repr__(self) -> str:
         return f"<serde json of {self.model.__name__}>"
 

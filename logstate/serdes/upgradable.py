@@ -85,6 +85,9 @@ class UpgradableSerde(Serde[T], Generic[T]):
             "unversioned": self.unversioned,
         }
 
+    def same_by(self) -> Any:
+        return self.current, self.version, self.earlier, self.unversioned
+
     def _steps_from(self, version: int) -> list[Upgrade]:
         return [upgrade for number, (_, upgrade) in self.earlier.items() if number >= version]
 

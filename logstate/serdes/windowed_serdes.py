@@ -117,6 +117,9 @@ class WindowedSerde(Serde[Windowed[K]]):
 
         return deserialize if end_of is None else deserialize_varying
 
+    def same_by(self) -> Any:
+        return self.inner, self.window_size_ms, self.end_of
+
     def describe(self) -> dict[str, Any]:
         return {
             "format": "windowed",
@@ -170,6 +173,9 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
             return make(Windowed, (inner(data[:-SESSION_TAIL_BYTES]), start_ms, end_ms))
 
         return deserialize
+
+    def same_by(self) -> Any:
+        return self.inner
 
     def describe(self) -> dict[str, Any]:
         return {"format": "session_windowed", "schema": None, "inner": self.inner.describe()}

@@ -36,7 +36,7 @@ from logstate.topology.graph.origin import maker_of, sinks_to
 
 _LOGGER = logging.getLogger(__name__)
 
-#: between two lines about dead letters of a task
+#: between two lines about one thing that is done with records of a task
 _TELL_INTERVAL_MS = 10_000
 
 #: a record, or a schedule by its name
@@ -54,13 +54,13 @@ class Decisions:
     def __init__(self, task: TaskProgress, handlers: ErrorHandlers) -> None:
         self._task = task
         self._handlers = handlers
-        #: dead letters since the last that was logged
-        self._untold = 0
+        #: what was done with how many since that was logged last, and when it may be again
+        self._untold: Counter[str] = Counter()
+        self._tell_at_ms: dict[str, float] = {}
         #: what has a dead letter that is not committed
         self._lettered: set[Source] = set()
         #: what the brokers said about these dead letters
         self._refused: dict[Source, ProductionError] = {}
-        self._tell_at_ms = float("-inf")
 
     def described(
         self,
@@ -123,6 +123,7 @@ class Decisions:
         source = source or failed.source
         if decision.action is Action.SKIP:
             task.skipped_total += 1
+            self._tell("is skipped", failed)
             return True
         if decision.action is Action.DEAD_LETTER:
             if not task.sends:
@@ -176,9 +177,9 @@ class Decisions:
 
     def _tell(self, what: str, failed: FailedRecord) -> None:
         """One line for the first of many: a topic full of them must not fill the disk with logs."""
-        self._untold += 1
+        self._untold[what] += 1
         now_ms = self._task.monotonic_ms()
-        if now_ms < self._tell_at_ms:
+        if now_ms < self._tell_at_ms.get(what, now_ms):
             return
         cause = failed.error.__cause__ or failed.error
         _LOGGER.warning(
@@ -189,9 +190,9 @@ class Decisions:
             failed.stage,
             type(cause).__name__,
             text_of(cause),
-            "" if self._untold == 1 else f" ({self._untold} since this was told last)",
+            "" if self._untold[what] == 1 else f" ({self._untold[what]} since this was told last)",
         )
-        self._untold, self._tell_at_ms = 0, now_ms + _TELL_INTERVAL_MS
+        self._untold[what], self._tell_at_ms[what] = 0, now_ms + _TELL_INTERVAL_MS
 
 
 def where(record: FetchedRecord) -> RecordMetadata:

@@ -74,6 +74,10 @@ class FailedRecord:
     """A record as it was read, and what went wrong with it.
 
     A schedule has no record: ``source``, ``key`` and ``value`` are None then.
+
+    ``error`` is the library's, and says where it happened: a ``DeserializationError``, a
+    ``ProcessingError`` (of punctuation too) or a ``ProductionError``. What your function, a serde
+    or the client raised is ``error.__cause__``, which is None where nobody raised: decide by that.
     """
 
     source: RecordMetadata | None
@@ -87,6 +91,7 @@ class FailedRecord:
     node: str | None
     #: attempts so far, 1 at the first failure
     attempt: int
+    #: the library's own; its ``__cause__`` is what was raised
     error: Exception
     #: of "production": the topic that was written to, where it is known
     sent_to: str | None = None

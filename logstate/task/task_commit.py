@@ -31,11 +31,6 @@ class TaskCommit:
     offsets: Mapping[TopicPartition, int]
     partition_times: Mapping[TopicPartition, int]
 
-    @property
-    def is_empty(self) -> bool:
-        """True where committing would change nothing but offsets."""
-        return not self.outputs and not any(self.changes.writes.values())
-
 
 def processor_times(clocks: Mapping[str, int]) -> dict[str, int]:
     """Kafka Streams' named times out of our clocks: store -> time."""

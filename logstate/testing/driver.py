@@ -33,21 +33,18 @@ from logstate.task.task import Task
 from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
-from logstate.testing.driver_outputs import check_output
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
 from logstate.testing.driver_sources import RecordEncoder, parts_of, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
+from logstate.testing.driver_topics import DriverTopics
 from logstate.testing.fake.fetched import StoredRecord
-from logstate.testing.input_topic import InputTopic
-from logstate.testing.output_topic import OutputTopic
 from logstate.testing.recovery_point import RecoveryPoint, decide_alone
-from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.plan.pattern_topics import with_matching_topics
 from logstate.topology.plan.plan import Topology
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(DriverTopics):
     """Run a topology synchronously on test records.
 
     Args:
@@ -170,24 +167,6 @@ class TopologyTestDriver:
             key, value, timestamp = parts_of(one, 3, whose, "(key, value, timestamp) triples")
             self.pipe(topic, key, value, timestamp=timestamp)
 
-    def input_topic(
-        self,
-        topic: str,
-        *,
-        key: Any = None,
-        value: Any = None,
-        start_ms: int = 0,
-        advance: timedelta = timedelta(0),
-    ) -> InputTopic[Any, Any]:
-        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
-
-        Keys and values are encoded with the source's own serdes unless others are given.
-        """
-        keys, values = source_serdes(self.topology, self._application_id, topic)
-        keys = required_serde(key, keys, f"the key of {topic!r}", "key=")
-        values = required_serde(value, values, f"the value of {topic!r}", "value=")
-        return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
-
     def pipe_raw(
         self,
         topic: str,
@@ -230,31 +209,6 @@ class TopologyTestDriver:
         """Return ``outputs`` and start a new list."""
         return self._log.take()
 
-    def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
-        """Take all records of an output topic as decoded ``(key, value)`` pairs.
-
-        Raises ValueError for a topic that nothing writes to, SerdeError for bytes that the declared
-        types do not read.
-        """
-        return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
-
-    def read_with_timestamps(
-        self, topic: str, *, key: Any = str, value: Any
-    ) -> list[tuple[Any, Any, int]]:
-        """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
-        records = self.output_topic(topic, key=key, value=value).read_all()
-        return [(record.key, record.value, record.timestamp) for record in records]
-
-    def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes.
-
-        Raises ValueError for a topic that nothing writes to, unless a function chooses topics.
-        """
-        check_output(self.topology, self._application_id, self._dead_letter_topic, topic)
-        key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
-        value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
-        return OutputTopic(topic, key_serde, value_serde, self._log)
-
     @property
     def produced_topics(self) -> set[str]:
         """Every topic that was written to, repartition and changelog topics included."""
@@ -290,10 +244,17 @@ class TopologyTestDriver:
     def dropped_total(self) -> int:
         """Records dropped so far, those of global stores included, as Kafka Streams counts them.
 
-        That is, without those that have no key in front of a repartition topic. The metric
-        ``dropped_records_total`` has these as well.
+        That is, with those that an error handler had skipped or sent to the dead letter topic, and
+        without those that have no key in front of a repartition topic. The metric
+        ``dropped_records_total`` has these, and not those.
         """
-        return sum(one.count for one in self.dropped if one.reason is not DropReason.NULL_GROUP_KEY)
+        dropped = sum(d.count for d in self.dropped if d.reason is not DropReason.NULL_GROUP_KEY)
+        return dropped + self.skipped_total + self.task.dead_letters_total
+
+    @property
+    def skipped_total(self) -> int:
+        """Records, and scheduled calls, that an error handler had skipped so far."""
+        return sum(task.skipped_total for task in (self.task, *self._globals))
 
     @property
     def dropped(self) -> list[Dropped]:

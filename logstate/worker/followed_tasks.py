@@ -23,11 +23,12 @@ from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
-from logstate.restore.standby_places import NOBODY, Inputs, Peer, standby_places
+from logstate.restore.standby_places import Inputs, Peer, standby_places
 from logstate.restore.standbys import Standbys, standby_lag
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
+from logstate.worker.wishes import Wishes
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -48,12 +49,17 @@ class StandbyReport:
 class FollowedTasks:
     """See the module. Before the start and after the end there are none."""
 
-    def __init__(self, config: WorkerConfig, clock: Clock, wait: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        clock: Clock,
+        wait: Callable[[float], None],
+        wishes: Wishes,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._wait = wait
-        #: told from any thread, replaced as a whole
-        self.neighbours = NOBODY
+        self._wishes = wishes
         self._standbys: Standbys | None = None
         self._plan: BoundPlan | None = None
         self._inputs = Inputs({}, {})
@@ -149,14 +155,14 @@ class FollowedTasks:
 
     def _is_elsewhere(self, task_id: TaskId) -> bool:
         """Whether another instance has a task, as far as it is known."""
-        holders, task = self.neighbours.holders, str(task_id)
+        holders, task = self._wishes.neighbours.holders, str(task_id)
         if holders is None:
             return True
         return any(task in one.tasks and self._own not in one.members for one in holders)
 
     def _peers(self) -> tuple[Peer, ...]:
         """Of the group, as it is told. A static member knows of itself before others tell it."""
-        told, own = self.neighbours, self._config.instance_id
+        told, own = self._wishes.neighbours, self._config.instance_id
         is_known = own is None or own in {peer.id for peer in told.peers}
         if is_known or not self._is_joining or told.holders is None:
             return told.peers
@@ -164,7 +170,7 @@ class FollowedTasks:
 
     @property
     def _is_used(self) -> bool:
-        return bool(self._config.standby_replicas or self.neighbours.peers)
+        return bool(self._config.standby_replicas or self._wishes.neighbours.peers)
 
     @property
     def _own(self) -> str:
@@ -174,6 +180,10 @@ class FollowedTasks:
     def has_more(self) -> bool:
         """Records of standbys are waiting to be read."""
         return self._standbys is not None and self._standbys.has_more
+
+    def hand_over(self, owned: OwnedTask) -> None:
+        """A task is assigned here now: it goes on with what there is of it."""
+        owned.task_or_none = self.take(owned.task_id)
 
     def take(self, task_id: TaskId) -> Task | None:
         """What there is of a task that is assigned here now."""

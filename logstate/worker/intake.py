@@ -14,16 +14,22 @@ from logstate.contracts.seams import GroupConsumer, Polled, Step, Steps
 from logstate.task.marks import Marks
 from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
+from logstate.worker.wishes import Wishes
 from logstate.worker.worker_observer import WorkerObserver
 
 
 class Intake:
-    """See the module. ``wants_pause`` is set from any thread; the worker follows with a turn."""
+    """See the module. A pause is wished for at any time; the worker follows with a turn."""
 
     def __init__(
-        self, tasks: TaskTable, observer: WorkerObserver, clock: Clock, buffered_records_max: int
+        self,
+        tasks: TaskTable,
+        observer: WorkerObserver,
+        clock: Clock,
+        buffered_records_max: int,
+        wishes: Wishes,
     ) -> None:
-        self.wants_pause = False
+        self._wishes = wishes
         #: the worker processes nothing; changes between two turns only
         self.is_paused = False
         self._tasks = tasks
@@ -40,9 +46,10 @@ class Intake:
     def turn(self) -> None:
         """A turn begins, with a poll."""
         self._asks_ms = self._clock.monotonic_ms()
-        if self.is_paused != self.wants_pause:
-            self.is_paused = self.wants_pause
-            self._observer.paused(self.is_paused)
+        is_paused = self._wishes.is_paused
+        if self.is_paused != is_paused:
+            self.is_paused = is_paused
+            self._observer.paused(is_paused)
 
     def take(self, polled: Polled, consumer: GroupConsumer) -> Steps[None]:
         """Hand out what a poll brought. Raises AbortableError where positions are nowhere."""

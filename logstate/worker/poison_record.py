@@ -87,9 +87,16 @@ class PoisonRecordSearch:
         """The part was committed."""
         self._part = None
 
-    def transaction_refused(self, cause: RefusedError, running: Iterable[OwnedTask]) -> None:
-        """A transaction was refused. Returns if a replay will help, raises otherwise."""
+    def transaction_failed(self, cause: Exception, running: Iterable[OwnedTask]) -> None:
+        """A transaction was aborted. Returns if a replay will help, raises otherwise.
+
+        Where it was not refused, its part is processed again: what is refused next is another one.
+        """
         part, self._part = self._part, None
+        if not isinstance(cause, RefusedError):
+            if part is not None and part.schedule is not None:
+                self._searches[part.owned.task_id].called.discard(part.schedule)
+            return
         if part is not None:
             self._refused_part(part, cause)
             return

@@ -58,6 +58,7 @@ from logstate.worker.limits import FailureLimits
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.processing import Processing
 from logstate.worker.slow_calls import SlowCalls
+from logstate.worker.wishes import Wishes
 from logstate.worker.worker_observer import WorkerObserver
 from logstate.worker.worker_start import StartedWorker, WorkerStart
 
@@ -73,7 +74,7 @@ class _PartitionsLost(FencedError):
 
 class Worker:
     """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks;
-    ``error_handlers`` are those of global stores.
+    ``error_handlers`` are those of global stores; ``wishes`` those that the worker before it had.
     """
 
     def __init__(
@@ -90,7 +91,9 @@ class Worker:
         restore_listener: RestoreListener | None = None,
         wait: Callable[[float], None] = lambda _: None,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
+        wishes: Wishes | None = None,
     ) -> None:
+        self.wishes = wishes or Wishes()
         self._config = config
         #: how long the group waits for a poll
         self.max_poll_interval_ms = config.max_poll_interval_ms
@@ -113,13 +116,15 @@ class Worker:
             error_handlers,
         )
         self._restorer = Restorer(config, cluster, restore_listener, clock.monotonic_ms)
-        self.followed = FollowedTasks(config, clock, wait)
+        self.followed = FollowedTasks(config, clock, wait, self.wishes)
         self._tasks = TaskTable()
         self._failure: LogstateError | None = None
         self._limits = FailureLimits(config)
         self._foreign_members = ForeignMembers(config.application_id, wait)
         self._poison_search = PoisonRecordSearch()
-        self.intake = Intake(self._tasks, self._observer, clock, config.buffered_records_max)
+        self.intake = Intake(
+            self._tasks, self._observer, clock, config.buffered_records_max, self.wishes
+        )
         self.processing = Processing(
             self._tasks,
             self._poison_search,
@@ -135,8 +140,9 @@ class Worker:
 
     def stop(self, *, leaves_group: bool = False) -> None:
         """Ask the loop to end after its current turn; safe from any thread."""
-        if leaves_group and self._started is not None:
-            self._started.consumer.leaves_group = True
+        started = self._started  # read once: the worker lets go of it at its end
+        if leaves_group and started is not None:
+            started.consumer.leaves_group = True
         self.is_stopping = True
 
     def stay(self, is_still: Callable[[], bool]) -> None:
@@ -147,12 +153,14 @@ class Worker:
 
     def task_count(self, sub_topology: SubTopology) -> int | None:
         """Partitions of a sub-topology; None before the start."""
-        return None if self._started is None else self._started.plan.task_count(sub_topology)
+        started = self._started
+        return None if started is None else started.plan.task_count(sub_topology)
 
     @property
     def global_stores(self) -> GlobalStores | None:
         """The global stores; None before the start and after the end."""
-        return None if self._started is None else self._started.globals
+        started = self._started
+        return None if started is None else started.globals
 
     # ------------------------------------------------------------------ the loop
 
@@ -217,7 +225,7 @@ class Worker:
         if len(tasks.running()) < len(tasks):
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
-        yield from live.open_transactions.look(every, self.followed.neighbours)
+        yield from live.open_transactions.look(every, self.wishes.neighbours)
         yield from live.topics.look(is_away=observer.is_away)
         yield from live.globals.poll()
         if self.intake.is_paused:
@@ -283,15 +291,17 @@ class Worker:
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> None:
         assignment = self._live.assignment
-        self._close_lapsed()
+        closing = Closing()  # whatever fails on the way, every task that was given is in the table
+        closing.call(self._close_lapsed)
         complete = assignment.gain(partitions)
         self._live.committer.joined()
         for task_id in complete:
-            owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
             if task_id not in self._tasks.all():
-                owned.task_or_none = self.followed.take(task_id)
-            self._tasks.add(owned)
+                owned = OwnedTask(task_id, assignment.inputs(task_id), assignment.epoch)
+                self._tasks.add(owned)
+                closing.call(partial(self.followed.hand_over, owned))
         self._observer.tasks_changed(self._tasks.readable())
+        closing.finish()
 
     def _lose(self, task_id: TaskId) -> None:
         """A task is lost. Nobody can have got it while the brokers are away: it can be read on."""
@@ -303,9 +313,11 @@ class Worker:
             self._tasks.lapse(task_id)
 
     def _close_lapsed(self) -> None:
+        closing = Closing()
         for task_id in list(self._tasks.lapsed):
-            self._close_task(task_id, applies=False)
+            closing.call(partial(self._close_task, task_id, applies=False))
             self._observer.tasks_changed(self._tasks.readable())
+        closing.finish()
 
     def _close_task(self, task_id: TaskId, *, applies: bool = True, is_last: bool = False) -> None:
         owned = self._tasks.remove(task_id)
@@ -317,7 +329,7 @@ class Worker:
             self._observer.task_closing(owned)
             if applies and not is_last and self.followed.keep(task_id, owned.task_or_none):
                 return
-            owned.task_or_none.end(applies=applies)
+            self._live.rows.end(owned, applies=applies)
 
     # ------------------------------------------------------------------ starting tasks
 
@@ -358,9 +370,8 @@ class Worker:
             yield from self._rejoin()
             return
         blame = self.processing.slow_calls.blame(now)
-        if isinstance(cause, RefusedError):
-            self._poison_search.transaction_refused(cause, self._tasks.running())
-        elif not isinstance(cause, _PartitionsLost):
+        self._poison_search.transaction_failed(cause, self._tasks.running())
+        if not isinstance(cause, RefusedError | _PartitionsLost):
             self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
         level = logging.INFO if self._observer.is_away else logging.WARNING
         story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open

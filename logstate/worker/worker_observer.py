@@ -106,6 +106,7 @@ class WorkerObserver:
     def replaced(self) -> None:
         """The worker ended, and another one begins from nothing."""
         self.is_started = self.is_assigned = self.has_ended = False
+        self.is_paused = False  # the next one tells whether it is
         self.started_ms = None
         self._tell()
 

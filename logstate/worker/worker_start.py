@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logstate.commit.commit import Committer
+from logstate.commit.renewed_producer import RenewedProducer
 from logstate.commit.transaction import Transactions
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
@@ -179,7 +180,8 @@ class WorkerStart:
         if self.is_stopping() or not (yield from self._announced(plan, clients.manifests)):
             return None
         if config.guarantee == "at_least_once":
-            clients.outputs = yield Step("plain_producer", cluster.plain_producer)
+            make = cluster.plain_producer
+            clients.outputs = yield Step("plain_producer", RenewedProducer, (make,))
         clients.consumer = yield from Membership.joined(cluster, application_id, config.instance_id)
         clients.background = cluster.background()
         return self._started(plan, clients, admin, globals_, clients.consumer, clients.background)

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,19 @@ def test_a_damaged_task_is_kept_aside_for_examination_the_newest_few(tmp_path: P
             assert directory.tasks() == []
         kept = sorted((directory.path / "quarantine").iterdir())
         assert [(path / "000012.sst").read_text() for path in kept] == ["2", "3", "4"]
+
+
+def test_workers_that_share_a_directory_may_all_have_damaged_tasks(tmp_path: Path) -> None:
+    def put_aside(slot: int) -> None:
+        with StateDirectory(tmp_path, "shop", slot=slot) as directory:
+            for number in range(40):
+                task = TaskId(slot, number)
+                (directory.task_path(task) / "000012.sst").touch()
+                directory.quarantine_task(task)
+
+    with ThreadPoolExecutor() as workers:
+        list(workers.map(put_aside, range(4)))
+    assert len(list((tmp_path / "shop" / "quarantine").iterdir())) == 3
 
 
 @pytest.mark.parametrize(

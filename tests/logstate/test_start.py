@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from logstate.app import Application
+from logstate.contracts.serving import Serving
 from logstate.instance.states import ApplicationState
-from tests.logstate.flows import counted
+from tests.logstate.flows import counted, recounted
 from tests.logstate.task.task_bench import topology_of
 from tests.patience import until
 from tests.unhurried import unhurried
@@ -40,3 +43,52 @@ def test_the_state_says_that_it_has_started(tmp_path: Path) -> None:
     with app:
         has_returned.set()
         assert app.state in (ApplicationState.REBALANCING, ApplicationState.RUNNING)
+
+
+def serving(path: Path) -> Application:
+    return Application(
+        topology_of(recounted),
+        application_id="app",
+        bootstrap="fake:9092",
+        state_dir=path,
+        cluster=unhurried({"in": 1, "out": 1}),
+        serve=Serving(bind="127.0.0.1:0"),
+    )
+
+
+def assert_it_has_failed(app: Application, path: Path) -> None:
+    assert app.state is ApplicationState.ERROR
+    assert not app.is_alive
+    assert not app.is_live()
+    app.close()
+    serving(path).close()  # the state directory is free
+
+
+@pytest.mark.parametrize("name", ["app", "http", "directory-app", "snapshots-app", "watch-app"])
+def test_a_start_without_a_thread_left_fails_with_that(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, start = serving(tmp_path), threading.Thread.start
+
+    def full(thread: threading.Thread) -> None:
+        if thread.name == f"logstate-{name}":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        app.start()
+    assert_it_has_failed(app, tmp_path)
+
+
+def test_a_start_that_cannot_answer_others_fails_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise ImportError("No module named 'starlette'")
+
+    app = serving(tmp_path)
+    monkeypatch.setattr(app, "asgi", missing)
+    with pytest.raises(ImportError, match="starlette"):
+        app.start()
+    assert_it_has_failed(app, tmp_path)

@@ -71,6 +71,16 @@ def a_setting_is_misspelt() -> None:
     application(kafka={"linger.mss": 5})
 
 
+@mistake("kafka['num.standby.replicas']", "standby_replicas=")
+def a_setting_is_one_of_kafka_streams() -> None:
+    application(kafka={"num.standby.replicas": 1})
+
+
+@mistake("kafka['turbo']", "not known to the client", "CONFIGURATION.md")
+def a_setting_is_none() -> None:
+    application(kafka={"turbo": True})
+
+
 @mistake("sasl.mechanism", "SCRAM-SHA-512")
 def sasl_has_no_mechanism() -> None:
     application(kafka={"security.protocol": "SASL_SSL"})

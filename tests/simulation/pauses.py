@@ -26,9 +26,9 @@ class Pauses(Schedule):
         rng = random.Random(f"pauses-{self.swarm.seed}-{turn}")
         for slot in self.slots:
             if slot.worker is not None and rng.random() < _RATE:
-                intake = slot.worker.intake
-                intake.wants_pause = not intake.wants_pause
-                self.counters["pauses"] += intake.wants_pause
+                wishes = slot.worker.wishes
+                wishes.is_paused = not wishes.is_paused
+                self.counters["pauses"] += wishes.is_paused
         super()._turn(turn)
 
     def _advance(self, slot: Slot, steps: int, turn: int) -> None:
@@ -44,7 +44,7 @@ class Pauses(Schedule):
     def _quiet(self, start: int) -> None:
         for slot in self.slots:
             if slot.worker is not None:
-                slot.worker.intake.wants_pause = False
+                slot.worker.wishes.is_paused = False
         super()._quiet(start)
 
 

@@ -82,9 +82,7 @@ class Standbys(Schedule):
             told.append(Peer(f"{rng.random()}", None, "newcomer"))
         self._told = tuple(told)
         silent, holders = self._silent(rng), self._holders() if kind in ("true", "old") else None
-        slot.worker.followed.neighbours = Neighbours(
-            self._told, holders, self._present(rng), silent
-        )
+        slot.worker.wishes.neighbours = Neighbours(self._told, holders, self._present(rng), silent)
         self.counters[f"told_{kind}"] += 1
 
     def _silent(self, rng: random.Random) -> frozenset[str]:

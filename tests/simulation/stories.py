@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tests.simulation import failed_ends
 from tests.simulation.coverage import FAULTS
+from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
@@ -38,6 +39,7 @@ STORIES = {
     DRAWN: Story(Schedule.of, [name for name in FAULTS if name not in failed_ends.FAULTS]),
     "directories": Story(Directories.of),
     "failed_ends": Story(FailedEnds.of, failed_ends.FAULTS),
+    "damaged_blocks": Story(DamagedBlocks.of),
     "dead_letters": Story(DeadLetters.of),
     "dead_owner": Story(DeadOwner.of),
     "foreign_keys": Story(ForeignKeys.of),

@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulation.campaign import run_seeds
 from tests.simulation.command import simulation
+from tests.simulation.damaged_blocks import DamagedBlocks
 from tests.simulation.dead_letters import DeadLetters
 from tests.simulation.dead_owner import DeadOwner
 from tests.simulation.directories import Directories
@@ -148,6 +149,16 @@ def test_standbys_hold_what_was_committed_and_are_promoted_by_every_fault() -> N
     assert totals["promotions"] >= 100
     for kind in ("true", "old", "lacking", "joining"):
         assert totals[f"told_{kind}"] >= 100, kind
+
+
+@pytest.mark.slow
+def test_damaged_blocks_cost_a_replay_and_nobody_a_task() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(24), DamagedBlocks.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["damaged"] >= 24
+    assert totals["promotions"] >= 60
 
 
 @pytest.mark.slow

@@ -51,6 +51,16 @@ def duration_ms(duration: timedelta, what: str, *, at_least: int = 0) -> int:
     return ms
 
 
+def scheduled_ms(interval: timedelta, kind: object) -> int:
+    """The interval of a schedule, in ms; raises TopologyError for another kind, too."""
+    if kind not in ("stream_time", "wall_clock"):
+        raise misdeclared(
+            f"kind must be 'stream_time' or 'wall_clock', found {kind!r}. schedule(interval, kind,"
+            " callback) says by which clock the callback is called."
+        )
+    return duration_ms(interval, "interval", at_least=1)
+
+
 class Windows(ABC):
     """Windows in time. Subclass it for an alignment of your own: days of a time zone, shifts.
 

@@ -23,7 +23,6 @@ from logstate.topology.declaring.naming import check_name, joined_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.declaring.windows import (
     Emit,
-    JoinWindows,
     SessionWindows,
     SlidingWindows,
     Windows,
@@ -1081,9 +1080,7 @@ class KStream(StreamFlow[K, V]):
         joiner: Callable[[K, V | None, V2 | None], R],
         **options: Unpack[StreamJoinOptions],
     ) -> KStream[K, R]: ...
-    def outer_join(
-        self, other: KStream[K, Any], joiner: Joiner, *, windows: JoinWindows, **options: Any
-    ) -> KStream[K, Any]:
+    def outer_join(self, other: KStream[K, Any], joiner: Joiner, **options: Any) -> KStream[K, Any]:
         """Outer join of two streams: every record of both sides has a result.
 
         >>> from datetime import timedelta
@@ -1114,17 +1111,15 @@ class KStream(StreamFlow[K, V]):
             other: a KStream of the same builder.
             joiner: ``joiner(left, right)`` or ``joiner(key, left, right)``; either may be None, not
                 both.
-            windows: how far apart matches may be.
-            options: ``name`` (required), ``store``, ``key``, ``left_value``, ``right_value``,
-                ``value``, as for :meth:`join`.
+            options: ``windows`` and ``name`` (both required), ``store``, ``key``, ``left_value``,
+                ``right_value``, ``value``, as for :meth:`join`.
 
         Raises:
-            TopologyError: as for :meth:`join`.
+            TopologyError: as for :meth:`join`, and for a table, with which there is none.
 
         Source: Kafka Streams' ``KStream.outerJoin``; no spurious results: KIP-633; null keys:
         KIP-962.
         """
-        options["windows"] = windows
         return join_stream(self, other, joiner, "outer", options)
 
     # -- the way out: topics and tables
@@ -2534,8 +2529,7 @@ class KTable(TableFlow[K, V]):
     ) -> KTable[K, V2]:
         """Map values with a transformer of your own that has a context and may use stores.
 
-        >>> from logstate import StreamsBuilder, TopologyTestDriver
-        >>> from logstate.topology import ValueTransformer
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, ValueTransformer
         >>> class Where(ValueTransformer):
         ...     def transform(self, key, value):
         ...         return value and f"{value} ({self.context.task_id})"

@@ -89,8 +89,8 @@ class StreamFlow(Flow[K, V]):
         return self._derive(
             node.name,
             logical,
-            key=self.key if self.key is other.key else None,
-            value=self.value if self.value is other.value else None,
+            key=self.key if self.key == other.key else None,
+            value=self.value if self.value == other.value else None,
             source_names=self.source_names | other.source_names,
             needs_repartition=self.needs_repartition or other.needs_repartition,
         )
@@ -274,4 +274,4 @@ class StreamFlow(Flow[K, V]):
 def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
     """The one that all have; None where they differ."""
     first, *others = serdes
-    return first if all(other is first for other in others) else None
+    return first if all(other == first for other in others) else None

@@ -27,6 +27,11 @@ def join_stream(
 ) -> S:
     """The stream joined with a stream, a table or a global table."""
     options = {name: given for name, given in options.items() if given is not None}
+    if kind == "outer" and isinstance(other, TableFlow | GlobalKTable):
+        raise misdeclared(
+            "A stream has no outer join with a table: an update of the table has no record of the"
+            " stream to go with. Use left_join, or give the table's stream, and windows=."
+        )
     if isinstance(other, TableFlow):
         check_options(options, StreamTableJoinOptions, "a stream-table join")
         stream._check_same_builder(other, "join")

@@ -60,7 +60,7 @@ class TimerSerde(Serde[Timer[K]]):
 def timer_store(name: str, key: Any, *, in_memory: bool = False) -> StoreSpec:
     """A store of timers per key, for :class:`KeyTimers`.
 
-    >>> from logstate.topology import timer_store
+    >>> from logstate import timer_store
     >>> timer_store("reminders", str).name
     'reminders'
 
@@ -87,8 +87,8 @@ class KeyTimers(Generic[K]):
     """Timers per key of a processor, which survive crashes and moves.
 
     >>> from datetime import timedelta
-    >>> from logstate import Processor, Record, StreamsBuilder, TopologyTestDriver
-    >>> from logstate.topology import KeyTimers, timer_store
+    >>> from logstate import KeyTimers, Processor, Record, StreamsBuilder
+    >>> from logstate import TopologyTestDriver, timer_store
     >>> class Remind(Processor):
     ...     def init(self, context):
     ...         self.context = context

@@ -272,7 +272,10 @@ class ProcessorContext(Protocol):
             A handle whose ``cancel()`` ends it, also from inside the callback.
 
         Raises:
-            ValueError: another kind, or an interval below 1 ms.
+            TopologyError: another kind; an interval that is no timedelta of whole milliseconds, or
+                below 1 ms; a callback that cannot be called with a time.
+            ValueError: a negative ``start``.
+            TypeError: a ``start`` that is no int.
 
         Source: Kafka Streams' ``ProcessorContext.schedule`` (KIP-138, KIP-1146).
         """

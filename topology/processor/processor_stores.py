@@ -80,8 +80,7 @@ def lru_store(
 ) -> StoreSpec:
     """A store of values per key that keeps the keys used last, for processors: a cache.
 
-    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver
-    >>> from logstate.topology import lru_store
+    >>> from logstate import Processor, StreamsBuilder, TopologyTestDriver, lru_store
     >>> class Remember(Processor):
     ...     def process(self, record):
     ...         self.context.store("recent").put(record.key, record.value)

@@ -14,7 +14,7 @@ VOut = TypeVar("VOut")
 class ValueTransformer(Generic[K, V, VOut]):
     """Base class for ``KTable.transform_values``: map_values with stores and a context.
 
-    >>> from logstate.topology import ValueTransformer
+    >>> from logstate import ValueTransformer
     >>> class Shout(ValueTransformer):
     ...     def transform(self, key, value):
     ...         return value and value.upper()
@@ -31,8 +31,8 @@ class ValueTransformer(Generic[K, V, VOut]):
     def init(self, context: ProcessorContext) -> None:
         """Called once per task, when its stores are ready. The default keeps the context.
 
-        >>> from logstate import StreamsBuilder, TopologyTestDriver, key_value_store
-        >>> from logstate.topology import ValueTransformer
+        >>> from logstate import StreamsBuilder, TopologyTestDriver, ValueTransformer
+        >>> from logstate import key_value_store
         >>> class Rename(ValueTransformer):
         ...     def init(self, context):
         ...         self.names = context.store("names")
@@ -60,7 +60,7 @@ class ValueTransformer(Generic[K, V, VOut]):
     def transform(self, key: K, value: V | None) -> VOut | None:
         """The new value of a row; has to be overridden.
 
-        >>> from logstate.topology import ValueTransformer
+        >>> from logstate import ValueTransformer
         >>> class Length(ValueTransformer):
         ...     def transform(self, key, value):
         ...         return None if value is None else len(value)
@@ -86,7 +86,7 @@ class ValueTransformer(Generic[K, V, VOut]):
     def close(self) -> None:
         """Called when the task is closed: at a move, an abort and the end.
 
-        >>> from logstate.topology import ValueTransformer
+        >>> from logstate import ValueTransformer
         >>> ValueTransformer().close()
 
         Semantics: release what the transformer opened. After a crash it is not called.

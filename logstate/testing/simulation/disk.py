@@ -9,11 +9,12 @@ that was synced or came before something synced.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from logstate.changelog.backend.backend import KeyRange
 from logstate.changelog.backend.memory import MemoryBackend, MemorySnapshot
-from logstate.contracts.errors import StateDirectoryError
+from logstate.contracts.errors import StateDirectoryError, StoreCorruptedError
 from logstate.contracts.records import TaskId
 from logstate.testing.fake.client import ProcessKilled
 from logstate.testing.fake.process import FakeProcess
@@ -33,10 +34,13 @@ class Batch(NamedTuple):
 class Directory:
     """One task's rows, with the batches that made them."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.rows = MemoryBackend()
         self.batches: list[Batch] = []
         self.is_open = False
+        #: whatever is done with its rows fails
+        self.is_damaged = False
 
     def write(self, batch: Batch) -> None:
         self.batches.append(batch)
@@ -64,10 +68,12 @@ class Disk:
         #: files that were to be taken over
         self.loads = 0
         self.quarantined = 0
+        #: directories that were damaged by now
+        self.damaged = 0
 
     def open(self, task_id: TaskId, process: FakeProcess) -> DiskBackend:
         """Open or make a task's directory; raises StateDirectoryError where it is open already."""
-        directory = self.directories.setdefault(task_id, Directory())
+        directory = self.directories.setdefault(task_id, Directory(Path(str(task_id))))
         if directory.is_open:
             raise StateDirectoryError(f"the directory of task {task_id} is locked")
         directory.is_open = True
@@ -103,6 +109,7 @@ class DiskBackend:
     ingest_rows_min: int | None = 2
 
     def __init__(self, disk: Disk, directory: Directory, process: FakeProcess) -> None:
+        self.path = directory.path
         self._disk = disk
         self._directory = directory
         self._process = process
@@ -156,3 +163,5 @@ class DiskBackend:
     def _check(self) -> None:
         self._process.check_alive()
         assert self._is_open, "a closed store was used"
+        if self._directory.is_damaged:
+            raise StoreCorruptedError(f"a block of {self.path} is damaged", self.path)

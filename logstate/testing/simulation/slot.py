@@ -10,7 +10,7 @@ from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import LogstateError
+from logstate.contracts.errors import LogstateError, StoreCorruptedError
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import GroupConsumer, Polled, Step
 from logstate.contracts.worker_config import WorkerConfig
@@ -351,13 +351,18 @@ class Slot:
         assert process is not None
 
         def open_state(task: Task) -> TaskState:
-            return TaskState(
-                sub_topology.stores,
-                task,
-                backend=self.disk.open(owned.task_id, process),
-                logs_every_write=self._config.changelog_writes == "update",
-                publishes_views=self.is_looked_at,
-            )
+            backend = self.disk.open(owned.task_id, process)
+            try:
+                return TaskState(
+                    sub_topology.stores,
+                    task,
+                    backend=backend,
+                    logs_every_write=self._config.changelog_writes == "update",
+                    publishes_views=self.is_looked_at,
+                )
+            except StoreCorruptedError:
+                backend.close()
+                raise
 
         task = self.task_class(
             owned.task_id,

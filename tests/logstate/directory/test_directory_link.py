@@ -10,7 +10,7 @@ from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import TopicError
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.directory_link import DirectoryLink, DirectoryTopic
-from logstate.directory.entries import InstanceEntry, TaskEntry
+from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import own_topics
 from logstate.topology import StreamsBuilder
@@ -20,11 +20,16 @@ from tests.unhurried import no_silence  # noqa: F401  for this module
 TOPIC = DirectoryTopic("app", -1, {})
 
 
-def link(cluster: FakeCluster, name: str, tasks: dict[str, TaskEntry]) -> DirectoryLink:
+def link(
+    cluster: FakeCluster,
+    name: str,
+    tasks: dict[str, TaskEntry],
+    told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+) -> DirectoryLink:
     def describe() -> InstanceEntry:
         return InstanceEntry(name, f"http://{name}:1", 0, 50, tasks=dict(tasks))
 
-    return DirectoryLink(TOPIC, cluster, SystemClock(), describe)
+    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, told_to_stop=told_to_stop)
 
 
 def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:
@@ -70,6 +75,41 @@ def test_brokers_that_are_away_are_waited_for_and_said_so() -> None:
     cluster.away = None
     until(one, lambda: one.trouble is None)
     one.stop()
+
+
+def test_who_asks_all_to_stop_is_heard_in_a_directory_that_was_made_anew() -> None:
+    cluster = FakeCluster({TOPIC.partition.topic: 1})
+    for _ in range(200):  # the new one is shorter for as long as the test takes
+        cluster.produce(TOPIC.partition.topic, b"old", None, timestamp=1, partition=0)
+    heard: list[InstanceEntry] = []
+    a, b = link(cluster, "a", {}, heard.append), link(cluster, "b", {})
+    a.start()
+    until(a, lambda: a.trouble is None)
+    admin = cluster.admin()
+    admin.delete_topics([TOPIC.partition.topic])
+    admin.create_topics([TOPIC.new()])
+    b.start()
+    until(b, lambda: b.trouble is None)
+    b.stop("it failed")
+    patience.until(lambda: bool(heard))
+    assert heard[0].stops_all == "it failed"
+    a.stop()
+
+
+def test_records_that_are_no_entries_are_ignored_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({TOPIC.partition.topic: 1})
+    wrong = InstanceEntry("x", "http://x:1", 1, 0)
+    for _ in range(3):
+        cluster.produce(TOPIC.partition.topic, b"x", encode_entry(wrong), timestamp=1, partition=0)
+    one = link(cluster, "a", {"0_0": TaskEntry(0, "running")})
+    one.start()
+    until(one, lambda: one.trouble is None and owner(one, "0_0") == "a")
+    one.stop()
+    told = [r.getMessage() for r in caplog.records if "is ignored" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("instance 'x' is ignored: offset 0 of")
 
 
 def test_a_directory_in_several_partitions_is_refused() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from logstate.directory.entries import Figures, InstanceEntry, decode_entry, encode_entry
 
@@ -19,6 +22,18 @@ def test_an_entry_of_a_version_without_figures_counts_as_nothing() -> None:
     found = decode_entry(json.dumps(told).encode())
     assert found is not None
     assert (found.address, found.figures) == ("http://a:1", Figures())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"heartbeat_ms": 0},
+        {"tasks": {"x": {"claim": 1, "stage": "running"}}},
+        {"standbys": {"": 3}},
+    ],
+)
+def test_an_entry_with_numbers_or_tasks_that_there_cannot_be_is_none(wrong: dict[str, Any]) -> None:
+    assert decode_entry(json.dumps({**json.loads(encode_entry(ENTRY)), **wrong}).encode()) is None
 
 
 def test_figures_alone_are_no_news() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.topic_names import instances_topic
@@ -88,7 +90,7 @@ def test_tasks_have_the_owner_with_the_highest_claim_and_nobody_has_the_others()
 
 def test_whoever_keeps_a_task_warm_does_not_own_it() -> None:
     cluster = FakeCluster({TOPIC: 1})
-    warm = entry("b", t0_0=TaskEntry(9, "standby"))
+    warm = replace(entry("b"), standbys={"0_0": 3})
 
     def all_tell() -> None:
         tell(cluster, "a", entry("a", t0_0=RUNNING))

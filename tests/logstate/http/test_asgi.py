@@ -17,7 +17,10 @@ from logstate.app import Application
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 from logstate.contracts.stores import ValueAndTimestamp
+from logstate.http.asgi import _lines
 from logstate.http.keys import plain
+from logstate.http.remote_store import RemoteAnswer
+from logstate.http.responses import answered, json_response
 from logstate.http.server import Server
 from logstate.http.wire import ReadRequest
 from tests import patience
@@ -221,3 +224,15 @@ def test_an_address_that_another_has_is_said_to_be_so(http: httpx.Client, tmp_pa
 )
 def test_a_value_that_json_has_not_is_shown_as_it_prints(value: Any, shown: bytes) -> None:
     assert msgspec.json.encode(plain(value)) == shown
+
+
+def test_text_that_json_cannot_have_is_refused_with_the_reason() -> None:
+    wrong = "lone \ud800"
+    reason = "cannot be shown as JSON: UnicodeEncodeError"
+    refusal = answered(lambda _: json_response({"row": plain(wrong)}), None)
+    assert refusal.status_code == 400
+    assert reason in json.loads(refusal.body)["error"]
+    answer = RemoteAnswer(iter([("k1", 1), ("k2", wrong)]), {}, "", 0)
+    _, first, last = [json.loads(line) for _, line in _lines(iter([answer]))]
+    assert first == {"key": "k1", "value": 1}
+    assert reason in last["error"]

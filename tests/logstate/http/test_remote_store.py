@@ -24,8 +24,8 @@ from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import KnownInstances
 from logstate.http.answers import MisdirectedError
 from logstate.http.cursors import CursorGoneError
-from logstate.http.remote_store import RemoteStore
-from logstate.http.wire import ReadRequest
+from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
+from logstate.http.wire import ReadReply, ReadRequest
 from logstate.testing import FakeCluster
 from tests.logstate.neighbours import (
     KEYS,
@@ -143,6 +143,66 @@ def test_reads_of_asyncio_have_threads_of_their_own(pair: Pair) -> None:
                 let_go.set()
 
     assert asyncio.run(read()).value == COUNTS["k3"]
+
+
+class Slow:
+    """Asks others, of whom each takes so long; time passes by it alone."""
+
+    def __init__(self, app: Application, takes_s: float) -> None:
+        presence = app._presence
+        assert presence is not None
+        self.app, self.takes_s, self.seconds = app, takes_s, 0.0
+        self._client = presence._client
+        self.store = RemoteStore(
+            "counts",
+            presence.answers,
+            self.ask,
+            timedelta(seconds=1),
+            {},
+            wait=self.pass_time,
+            now_s=lambda: self.seconds,
+        )
+
+    def pass_time(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def ask(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
+        self.pass_time(min(timeout_s, self.takes_s))
+        if timeout_s < self.takes_s:
+            raise StoreUnavailableError(f"{host} says nothing")
+        return self._client(host, request, PATIENCE_S)
+
+
+def test_all_attempts_have_the_time_out_together(pair: Pair) -> None:
+    slow = Slow(pair.apps[0], takes_s=0.7)
+    slow.store._at_least = {f"in-{number}": 9_999 for number in range(PARTITIONS)}
+    with pytest.raises(StoreUnavailableError, match="was not answered within 1 s"):
+        slow.store.get(pair.elsewhere(pair.apps[0]))
+    assert slow.seconds == pytest.approx(1, abs=0.1)
+
+
+def test_all_partitions_that_may_have_a_key_have_the_time_out_together(pair: Pair) -> None:
+    slow = Slow(pair.apps[0], takes_s=0.6)
+    slow.store._place = replace(slow.store._place, is_placed=False)
+    with pytest.raises(StoreUnavailableError, match="says nothing"):
+        slow.store.get("nobody")
+    assert slow.seconds == pytest.approx(1, abs=0.1)
+
+
+def test_a_read_of_asyncio_waits_for_a_thread_no_longer_than_its_time_out(pair: Pair) -> None:
+    store = pair.apps[0].remote_store("counts", timeout=timedelta(milliseconds=20))
+    let_go = threading.Event()
+
+    async def read() -> Any:
+        with ThreadPoolExecutor(1) as only:
+            only.submit(let_go.wait)
+            try:
+                return await AsyncRemoteStore(store, only).get("k3")
+            finally:
+                let_go.set()
+
+    with pytest.raises(StoreUnavailableError, match="every thread of this instance"):
+        asyncio.run(asyncio.wait_for(read(), PATIENCE_S))
 
 
 def test_an_answer_waits_for_the_positions_that_it_has_to_have_reached(pair: Pair) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -48,6 +49,36 @@ def test_the_second_signal_does_what_it_did_before(caplog: pytest.LogCaptureFixt
     assert stops == [None]
     assert "SIGINT again: application shop ends at once, as by a crash" in caplog.messages[1]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class InTheMidstOfAWrite(logging.Handler):
+    """A sink whose reader is late: the line of a signal that comes meanwhile fails."""
+
+    def __init__(self, stops: list[None]) -> None:
+        super().__init__()
+        self._stops = stops
+        #: how often it was asked to stop, and what a signal would do, when a line came
+        self.found: list[tuple[int, bool]] = []
+
+    def emit(self, _: logging.LogRecord) -> None:
+        is_ours = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        self.found.append((len(self._stops), is_ours))
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+
+def test_a_line_that_cannot_be_written_keeps_no_signal_from_its_end() -> None:
+    stops: list[None] = []
+    sink, logger = InTheMidstOfAWrite(stops), logging.getLogger("logstate.instance.end_by_signal")
+    logger.addHandler(sink)
+    try:
+        with ending_by_signals("shop", OwnerProcess("shop"), lambda: stops.append(None)):
+            raised(signal.SIGINT)
+            assert stops == [None]
+            with pytest.raises(KeyboardInterrupt):
+                raised(signal.SIGINT)
+    finally:
+        logger.removeHandler(sink)
+    assert sink.found == [(1, True), (1, False)], "a third signal does not wait for the line"
 
 
 def test_the_second_ctrl_c_ends_a_call_that_does_not_return(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ class Process:
 
     def ask(self, store: str, question: Any) -> Any:
         self.asked.append(question)
-        return loads(dumps(self.answers.to(loads(dumps(question)))))
+        number = len(self.asked)
+        return loads(dumps(self.answers.to(number, loads(dumps(question)))))
 
     def tell(self, question: Any) -> None:
         self.ask("", question)
@@ -81,14 +82,22 @@ def test_a_part_is_asked_for_when_its_rows_are_wanted(process: Process) -> None:
     assert [next(rows) for _ in range(10)] == list(range(10))
     assert len(process.asked) == 1
     assert next(rows) == 10
-    assert process.asked[1:] == [More(0)]
+    assert process.asked[1:] == [More(1)]
 
 
 def test_what_nobody_wants_any_more_is_let_go(process: Process) -> None:
     rows = process.read("range", 0, 1_000)
     next(rows)
     rows.close()
-    assert process.asked[1:] == [NoMore(0)]
+    assert process.asked[1:] == [NoMore(1)]
+    assert process.answers._open == {}
+    assert process.store.ended == 1
+
+
+def test_what_nobody_begins_to_go_through_is_let_go(process: Process) -> None:
+    rows = process.read("range", 0, 1_000)
+    assert len(process.answers._open) == 1
+    del rows
     assert process.answers._open == {}
     assert process.store.ended == 1
 

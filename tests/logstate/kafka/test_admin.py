@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.kafka import admin
 from logstate.kafka.admin import KafkaAdmin
+from tests.patience import PATIENCE_S
 
 LOG = TopicPartition("changelog", 0)
 
@@ -50,3 +52,28 @@ def test_an_end_that_stays_unknown_is_no_offset(monkeypatch: pytest.MonkeyPatch)
 
 def test_no_record_of_a_time_means_the_end() -> None:
     assert admin_of(-1, 9).offsets_at([LOG], 1_000) == {LOG: 9}
+
+
+def test_it_is_not_closed_while_offsets_are_being_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    def read_slowly(*_: object) -> dict[Any, Any]:
+        asked.set()
+        assert answers.wait(PATIENCE_S)
+        return {}
+
+    monkeypatch.setattr(admin, "read_committed", read_slowly)
+    asking = KafkaAdmin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    question = threading.Thread(target=asking.committed_so_far, args=("group", [LOG]))
+    question.start()
+    assert asked.wait(PATIENCE_S)
+    closing = threading.Thread(target=asking.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    answers.set()
+    question.join(PATIENCE_S)
+    closing.join(PATIENCE_S)
+    assert asking._reader is None

@@ -1,13 +1,17 @@
 import logging
 import re
+from pathlib import Path
 
 import confluent_kafka
 import pytest
 
+from logstate import Application, StreamsBuilder
 from logstate.contracts.errors import ConfigError
+from logstate.kafka import client_config
 from logstate.kafka.client_config import OWNED_KEYS, UNSAFE_KEYS, check_user_config, weaknesses
-from logstate.kafka.client_keys import ELSEWHERE, KNOWN_KEYS
+from logstate.kafka.client_keys import JAVA_NAMES, KNOWN_KEYS, java_advice
 from logstate.kafka.cluster import KafkaCluster
+from logstate.testing import FakeCluster
 
 
 def problems(config: dict[str, object]) -> tuple[str, ...]:
@@ -73,8 +77,71 @@ def test_names_of_other_clients_are_translated() -> None:
     assert "registry=" in problems({"schema.registry.url": "x"})[0]
 
 
-def test_a_setting_of_a_newer_client_is_left_to_the_client() -> None:
-    check_user_config({"sasl.quantum.entanglement.ms": 3})
+def test_a_setting_that_no_client_knows_is_refused_before_one_is_made() -> None:
+    (problem,) = problems({"quantum.entanglement": 3})
+    assert "kafka['quantum.entanglement'] is not known to the client" in problem
+    assert "CONFIGURATION.md" in problem
+
+
+def test_a_setting_that_only_the_installed_client_knows_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_config, "KNOWN_KEYS", KNOWN_KEYS - {"linger.ms", "compression.type"})
+    check_user_config({"linger.ms": 3, "compression.type": "lz4"})
+
+
+@pytest.mark.parametrize("key", ["background_event_cb", "opaque", "default_topic_conf"])
+def test_a_setting_that_python_cannot_make_is_refused(key: str) -> None:
+    assert "is not known" in problems({key: print})[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("num.standby.replicas", "standby_replicas="),
+        ("replication.factor", "replication_factor="),
+        ("deserialization.exception.handler", "ErrorHandlers(deserialization=...)"),
+        ("default.production.exception.handler", "ErrorHandlers(production=...)"),
+        ("processing.exception.handler", "ErrorHandlers(processing=...)"),
+        ("errors.dead.letter.queue.topic.name", "dead_letter_topic=..."),
+        ("cache.max.bytes.buffering", "emit='commit'"),
+        ("statestore.cache.max.bytes", "emit='commit'"),
+        ("max.block.ms", "'message.timeout.ms'"),
+        ("num_standby_replicas", "standby_replicas="),
+        ("NUM.STREAM.THREADS", "workers="),
+        ("standby.replicas", "standby_replicas="),
+        ("commit_interval", "commit_interval="),
+        ("topic.retention.ms", "topic_config={'retention.ms': ...}"),
+        ("min.insync.replicas", "topic_config={'min.insync.replicas': ...}"),
+        ("transaction.max.timeout.ms", "setting of the brokers"),
+        ("producer.linger.ms", "producer={'linger.ms': ...}"),
+        ("main.consumer.fetch.min.bytes", "consumer={'fetch.min.bytes': ...}"),
+        ("restore.consumer.fetch.max.wait.ms", "'fetch.wait.max.ms'"),
+        ("admin.retries", "admin={'retries': ...}"),
+        ("client.tag.zone", "'client.rack'"),
+    ],
+)
+def test_names_of_the_jvm_are_refused_with_what_to_say_instead(key: str, instead: str) -> None:
+    (problem,) = problems({key: "x"})
+    assert problem.startswith(f"kafka[{key!r}] is no")
+    assert instead in problem
+
+
+def test_an_application_refuses_names_of_the_jvm_before_anything_is_opened(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).to("out")
+    state = tmp_path / "state"
+    with pytest.raises(ConfigError, match="standby_replicas=") as caught:
+        Application(
+            builder.build(),
+            application_id="app",
+            bootstrap="fake:9092",
+            state_dir=state,
+            kafka={"num.standby.replicas": 1, "nonsense.at.all": 2},
+            cluster=FakeCluster({"in": 1, "out": 1}),
+        )
+    assert len(caught.value.problems) == 2
+    assert not state.exists()
 
 
 @pytest.mark.parametrize("value", [None, [], {}, b"x"])
@@ -122,7 +189,14 @@ def test_the_known_names_are_known_to_the_installed_client() -> None:
     read_by_the_binding |= {"stats_cb", "throttle_cb"}
     assert is_unknown("sasl.pasword")
     assert [key for key in sorted(KNOWN_KEYS - read_by_the_binding) if is_unknown(key)] == []
-    assert not KNOWN_KEYS & ELSEWHERE.keys()
+    assert not (KNOWN_KEYS | OWNED_KEYS.keys() | UNSAFE_KEYS.keys()) & JAVA_NAMES
+    assert [name for name in JAVA_NAMES if client_config._is_known_to_client(name)] == []
+
+
+def test_what_is_advised_instead_is_known_itself() -> None:
+    quoted = [re.findall(r"'([a-z.]+\.[a-z.]+)'", java_advice(name) or "") for name in JAVA_NAMES]
+    advised = {setting for settings in quoted for setting in settings} - JAVA_NAMES
+    assert advised <= KNOWN_KEYS
 
 
 def test_sasl_without_a_mechanism_is_refused_before_it_tries_kerberos() -> None:

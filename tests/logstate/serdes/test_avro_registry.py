@@ -209,6 +209,15 @@ def test_a_schema_that_must_exist_is_looked_up() -> None:
         encode(strict, {"user": "ada", "count": 1}, topic="views")
 
 
+def test_without_a_schema_one_has_to_be_there_and_the_error_says_so(mock_url: str) -> None:
+    free = avro_of(registry=mock_url)
+    with pytest.raises(RegistryError, match="under the subject 'nowhere-value'") as caught:
+        encode(free, {"user": "ada", "count": 1}, topic="nowhere")
+
+    assert "Give the schema, avro(schema, registry=...)" in str(caught.value)
+    assert "auto_register" not in str(caught.value)
+
+
 def test_without_a_schema_the_registry_decides(mock_url: str) -> None:
     encode(avro_of(V1, registry=mock_url), {"user": "ada", "count": 1})
     free = avro_of(registry=mock_url)

@@ -119,7 +119,23 @@ def test_bytes_that_do_not_decode_are_skipped_and_counted() -> None:
             driver.pipe_raw("in", b"k", value, 1)
 
         assert driver.read("out", value=int) == [("k", 1), ("k", 2)]
-        assert driver.task.skipped_total == 1
+        assert (driver.skipped_total, driver.dropped_total, driver.dropped) == (1, 1, [])
+
+
+def test_the_first_of_many_skipped_records_is_told_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).to("out")
+    with TopologyTestDriver(builder.build(), error_handlers=ErrorHandlers(skip)) as driver:
+        for offset in range(3):
+            driver.pipe_raw("in", b"k", b"short", offset)
+        driver.advance_wall_clock(10_000)
+        driver.pipe_raw("in", b"k", b"short", 4)
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "topic='in', partition=0, offset=0" in first
+    assert "is skipped: deserialization failed, error: unpack requires" in first
+    assert second.endswith("(3 since this was told last)")
 
 
 def test_a_handler_sees_the_bytes_the_place_and_the_error() -> None:

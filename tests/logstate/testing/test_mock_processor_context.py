@@ -9,10 +9,11 @@ import pytest
 
 from logstate.contracts.errors import StoreError, TopologyError
 from logstate.contracts.records import Record, RecordMetadata, TaskId
-from logstate.testing import MockProcessorContext
+from logstate.testing import MockProcessorContext, TopologyTestDriver
 from logstate.topology import (
     Processor,
     ProcessorContext,
+    StreamsBuilder,
     key_value_store,
     session_store,
     timestamped_key_value_store,
@@ -136,19 +137,14 @@ def test_what_a_task_could_not_forward_is_refused_here_too(record: Any, told: st
     assert context.forwarded == []
 
 
-def test_a_schedule_that_a_task_would_refuse_is_refused_here_too() -> None:
+def test_a_callback_or_a_start_that_a_task_would_refuse_is_refused_here_too() -> None:
     context = MockProcessorContext()
-    kind: Any = "WALL_CLOCK_TIME"
-    with pytest.raises(ValueError, match="kind must be 'stream_time' or 'wall_clock', found 'WALL"):
-        context.schedule(SECOND, kind, print)
     nothing: Any = lambda: None  # noqa: E731
     with pytest.raises(TopologyError, match=r"scheduled callback .* Accepted: \(timestamp\)"):
         context.schedule(SECOND, "wall_clock", nothing)
     start: Any = 1.5
     with pytest.raises(TypeError, match=r"schedule\(\) got as start= the timestamp 1.5"):
         context.schedule(SECOND, "wall_clock", print, start=start)
-    with pytest.raises(TopologyError, match="interval must be at least 1 ms"):
-        context.schedule(timedelta(0), "wall_clock", print)
     assert context.schedules == []
 
 
@@ -163,3 +159,28 @@ def test_stores_are_given_by_declarations_of_which_one_may_come_alone() -> None:
             MockProcessorContext(stores=wrong)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match=r"stores= takes names of stores, or declarations .* 5"):
         MockProcessorContext(stores=[5])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("interval", "kind", "told"),
+    [
+        (5, "wall_clock", "interval must be a timedelta, found 5"),
+        (timedelta(0), "wall_clock", "interval must be at least 1 ms"),
+        (SECOND, "wallclock", "kind must be 'stream_time' or 'wall_clock', found 'wallclock'"),
+    ],
+)
+def test_a_schedule_is_refused_alike_by_the_mock_and_by_the_real_context(
+    interval: Any, kind: Any, told: str
+) -> None:
+    class Eager(Processor[str, str, str, str]):
+        def init(self, context: Any) -> None:
+            context.schedule(interval, kind, print)
+
+        def process(self, record: Any) -> None: ...
+
+    builder = StreamsBuilder()
+    builder.stream("in", value=str).process(Eager)
+    with pytest.raises(TopologyError, match=told):
+        TopologyTestDriver(builder.build())
+    with pytest.raises(TopologyError, match=told):
+        Eager().init(MockProcessorContext())

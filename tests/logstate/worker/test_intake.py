@@ -13,6 +13,7 @@ from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
 from logstate.topology import StreamsBuilder
 from logstate.worker.intake import Intake
+from logstate.worker.wishes import Wishes
 from logstate.worker.worker_observer import WorkerObserver
 from tests.logstate.commit.step_recorder import StepRecorder
 from tests.logstate.task.task_bench import TaskBench
@@ -44,7 +45,7 @@ class Balance:
             self.owned.move_to(stage)
         tasks = TaskTable()
         tasks.add(self.owned)
-        self.intake = Intake(tasks, WorkerObserver(), ManualClock(), LIMIT)
+        self.intake = Intake(tasks, WorkerObserver(), ManualClock(), LIMIT, Wishes())
         self.recorder = StepRecorder()
 
     def wait(self, count: int, topic: str = "left") -> None:

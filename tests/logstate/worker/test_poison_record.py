@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from logstate.contracts.errors import ProductionError, RefusedError
+from logstate.contracts.errors import FencedError, ProductionError, RefusedError
+from logstate.contracts.records import RecordMetadata
+from logstate.contracts.seams import Step
 from logstate.task.error_handlers import (
     Decision,
     ErrorHandlers,
@@ -243,3 +245,27 @@ def test_a_handler_costs_a_healthy_flow_nothing_but_the_journal(cluster: FakeClu
     rig.commit()
     assert outputs(cluster) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2")]
     assert rig.total("transactions_aborted_total") == 0
+
+
+def test_a_record_is_not_blamed_for_what_another_task_sent_after_its_part_was_aborted() -> None:
+    cluster = cluster_of({"in": 2, "dead": 1})
+    cluster.create_topic("out", 1, {"max.message.bytes": "200"})
+    rig = running(cluster, skip)
+    search = rig.worker._poison_search
+    fenced = []
+
+    def fence(step: Step) -> None:
+        """The first part of a single record, a good one; the other task gets a bad one."""
+        part = search._part
+        if not fenced and part is not None and part.records == 1 and step.name == "flush":
+            fenced.append(part.last)
+            cluster.produce("in", b"other", BIG.encode(), timestamp=9, partition=0)
+            raise FencedError("another process uses this transactional id")
+
+    rig.before = fence
+    for time, (key, value) in enumerate([("a", "v"), ("b", BIG)]):
+        cluster.produce("in", key.encode(), value.encode(), timestamp=time, partition=1)
+    settle(rig, 200)
+    assert fenced == [[RecordMetadata("in", 1, 0)]]
+    assert keys(cluster) == ["a"]
+    assert [owned.task.skipped_total for owned in rig.tasks.values()] == [1, 1]

@@ -50,7 +50,7 @@ def pair(cluster: FakeCluster, **config: Any) -> tuple[WorkerRig, WorkerRig]:
 
 def tell(*rigs: WorkerRig) -> None:
     for rig in rigs:
-        rig.worker.followed.neighbours = Neighbours(members(*rigs))
+        rig.worker.wishes.neighbours = Neighbours(members(*rigs))
 
 
 def follow(first: WorkerRig, second: WorkerRig) -> None:
@@ -143,11 +143,11 @@ def test_a_standby_is_given_up_when_another_member_is_the_heir(cluster: FakeClus
     follow(first, second)
     nearer = Peer(members(second)[0].member_id + "0", None, "c")
     own = members(first, second)
-    second.worker.followed.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
     second.turn()
     assert TASK in second.worker.followed.reports  # the order of the ids decides, not of the list
     nearer = Peer(members(first)[0].member_id + "0", None, "c")
-    second.worker.followed.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
     second.turn()
     assert TASK not in second.worker.followed.reports
     die(first, second)
@@ -159,7 +159,7 @@ def test_a_task_is_followed_before_the_group_has_noticed_that_its_owner_is_gone(
     cluster: FakeCluster,
 ) -> None:
     first, second = pair(cluster)
-    second.worker.followed.neighbours = Neighbours(members(second))
+    second.worker.wishes.neighbours = Neighbours(members(second))
     send(cluster, *"ab")
     follow(first, second)
     assert lag(second) == 0
@@ -169,7 +169,7 @@ def test_a_list_without_this_member_changes_nothing(cluster: FakeCluster) -> Non
     first, second = pair(cluster)
     send(cluster, "a")
     follow(first, second)
-    second.worker.followed.neighbours = Neighbours(members(first))
+    second.worker.wishes.neighbours = Neighbours(members(first))
     second.turn()
     assert lag(second) == 0
 

@@ -29,7 +29,7 @@ def joining(cluster: FakeCluster, told: Neighbours) -> WorkerRig:
     rig = WorkerRig(
         cluster, counted, name="b", instance_id="b", standby_replicas=1, acceptable_lag=0
     )
-    rig.worker.followed.neighbours = told
+    rig.worker.wishes.neighbours = told
     return rig
 
 

@@ -16,7 +16,9 @@ from logstate.contracts.records import Record, TopicPartition
 from logstate.contracts.seams import Step
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
+from logstate.worker.worker import Worker
 from tests.logstate.flows import counted, named
+from tests.logstate.task.task_bench import topology_of
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -80,6 +82,28 @@ def test_a_stop_before_the_first_turn_ends_at_once(cluster: FakeCluster) -> None
     assert cluster.group("app").members == {}
 
 
+@pytest.mark.parametrize("ask", ["task_count", "global_stores", "stop"])
+def test_whoever_asks_while_it_lets_go_of_what_it_started_is_answered(
+    cluster: FakeCluster, ask: str
+) -> None:
+    worker, (sub,) = started(cluster).worker, topology_of(counted).sub_topologies
+    looks = iter([worker._started])
+
+    class LetsGo(Worker):
+        """What was started is there at the first look, and gone at the next."""
+
+        _started = property(lambda _: next(looks, None))  # type: ignore[assignment]
+
+    worker.__class__ = LetsGo
+    if ask == "task_count":
+        assert worker.task_count(sub) == 2
+    elif ask == "global_stores":
+        assert worker.global_stores is not None
+    else:
+        worker.stop(leaves_group=True)
+        assert worker.is_stopping
+
+
 def test_every_client_is_closed_at_the_end(cluster: FakeCluster) -> None:
     rig = WorkerRig(cluster, counted, guarantee="at_least_once").start()
     rig.until_running()
@@ -92,7 +116,7 @@ def test_every_client_is_closed_at_the_end(cluster: FakeCluster) -> None:
     rig.stop()
     assert set(closed) >= {
         "FakeTransactionalProducer",
-        "FakePlainProducer",
+        "RenewedProducer",
         "Membership",
         "FakeAdmin",
     }

@@ -51,6 +51,12 @@ def watched() -> Watched:
     return Watched()
 
 
+def test_the_worker_after_a_paused_one_is_not_paused_before_it_says_so(watched: Watched) -> None:
+    watched.observer.paused(True)
+    watched.observer.replaced()
+    assert not watched.observer.is_paused
+
+
 # --- tasks ----------------------------------------------------------------------------------------
 
 

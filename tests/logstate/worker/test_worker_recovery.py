@@ -329,3 +329,21 @@ def test_a_worker_killed_before_any_step_loses_and_doubles_nothing(
     heir = running(cluster)
     heir.commit()
     assert sorted(outputs(cluster)) == expected(KEYS)
+
+
+def test_a_producer_of_outputs_that_has_become_useless_is_replaced(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = running(cluster, guarantee="at_least_once")
+    made = rig.worker._live.clients.outputs._client  # type: ignore[union-attr]
+
+    def is_useless(*_: object) -> None:
+        raise FencedError("the client has met a fatal error")
+
+    monkeypatch.setattr(made, "produce", is_useless)
+    monkeypatch.setattr(made, "flush", is_useless)
+    send(cluster, *"ab")
+    for _ in range(20):
+        rig.commit()
+    assert outputs(cluster) == expected("ab")
+    assert rig.total("transactions_aborted_total") == 1

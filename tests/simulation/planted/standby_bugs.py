@@ -11,7 +11,7 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.testing.fake.partition_log import PartitionLog
 from logstate.worker.worker import Worker
-from tests.simulation import standbys
+from tests.simulation import damaged_blocks, standbys
 from tests.simulation.planted.bug import Patch, scenario_bug
 
 
@@ -96,3 +96,18 @@ def a_standby_begins_again_in_the_middle_of_what_it_has_fetched(patch: Patch) ->
         add(self, owned)
 
     patch(Restorer, "add", wrong)
+
+
+@scenario_bug(damaged_blocks.DamagedBlocks.of)
+def a_standby_that_cannot_be_promoted_takes_its_task_along(patch: Patch) -> None:
+    """Where its rows cannot be written, the task that was given is in nobody's table."""
+    assigned = Worker._assigned
+
+    def wrong(self: Worker, partitions: Any) -> None:
+        standbys = {t for t, o in self.followed.tasks.items() if o.stage is Stage.STANDBY}
+        assigned(self, partitions)
+        for task_id in standbys - self.followed.tasks.keys():
+            if self._tasks.all()[task_id].task_or_none is None:
+                self._tasks.remove(task_id)
+
+    patch(Worker, "_assigned", wrong)

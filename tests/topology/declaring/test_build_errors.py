@@ -195,6 +195,17 @@ def test_a_stream_join_needs_windows() -> None:
     builder = StreamsBuilder()
     with pytest.raises(TopologyError, match="needs windows="):
         numbers(builder, "a").join(numbers(builder, "b"), lambda a, b: a)
+    with pytest.raises(TopologyError, match="needs windows="):
+        numbers(builder, "c").outer_join(numbers(builder, "d"), lambda a, b: a)
+
+
+def test_a_stream_has_no_outer_join_with_a_table() -> None:
+    builder = StreamsBuilder()
+    left, table = numbers(builder, "a"), builder.table("t", value=str, store="s")
+    rows = builder.global_table("g", value=str, store="g")
+    for other in (table, rows):
+        with pytest.raises(TopologyError, match=r"no outer join with a table.*left_join"):
+            left.outer_join(other, lambda a, b: a)  # type: ignore[call-overload]
 
 
 def test_options_of_another_join_are_refused() -> None:

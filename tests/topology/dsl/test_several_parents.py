@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ from logstate import (
     TopologyError,
     TopologyTestDriver,
     ValueAndTimestamp,
+    json_of,
     key_value_store,
+    serdes,
 )
 from logstate.testing import FakeCluster
 from logstate.topology.plan.plan import Topology
@@ -184,3 +188,31 @@ def test_what_cannot_be_a_parent_is_refused(use: str) -> None:
         declare([builder.table("t", value=int)])
     with pytest.raises(TopologyError, match="KStreams"):
         declare(builder.table("u", value=int))
+
+
+@dataclass
+class Order:
+    amount: int
+
+
+ORDER = {"type": "record", "name": "Order", "fields": [{"name": "amount", "type": "long"}]}
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [lambda: Order, lambda: json_of(Order), lambda: serdes.avro(ORDER, type=Order)],
+    ids=["dataclass", "json_of", "avro"],
+)
+def test_streams_of_equal_serdes_come_together_and_need_no_other(
+    declare: Callable[[], Any],
+) -> None:
+    builder = StreamsBuilder()
+    shops, webs, phones = (builder.stream(name, value=declare()) for name in ("a", "b", "c"))
+    shops.merge(webs, name="both").to("merged")
+    shops.to("all", also=[webs, phones])
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("a", "ada", Order(1))
+        driver.pipe("b", "bob", Order(2))
+        driver.pipe("c", "cyd", Order(3))
+        assert driver.read("merged", value=declare()) == [("ada", Order(1)), ("bob", Order(2))]
+        assert [key for key, _ in driver.read("all", value=declare())] == ["ada", "bob", "cyd"]

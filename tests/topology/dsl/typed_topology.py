@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 import attrs
 import faust
@@ -16,8 +16,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import BaseModel
 
 from logstate import serdes
-from logstate.contracts.records import Windowed
+from logstate.contracts.records import Record, Windowed
 from logstate.faust import codec, record_of
+from logstate.serdes import JsonSerde, SessionWindowedSerde, WindowedSerde
+from logstate.testing import TopologyTestDriver
+from logstate.testing.input_topic import InputTopic
+from logstate.testing.output_topic import OutputTopic
 from logstate.topology import (
     JoinWindows,
     KGroupedStream,
@@ -137,3 +141,32 @@ def tables(names: KTable[str, str]) -> None:
     assert_type(names.group_by(lambda key, name: (name, 1)), KGroupedTable[str, int])
     assert_type(names.to_stream(), KStream[str, str])
     assert_type(names.to_stream(lambda key, name: len(name), key=int), KStream[int, str])
+
+
+def serdes_of_types(builder: StreamsBuilder) -> None:
+    clicks = serdes.json_of(Click)
+    assert_type(clicks, JsonSerde[Click])
+    assert_type(JsonSerde(Plain), JsonSerde[Plain])
+    assert_type(serdes.json_of(list[Plain]), JsonSerde[list[Plain]])
+    assert_type(serdes.windowed(int, 10), WindowedSerde[int])
+    assert_type(serdes.windowed(clicks, 10), WindowedSerde[Click])
+    assert_type(serdes.session_windowed(Click), SessionWindowedSerde[Click])
+    assert_type(builder.stream("a", value=clicks), KStream[str, Click])
+    events = builder.stream("b", value=serdes.avro("{}", registry="mock://r", type=Click))
+    assert_type(events, KStream[str, Click])
+    events.filter(lambda click: click.nothing)  # type: ignore[attr-defined]
+
+
+def driven(driver: TopologyTestDriver) -> None:
+    assert_type(driver.read("out", value=int), list[tuple[str | None, int | None]])
+    assert_type(driver.read("out", key=int, value=Click), list[tuple[int | None, Click | None]])
+    assert_type(driver.read("out", value="json"), list[tuple[Any, Any]])
+    timed = driver.read_with_timestamps("out", value=Click)
+    assert_type(timed, list[tuple[str | None, Click | None, int]])
+    written = driver.input_topic("in", key=str, value=Click, start_ms=3)
+    assert_type(written, InputTopic[str, Click])
+    written.pipe("ada", Click("ada", 3))
+    written.pipe("ada", 3)  # type: ignore[arg-type]
+    read = driver.output_topic("out", key=str, value=serdes.json_of(Click))
+    assert_type(read, OutputTopic[str, Click])
+    assert_type(read.read(), Record[str | None, Click | None])

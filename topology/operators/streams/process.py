@@ -32,7 +32,7 @@ from logstate.topology.declaring.plain_functions import (
     made_by,
     refuse_unfinished,
 )
-from logstate.topology.declaring.windows import to_ms
+from logstate.topology.declaring.windows import scheduled_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 from logstate.topology.operators.streams.timed_store import as_written_by_users
@@ -199,8 +199,7 @@ class OperatorContext:
         *,
         start: int | None = None,
     ) -> Cancellable:
-        if kind not in ("stream_time", "wall_clock"):
-            raise ValueError(f"kind must be 'stream_time' or 'wall_clock', found {kind!r}")
+        interval_ms = scheduled_ms(interval, kind)
         scheduled(callback)
         if start is not None:
             start = event_time_of(start, "schedule() got as start=")
@@ -218,7 +217,7 @@ class OperatorContext:
                 refuse_unfinished(result, callback, "scheduled callback")
 
         return task.schedule(
-            to_ms(interval, "interval"),
+            interval_ms,
             kind,
             labelled(punctuate, self._name),
             start_ms=start,

@@ -1,0 +1,138 @@
+"""The topics of the test driver, written and read with serdes, and typed by them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from logstate.contracts.records import Headers
+from logstate.contracts.serde import Serde
+from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_outputs import check_output
+from logstate.testing.driver_sources import source_serdes
+from logstate.testing.input_topic import InputTopic
+from logstate.testing.output_topic import OutputTopic
+from logstate.topology.declaring.serde_arguments import required_serde
+from logstate.topology.plan.plan import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class InputTimes(TypedDict, total=False):
+    """When the records of an input topic happen."""
+
+    start_ms: int
+    advance: timedelta
+
+
+class DriverTopics(ABC):
+    """What ``TopologyTestDriver`` does with its topics by types and serdes."""
+
+    topology: Topology
+    _application_id: str
+    _dead_letter_topic: str | None
+    _log: DriverLog
+
+    @abstractmethod
+    def pipe_raw(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers = None,
+    ) -> None:
+        """Pipe one record as bytes."""
+
+    @overload
+    def input_topic(
+        self,
+        topic: str,
+        *,
+        key: type[K] | Serde[K],
+        value: type[V] | Serde[V],
+        **times: Unpack[InputTimes],
+    ) -> InputTopic[K, V]: ...
+    @overload
+    def input_topic(
+        self, topic: str, *, value: type[V] | Serde[V], **times: Unpack[InputTimes]
+    ) -> InputTopic[Any, V]: ...
+    @overload
+    def input_topic(
+        self, topic: str, *, key: Any = ..., value: Any = ..., **times: Unpack[InputTimes]
+    ) -> InputTopic[Any, Any]: ...
+    def input_topic(
+        self,
+        topic: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        start_ms: int = 0,
+        advance: timedelta = timedelta(0),
+    ) -> InputTopic[Any, Any]:
+        """A topic to write to, whose records get times from ``start_ms`` on, ``advance`` apart.
+
+        Keys and values are encoded with the source's own serdes unless others are given.
+        """
+        keys, values = source_serdes(self.topology, self._application_id, topic)
+        keys = required_serde(key, keys, f"the key of {topic!r}", "key=")
+        values = required_serde(value, values, f"the value of {topic!r}", "value=")
+        return InputTopic(topic, keys, values, self.pipe_raw, start_ms=start_ms, advance=advance)
+
+    @overload
+    def read(
+        self, topic: str, *, value: type[V] | Serde[V]
+    ) -> list[tuple[str | None, V | None]]: ...
+    @overload
+    def read(
+        self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> list[tuple[K | None, V | None]]: ...
+    @overload
+    def read(self, topic: str, *, key: Any = ..., value: Any) -> list[tuple[Any, Any]]: ...
+    def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
+        """Take all records of an output topic as decoded ``(key, value)`` pairs.
+
+        A record without a key has None there, and a tombstone has None for its value. Raises
+        ValueError for a topic that nothing writes to, SerdeError for bytes that the declared types
+        do not read.
+        """
+        return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
+
+    @overload
+    def read_with_timestamps(
+        self, topic: str, *, value: type[V] | Serde[V]
+    ) -> list[tuple[str | None, V | None, int]]: ...
+    @overload
+    def read_with_timestamps(
+        self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> list[tuple[K | None, V | None, int]]: ...
+    @overload
+    def read_with_timestamps(
+        self, topic: str, *, key: Any = ..., value: Any
+    ) -> list[tuple[Any, Any, int]]: ...
+    def read_with_timestamps(
+        self, topic: str, *, key: Any = str, value: Any
+    ) -> list[tuple[Any, Any, int]]:
+        """Take all records of an output topic as ``(key, value, timestamp)`` triples."""
+        records = self.output_topic(topic, key=key, value=value).read_all()
+        return [(record.key, record.value, record.timestamp) for record in records]
+
+    @overload
+    def output_topic(self, topic: str, *, value: type[V] | Serde[V]) -> OutputTopic[str, V]: ...
+    @overload
+    def output_topic(
+        self, topic: str, *, key: type[K] | Serde[K], value: type[V] | Serde[V]
+    ) -> OutputTopic[K, V]: ...
+    @overload
+    def output_topic(self, topic: str, *, key: Any = ..., value: Any) -> OutputTopic[Any, Any]: ...
+    def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
+        """What was written to a topic, record by record; key and value: types or serdes.
+
+        Raises ValueError for a topic that nothing writes to, unless a function chooses topics.
+        """
+        check_output(self.topology, self._application_id, self._dead_letter_topic, topic)
+        key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
+        value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
+        return OutputTopic(topic, key_serde, value_serde, self._log)
