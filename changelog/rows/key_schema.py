@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.segments import SEGMENT_BYTES, pack_segment
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.contracts.records import Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import (
@@ -99,13 +101,13 @@ def key_schema(spec: StoreSpec) -> KeySchema:
 
 
 def bound_row_key(
-    encode_key: Callable[[Any], bytes], schema: KeySchema, part_ms: int
+    codec: RowCodec, schema: KeySchema, part_ms: int
 ) -> Callable[[Any, int, int], bytes]:
     """Where the row of a key and two numbers lies; mostly they are those of the last call.
 
     Several threads may ask at once: what it remembers is replaced as a whole.
     """
-    pack_tail = schema.pack_tail
+    pack_tail, encode_key, store = schema.pack_tail, codec.encode_key, codec.store
     last: tuple[int | None, int, bytes, bytes] = None, 0, b"", b""
 
     def row_key(key: Any, first: int, second: int) -> bytes:
@@ -114,6 +116,9 @@ def bound_row_key(
         if first != last_first or second != last_second:
             segment, tail = pack_segment(first // part_ms), pack_tail(first, second)
             last = first, second, segment, tail
-        return segment + encode_key(key) + tail
+        try:
+            return segment + encode_key(key) + tail
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(store, key, error) from error.__cause__
 
     return row_key

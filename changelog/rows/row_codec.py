@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
@@ -37,12 +38,20 @@ _NO_HEADERS = _COUNT.pack(0)
 class RowCodec(NamedTuple):
     """The functions of one store; ``decode_row`` gives what its users see."""
 
+    store: str
     encode_key: Callable[[Any], bytes]
     decode_key: Callable[[bytes], Any]
     encode_value: Callable[[Any], bytes]
     decode_value: Callable[[bytes], Any]
     decode_row: Callable[[bytes], Any]
     key_bounds: Callable[[Any, Any], Bounds]
+
+    def raw_key(self, key: Any) -> bytes:
+        """As ``encode_key``; what it raises names the store, at the price of a call."""
+        try:
+            return self.encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(self.store, key, error) from error.__cause__
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
         """Whether a serialised key lies between two keys: both inclusive, None = open."""
@@ -72,6 +81,7 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
         decode_row = decode_value
     encode_key = spec.key.serializer(topic, True)
     return RowCodec(
+        spec.name,
         encode_key,
         spec.key.deserializer(topic, True),
         spec.value.serializer(topic, False),

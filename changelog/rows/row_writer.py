@@ -17,6 +17,7 @@ from logstate.changelog.rows.row_codec import (
     timestamped_row,
     timestamped_row_with_headers,
 )
+from logstate.changelog.rows.unfit_parts import unfit_value
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoreSpec
@@ -39,14 +40,18 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
 
     Into a session store with headers values are put with theirs, as a pair.
     """
-    encode_value = codec.encode_value
+    encode_value, store = codec.encode_value, codec.store
     new = tuple.__new__
     if spec.kind == "session" and spec.with_headers:
 
         def encode_session(value: Any) -> EncodedRow:
             if value is None:
                 return EncodedRow(None, None, context.timestamp, context.headers)
-            data, headers = encode_value(value[0]), value[1]
+            value, headers = value
+            try:
+                data = encode_value(value)
+            except Exception as error:  # noqa: BLE001  serdes raise anything
+                raise unfit_value(store, error) from error.__cause__
             return EncodedRow(encode_headers(headers) + data, data, context.timestamp, headers)
 
         return encode_session
@@ -54,7 +59,10 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
         logs_headers = spec.logs_headers
 
         def encode_plain(value: Any) -> EncodedRow:
-            data = None if value is None else encode_value(value)
+            try:
+                data = None if value is None else encode_value(value)
+            except Exception as error:  # noqa: BLE001
+                raise unfit_value(store, error) from error.__cause__
             headers = context.headers if logs_headers else None
             return new(EncodedRow, (data, data, context.timestamp, headers))
 
@@ -65,7 +73,10 @@ def row_encoder(spec: StoreSpec, codec: RowCodec, context: TaskContext) -> RowEn
         if value is None or value[0] is None:
             headers = context.headers if with_headers else None
             return EncodedRow(None, None, context.timestamp, headers)
-        data = encode_value(value[0])
+        try:
+            data = encode_value(value[0])
+        except Exception as error:  # noqa: BLE001
+            raise unfit_value(store, error) from error.__cause__
         timestamp, headers = value[1], value[2] if with_headers else None
         return new(EncodedRow, (new_row(data, timestamp, headers), data, timestamp, headers))
 

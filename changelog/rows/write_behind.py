@@ -25,12 +25,13 @@ The rows below say when to flush and to forget.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
 from logstate.changelog.rows.row_codec import RowCodec, new_row_of
 from logstate.changelog.rows.rows import RowMirror, drop_some
+from logstate.changelog.rows.unfit_parts import unfit_value
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
@@ -55,7 +56,7 @@ class LoadedRows(dict[Any, Any]):
 
 #: The put of a store: ``accept`` notes the serialised key of a row that may wait, or returns.
 _PUT: Final = """\
-def bind(rows, row_keys, encoded, type_, encode_value, direct, {names}):
+def bind(rows, row_keys, encoded, type_, encode_value, unfit, direct, {names}):
     def put({arguments}):
         {place_is}
         if row is not None:
@@ -75,7 +76,10 @@ _OF_TYPE: Final = "type(value) is type_ and row[2] is None and ({condition})"
 _ENCODED: Final = "value is not None and row[2] is None"
 _KEEP: Final = "{accept}\nrows[{place}] = row"
 _KEEP_ENCODED: Final = """\
-data = encode_value(value)
+try:
+    data = encode_value(value)
+except Exception as error:
+    raise unfit(error) from error.__cause__
 {accept}
 rows.pop({place}, None)
 encoded[{place}] = data, row[1]"""
@@ -91,7 +95,15 @@ class PutText(NamedTuple):
 
 
 PUT_BY_KEY: Final = PutText(
-    "key, row", "key", "", "if key not in row_keys:\n    row_keys[key] = encode_key(key)"
+    "key, row",
+    "key",
+    "",
+    """\
+try:
+    if key not in row_keys:
+        row_keys[key] = encode_key(key)
+except Exception as error:
+    raise unfit_key(key, error) from error.__cause__""",
 )
 
 
@@ -193,6 +205,7 @@ class WriteBehind(RowMirror):
             self.encoded,
             self._type,
             self._codec.encode_value,
+            partial(unfit_value, self._codec.store),
             direct,
             **names,
         )

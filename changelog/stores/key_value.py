@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
+from logstate.changelog.rows.unfit_parts import unfit_key, unfit_value
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
@@ -55,7 +56,7 @@ class KeyValueReads(Generic[K, V]):
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
         """Rows whose serialised key starts with ``prefix``: bytes, or a key to serialise."""
-        raw = prefix if isinstance(prefix, bytes) else self.codec.encode_key(prefix)
+        raw = prefix if isinstance(prefix, bytes) else self.codec.raw_key(prefix)
         upper = end_of_prefix(raw) if raw.strip(b"\xff") else None
         return self._decoded(self._reads.scan(raw, upper))
 
@@ -119,11 +120,17 @@ class KeyValueStore(KeyValueReads[K, V]):
     ) -> Callable[[K, V | None], None]:
         encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
         put_row, log = rows.put, writes.add
-        new = tuple.__new__
+        new, name = tuple.__new__, self.name
 
         def put(key: K, value: V | None) -> None:
-            row_key = encode_key(key)
-            row = None if value is None else encode_value(value)
+            try:
+                row_key = encode_key(key)
+            except Exception as error:  # noqa: BLE001  serdes raise anything
+                raise unfit_key(name, key, error) from error.__cause__
+            try:
+                row = None if value is None else encode_value(value)
+            except Exception as error:  # noqa: BLE001
+                raise unfit_value(name, error) from error.__cause__
             put_row(row_key, row)
             log(row_key, new(LoggedWrite, (row_key, row, context.timestamp, None)))
 
@@ -132,9 +139,14 @@ class KeyValueStore(KeyValueReads[K, V]):
 
 def _bound_get(codec: RowCodec, rows: ReadableRows) -> Callable[[Any], Any]:
     encode_key, decode_row, get_row = codec.encode_key, codec.decode_row, rows.get
+    store = codec.store
 
     def get(key: Any) -> Any:
-        row = get_row(encode_key(key))
+        try:
+            row_key = encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(store, key, error) from error.__cause__
+        row = get_row(row_key)
         return None if row is None else decode_row(row)
 
     return get

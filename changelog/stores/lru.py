@@ -26,6 +26,7 @@ from typing import TypeVar
 from logstate.changelog.rows.row_codec import value_of
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import ReadableRows, RowMirror, Rows
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.key_value import KeyValueStore
 from logstate.contracts.processing import TaskContext
@@ -86,7 +87,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
             self._put_row(key, row, None)
 
     def _use(self, key: K) -> V | None:
-        raw = self.codec.encode_key(key)
+        raw = self.codec.raw_key(key)
         row = self._all_rows.get(_ENTRY + raw)
         if row is None:
             return None
@@ -102,13 +103,17 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         context: TaskContext,
     ) -> Callable[[K, V | None], None]:
         encode_key, encode = self.codec.encode_key, row_encoder(self._spec, self.codec, context)
+        name = self.name
 
         def log_forgotten(key: bytes) -> None:
             write = LoggedWrite(key, None, context.timestamp, None)
             writes.add(key, write, moves_to_end=True)
 
         def put(key: K, value: V | None) -> None:
-            row_key = encode_key(key)
+            try:
+                row_key = encode_key(key)
+            except Exception as error:  # noqa: BLE001  serdes raise anything
+                raise unfit_key(name, key, error) from error.__cause__
             row, data, timestamp, headers = encode(value)
             self._put_row(row_key, row, log_forgotten)
             write = LoggedWrite(row_key, data, timestamp, headers)

@@ -64,7 +64,7 @@ class SegmentedReads(Generic[K, V]):
         self._is_in_memory = spec.in_memory
         #: added to the clock it gives the oldest visible time
         self.to_oldest = -self.segments.retention_ms + (0 if schema.keeps_edge else 1)
-        self._row_key = bound_row_key(codec.encode_key, schema, self.segments.part_ms)
+        self._row_key = bound_row_key(codec, schema, self.segments.part_ms)
         self._row = self._bound_row()
 
     def oldest_found(self, time: int) -> int:

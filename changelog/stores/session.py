@@ -8,12 +8,14 @@ start comes first, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import RowCodec, decode_headers
 from logstate.changelog.rows.rows import ReadableRows
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.changelog.stores.segmented import SegmentedReads, SegmentedStore
 from logstate.contracts.processing import TimeCell
+from logstate.contracts.record_parts import shown
 from logstate.contracts.records import Headers, Windowed
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import MAX_TIME_MS
@@ -46,7 +48,10 @@ class SessionReads(SegmentedReads[K, V]):
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool = False
     ) -> Iterator[tuple[Windowed[K], V]]:
         """Sessions of the key that end at ``earliest_end_ms`` or later and start in time."""
-        raw = self.codec.encode_key(key)
+        try:
+            raw = self.codec.encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(self.codec.store, key, error) from error.__cause__
         rows = self._rows_of_key(raw, earliest_end_ms, MAX_TIME_MS, reverse=reverse)
         if self._is_in_memory:
             rows = sorted(rows, key=lambda placed: (placed[0], -placed[1]), reverse=reverse)
@@ -115,8 +120,11 @@ class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
     def put(self, session: Windowed[K], value: V | None, headers: Headers = None) -> None:
         """Write a session; None removes it. ``headers`` are kept where the store keeps headers.
 
-        Raises ValueError for one that ends before it starts: no search by time would find it.
+        Raises ValueError for one that ends before it starts: no search by time would find it; and
+        TypeError for what is no session.
         """
+        if type(session) is not Windowed:
+            session = self._session_of(session)
         key, start_ms, end_ms = session
         if end_ms < start_ms:
             raise ValueError(
@@ -128,10 +136,22 @@ class SessionStore(SegmentedStore[K, V], SessionReads[K, V]):
         self._put(self._row_key(key, end_ms, start_ms), end_ms, put)
 
     def remove(self, session: Windowed[K]) -> None:
-        """Remove a session; a tombstone is logged in any case."""
+        """Remove a session; a tombstone is logged in any case. Raises TypeError as ``put``."""
+        if type(session) is not Windowed:
+            session = self._session_of(session)
         key, start_ms, end_ms = session
         row_key, segments = self._row_key(key, end_ms, start_ms), self.segments
         if end_ms > segments.cell.time and not self._is_in_memory:
             self._advance(end_ms)
         is_live = end_ms // segments.part_ms >= segments.first_part()
         self._write(row_key, None, is_live=is_live)
+
+    def _session_of(self, given: Any) -> Windowed[K]:
+        """A tuple of the same three is one, too."""
+        if isinstance(given, tuple) and len(given) == 3:
+            return Windowed(*given)
+        raise TypeError(
+            f"session store {self.name!r} was given {shown(given)} ({type(given).__name__}) as a"
+            " session: its rows are found by key, start and end, not by the key alone. Give"
+            " Windowed(key, start_ms, end_ms), both inclusive"
+        )

@@ -13,12 +13,14 @@ microsecond, through bytes two.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from logstate.changelog.rows.deferred_values import can_keep
 from logstate.changelog.rows.row_codec import value_of
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
 from logstate.changelog.rows.rows import Rows
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.changelog.rows.write_behind import WriteBehind
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.changelog.stores.key_value import KeyValueStore
@@ -71,10 +73,13 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         self, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> Callable[[K, ValueAndTimestamp[V] | None], None]:
         spec, encode_key, put_row, log = self._spec, self.codec.encode_key, rows.put, writes.add
-        encode = row_encoder(spec, self.codec, context)
+        encode, name = row_encoder(spec, self.codec, context), spec.name
 
         def direct(key: K, row: ValueAndTimestamp[V] | None) -> None:
-            row_key = encode_key(key)
+            try:
+                row_key = encode_key(key)
+            except Exception as error:  # noqa: BLE001  serdes raise anything
+                raise unfit_key(name, key, error) from error.__cause__
             stored, data, timestamp, headers = encode(row)
             put_row(row_key, stored)
             log(row_key, (row_key, data, timestamp, headers))
@@ -86,4 +91,5 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         )
         rows.mirror(behind)
         self.get, self.get_row = behind.bound_reads(self.get)
-        return behind.bound_put(direct, encode_key=encode_key)
+        refused = partial(unfit_key, name)
+        return behind.bound_put(direct, encode_key=encode_key, unfit_key=refused)

@@ -19,6 +19,7 @@ from typing import TypeVar
 from logstate.changelog.rows.row_codec import row_codec, serde_topic
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
+from logstate.changelog.rows.unfit_parts import unfit_key, unfit_value
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time, with_newest
 from logstate.changelog.stores.versioned_reads import (
@@ -45,11 +46,15 @@ _IDENTITY = struct.Struct(">qq")
 class VersionedKeyValueStore(VersionedReads[K, V]):
     """A versioned store of one task. Keys are never None."""
 
+    #: recorded runs of Kafka Streams show none where a processor reads
+    tells_ends = False
+
     def __init__(
         self, spec: StoreSpec, rows: Rows, writes: ChangelogWrites, context: TaskContext
     ) -> None:
         cell = context.time_cell(f"store:{spec.name}")
         super().__init__(spec, row_codec(spec, serde_topic(spec, context)), rows, cell)
+        self._spec = spec
         self.name = spec.name
         #: who gave a time that is refused
         self._given = f"Store {spec.name!r} was given a version with"
@@ -64,6 +69,11 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
             TimeCell(), self.segments.interval_ms, self.segments.retention_ms
         )
 
+    @property
+    def queried(self) -> VersionedReads[K, V]:
+        """The same rows as a query reads them."""
+        return VersionedReads(self._spec, self.codec, self._rows, self.segments.cell)
+
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Write the version that starts at ``timestamp``; None is a deletion.
 
@@ -73,8 +83,14 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         """
         if type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX:
             timestamp = event_time_of(timestamp, self._given)
-        raw = self.codec.encode_key(key)
-        data = None if value is None else self.codec.encode_value(value)
+        try:
+            raw = self.codec.encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(self.name, key, error) from error.__cause__
+        try:
+            data = None if value is None else self.codec.encode_value(value)
+        except Exception as error:  # noqa: BLE001
+            raise unfit_value(self.name, error) from error.__cause__
         return self._put(raw, data, timestamp)
 
     def latest_bytes(self, key: K) -> bytes | None:
@@ -91,7 +107,7 @@ class VersionedKeyValueStore(VersionedReads[K, V]):
         found = None
         if self.segments.reaches(timestamp):
             found = self.get(key, timestamp)
-        self._put(self.codec.encode_key(key), None, timestamp)
+        self._put(self.codec.raw_key(key), None, timestamp)
         return found
 
     def restore(self, records: Sequence[LoggedFields]) -> None:

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from logstate.changelog.rows.row_codec import RowCodec
 from logstate.changelog.rows.rows import ReadableRows
 from logstate.changelog.rows.segments import SegmentClock, pack_segment
+from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.changelog.stores.version_segment import VersionSegment, covered_time
 from logstate.contracts.processing import TimeCell
 from logstate.contracts.stores import StoreSpec, VersionedRecord
@@ -54,7 +55,10 @@ def valid_from_of(latest_row: bytes) -> int:
 
 
 class VersionedReads(Generic[K, V]):
-    """Reads by key and time."""
+    """Reads by key and time, as queries see them."""
+
+    #: whether :meth:`get` says when the version that it found ended
+    tells_ends = True
 
     def __init__(
         self, spec: StoreSpec, codec: RowCodec, rows: ReadableRows, cell: TimeCell
@@ -69,9 +73,13 @@ class VersionedReads(Generic[K, V]):
         """The latest version, or the one valid at ``as_of``; None where that is a deletion.
 
         None too for an ``as_of`` before the history, unless the latest version was valid then.
-        ``valid_to`` of the result is not filled in; :meth:`versions` shows it.
+        ``valid_to`` is when the version ended, None where it is the latest. Processors do not get
+        it from here, see :class:`VersionedRecord`, but from :meth:`versions`.
         """
-        raw = self.codec.encode_key(key)
+        try:
+            raw = self.codec.encode_key(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(self.codec.store, key, error) from error.__cause__
         latest = self._reads.get(LATEST + raw)
         if latest is not None:
             valid_from = valid_from_of(latest)
@@ -87,7 +95,10 @@ class VersionedReads(Generic[K, V]):
                 found = VersionSegment.of(row).find(as_of)
                 if found.value is None:
                     return None
-                return VersionedRecord(self.codec.decode_value(found.value), found.valid_from)
+                value, valid_to = self.codec.decode_value(found.value), found.valid_to
+                return VersionedRecord(
+                    value, found.valid_from, valid_to if self.tells_ends else None
+                )
         return None
 
     def versions(
@@ -99,7 +110,7 @@ class VersionedReads(Generic[K, V]):
         Of a range that ends before the history only the latest version can be in it, as for
         :meth:`get`: what else the store may still hold is not shown.
         """
-        raw = self.codec.encode_key(key)
+        raw = self.codec.raw_key(key)
         decode: Callable[[bytes], V] = self.codec.decode_value
         found: list[VersionedRecord[V]] = []
         is_beyond = to_ms is not None and not self.segments.reaches(to_ms)

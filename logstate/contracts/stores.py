@@ -168,7 +168,12 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """A version: valid from ``valid_from`` (inclusive) to ``valid_to`` (exclusive, None = open)."""
+    """A version: valid from ``valid_from`` (inclusive) to ``valid_to`` (exclusive, None = open).
+
+    Times are event times in ms. ``get(key, as_of)`` and ``delete`` of a store in a processor leave
+    ``valid_to`` None of versions that ended, too, as in Kafka Streams; ``versions(key)`` tells it
+    there. Queries, and ``get`` of a store of the test driver, tell it always.
+    """
 
     value: V
     valid_from: int
@@ -294,6 +299,8 @@ _READS = (
     "reverse_range",
     "prefix_scan",
     "all",
+    "reverse_all",
+    "approximate_num_entries",
     "fetch_all",
     "fetch_key_range",
     "find_sessions_of_key_range",

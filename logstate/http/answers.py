@@ -98,7 +98,7 @@ class Answers:
             standby=request.standby,
         )
         if answered.rows is None:
-            value = codec.value_out(answered.value)
+            value = codec.answer_out(request.read, answered.value)
             return ReadReply(answered.positions, value, answered.lag)
         return self._page(_Pages(request, answered))
 

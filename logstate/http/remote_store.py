@@ -157,6 +157,9 @@ class RemoteStore(StoreReads):
         self._codec.arguments_out(read, arguments)  # said at the call, not at the first row
         return self.over_all(read, *arguments)
 
+    def _of_each(self, read: str) -> Iterator[Any]:
+        return (one.value for one in self.answers_of_all(read))
+
     def over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         """Rows of every partition; a page of one of them is in memory at a time.
 
@@ -167,7 +170,10 @@ class RemoteStore(StoreReads):
             yield from one.value
 
     def answers_of_all(self, read: str, *arguments: Any) -> Iterator[RemoteAnswer]:
-        """One answer per partition; its value are the rows, its positions those of all of them."""
+        """One answer per partition; its value are the rows, its positions those of all of them.
+
+        Of ``approximate_num_entries`` the value is their number.
+        """
         self._codec.arguments_out(read, arguments)
         for partition in range(self._count(self.end_s())):
             call = _Call(read, arguments, self.end_s())
@@ -256,7 +262,7 @@ class RemoteStore(StoreReads):
         reply = self._asks(host, request, self._share_s(call))
         self._check_positions(reply.positions, partition)
         if reply.rows is None:
-            value = self._codec.value_in(reply.value)
+            value = self._codec.answer_in(read, reply.value)
         else:
             value = self._rows(host, request, reply)
         return RemoteAnswer(value, reply.positions, host, partition, reply.lag)
@@ -333,6 +339,15 @@ class AsyncRemoteStore:
     def all(self) -> AsyncIterator[tuple[Any, Any]]:
         """Every row."""
         return self.over_all("all")
+
+    def reverse_all(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Every row, descending within each partition."""
+        return self.over_all("reverse_all")
+
+    async def approximate_num_entries(self) -> int:
+        """As :meth:`RemoteStore.approximate_num_entries`."""
+        store = self._store
+        return await self._in_thread(store.approximate_num_entries, store.end_s())
 
     async def over_all(self, read: str, *arguments: Any) -> AsyncIterator[Any]:
         """As :meth:`RemoteStore.over_all`."""

@@ -33,6 +33,8 @@ class ReadShape(NamedTuple):
     keys: int
     #: it goes through rows, whose first part is this; "" where it gives one value
     rows: str
+    #: the one value is a number of rows, none of the store's values
+    counts: bool = False
 
 
 READS = {
@@ -45,6 +47,8 @@ READS = {
     "range": ReadShape(2, "key"),
     "reverse_range": ReadShape(2, "key"),
     "all": ReadShape(0, "key"),
+    "reverse_all": ReadShape(0, "key"),
+    "approximate_num_entries": ReadShape(0, "", counts=True),
     "fetch_all": ReadShape(0, "key"),
     "fetch_key_range": ReadShape(2, "key"),
     "find_sessions_of_key_range": ReadShape(2, "key"),
@@ -107,6 +111,14 @@ class StoreCodec:
             self._decoded(one) if place < keys and one is not None else one
             for place, one in enumerate(arguments)
         )
+
+    def answer_out(self, read: str, answer: Any) -> Any:
+        """What a read gives that goes through no rows."""
+        return answer if READS[read].counts else self.value_out(answer)
+
+    def answer_in(self, read: str, sent: Any) -> Any:
+        """What ``answer_out`` was given."""
+        return sent if READS[read].counts else self.value_in(sent)
 
     def value_out(self, value: Any) -> Any:
         """One value; None is none."""

@@ -110,12 +110,15 @@ class RoutedStore(QueryableStore):
         return answer
 
     def _rows_here(self, read: str, *arguments: Any) -> Iterator[Any]:
+        for found in self._of_each(read, *arguments):
+            yield from found
+
+    def _of_each(self, read: str, *arguments: Any) -> Iterator[Any]:
         self._workers.check(self.name)
         here = self._here()
         if not here:
             raise self._nowhere()
-        for partition in here:
-            yield from self.of_partition(partition, read)(*arguments)
+        return (self.of_partition(partition, read)(*arguments) for partition in here)
 
     def _question(
         self, partition: int, read: str, arguments: tuple[Any, ...], options: dict[str, Any]

@@ -80,7 +80,7 @@ class QueryableStore(StoreReads):
 
     Reads by key raise StoreUnavailableError where the key's partition is elsewhere or restoring;
     ``range``, ``all``, ``fetch_all``, ``fetch_key_range`` and their like go over the partitions
-    that this instance owns.
+    that this instance owns, and ``approximate_num_entries`` counts their rows.
     """
 
     def __init__(
@@ -168,6 +168,12 @@ class QueryableStore(StoreReads):
             raise self._nowhere()
         for owned in local:
             yield from self._read(owned, read)(*arguments)
+
+    def _of_each(self, read: str) -> Iterator[Any]:
+        local = self._local()
+        if not local:
+            raise self._nowhere()
+        return (self._read(owned, read)() for owned in local)
 
     def _of_key(
         self, read: str, partition: int | None, key: Any, *arguments: Any, **options: Any

@@ -28,6 +28,10 @@ class StoreReads(ABC):
     def _over_all(self, read: str, *arguments: Any) -> Iterator[Any]:
         """Rows of partition after partition."""
 
+    @abstractmethod
+    def _of_each(self, read: str) -> Iterator[Any]:
+        """What each partition answers, one after the other."""
+
     # ------------------------------------------------------------------ by key
 
     def get(self, key: Any, *arguments: Any, partition: int | None = None) -> Any:
@@ -84,6 +88,14 @@ class StoreReads(ABC):
     def all(self) -> Iterator[tuple[Any, Any]]:
         """Every row."""
         return self._over_all("all")
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        """Every row, descending within each partition."""
+        return self._over_all("reverse_all")
+
+    def approximate_num_entries(self) -> int:
+        """How many rows there are, over the partitions. It is exact, and costs a scan of them."""
+        return sum(self._of_each("approximate_num_entries"))
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[Any, Any]]:
         """Windows of every key by start, both ends inclusive."""

@@ -27,7 +27,6 @@ from logstate.contracts.errors import RefusedError
 from logstate.contracts.processing import EmitIntervals
 from logstate.contracts.record_parts import headers_of, timestamp_of
 from logstate.contracts.records import Headers, ProducedFields, ProducedRecord, TopicPartition
-from logstate.contracts.serde import record_encoders
 from logstate.contracts.topic_names import changelog_topic
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
 from logstate.task.task import Task
@@ -35,7 +34,7 @@ from logstate.testing.alone import TestedSurroundings
 from logstate.testing.driver_file import DriverFile, check_closed
 from logstate.testing.driver_log import DriverLog
 from logstate.testing.driver_settings import check_driver_settings, moved_ms
-from logstate.testing.driver_sources import encoded_record, source_serdes
+from logstate.testing.driver_sources import RecordEncoder, parts_of, source_serdes
 from logstate.testing.driver_store import driver_store
 from logstate.testing.driver_tasks import DriverTasks, follow
 from logstate.testing.driver_topics import DriverTopics
@@ -117,6 +116,7 @@ class TopologyTestDriver(DriverTopics):
         )
         self.topology = topology = with_matching_topics(topology, topics)
         self.clock = ManualClock(wall_clock_start_ms)
+        self._dead_letter_topic = handlers.dead_letter_topic
         self._application_id = application_id
         self._state_dir = usable_directory(state_root(state_dir)) if state_dir is not None else None
         self._surroundings = TestedSurroundings(application_id, self._state_dir)
@@ -151,15 +151,20 @@ class TopologyTestDriver(DriverTopics):
     def pipe(
         self, topic: str, key: Any, value: Any, *, timestamp: int = 0, headers: Headers = None
     ) -> None:
-        """Pipe one record; key and value are encoded with the source's own serdes."""
-        serdes = source_serdes(self.topology, self._application_id, topic)
-        encoders = record_encoders(*serdes, topic)
-        raw_key, raw_value, written = encoded_record(encoders, key, value, headers)
+        """Pipe one record; key and value are encoded with the source's own serdes.
+
+        Raises ValueError for a topic that no source reads, SerdeError for a key or value that does
+        not fit the declared type, RuntimeError once the driver was closed.
+        """
+        encoded = RecordEncoder(topic, *source_serdes(self.topology, self._application_id, topic))
+        raw_key, raw_value, written = encoded(key, value, headers)
         self.pipe_raw(topic, raw_key, raw_value, timestamp, written)
 
     def pipe_all(self, topic: str, records: Iterable[tuple[Any, Any, int]]) -> None:
-        """Pipe ``(key, value, timestamp)`` triples in order."""
-        for key, value, timestamp in records:
+        """Pipe ``(key, value, timestamp)`` triples in order; TypeError for what is none."""
+        for one in records:
+            whose = f"pipe_all() of {topic!r}"
+            key, value, timestamp = parts_of(one, 3, whose, "(key, value, timestamp) triples")
             self.pipe(topic, key, value, timestamp=timestamp)
 
     def pipe_raw(
@@ -171,6 +176,9 @@ class TopologyTestDriver(DriverTopics):
         headers: Headers = None,
     ) -> None:
         """Pipe one record as bytes and process it with everything that follows from it."""
+        self._check_open("pipe")
+        if topic not in self._global_by_topic and topic not in self.task.source_topics:
+            source_serdes(self.topology, self._application_id, topic)  # says that nobody reads it
         timestamp, headers = timestamp_of(timestamp, "pipe got"), headers_of(headers, "pipe got")
         self._recovery.inputs.append(ProducedRecord(topic, 0, key, value, timestamp, headers))
         self._deliver(topic, key, value, timestamp, headers)
@@ -179,8 +187,10 @@ class TopologyTestDriver(DriverTopics):
     def advance_wall_clock(self, by: timedelta | int) -> None:
         """Move the wall clock (a timedelta, or milliseconds) and run due punctuations once.
 
-        Raises ValueError for a step back, TypeError for what is neither.
+        Raises ValueError for a step back, TypeError for what is neither, RuntimeError once the
+        driver was closed.
         """
+        self._check_open("advance_wall_clock")
         self.clock.advance(moved_ms(by, "the wall clock"))
         for task in self._globals:  # what is to be tried again
             follow(task)
@@ -252,7 +262,10 @@ class TopologyTestDriver(DriverTopics):
         return [one for task in (self.task, *self._globals) for one in task.drops if one.count]
 
     def close(self) -> None:
-        """Commit, leave everything to the next driver on ``state_dir``, close what is open."""
+        """Commit, leave everything to the next driver on ``state_dir``, close what is open.
+
+        What was written can still be read; nothing more can be piped.
+        """
         if self._state_dir is not None and not self._is_closed:
             self._leave()
         self._is_closed = True
@@ -282,8 +295,10 @@ class TopologyTestDriver(DriverTopics):
         crash. On a cluster no time ties them to a task: inputs that are processed again may meet
         newer rows there.
 
-        Raises ValueError where outputs were read that are not committed.
+        Raises ValueError where outputs were read that are not committed, RuntimeError once the
+        driver was closed.
         """
+        self._check_open("crash")
         point = self._recovery
         self._log.rollback(point.log)
         for task in (self.task, *self._globals):
@@ -322,6 +337,14 @@ class TopologyTestDriver(DriverTopics):
         now = self.clock.wall_clock_ms()
         left = DriverFile.of(self.topology, self.task, self._log, self._recovery, now)
         left.write(self._state_dir)
+
+    def _check_open(self, what: str) -> None:
+        if self._is_closed:
+            raise RuntimeError(
+                f"{what}() of a test driver that was closed: its task has ended, and nothing would"
+                " process it. Call it before close(), or inside the with-statement; what was"
+                " written can still be read"
+            )
 
     # ------------------------------------------------------------------ playing broker
 

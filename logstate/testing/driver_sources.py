@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
-from logstate.contracts.record_parts import headers_of
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import RegistryError, SerdeError
+from logstate.contracts.record_parts import headers_of, shown
 from logstate.contracts.records import Headers
-from logstate.contracts.serde import Encoders, Serde
+from logstate.contracts.serde import Serde, record_encoders
 from logstate.contracts.topic_names import topic_name
 from logstate.topology.plan.plan import Topology
 
@@ -25,15 +29,58 @@ def source_serdes(
             if topic in topics:
                 return source.key, source.value
             known |= topics
-    raise ValueError(f"no source reads topic {topic!r}; the topology reads {sorted(known)}")
+    raise ValueError(
+        f"no source reads topic {shown(topic)}{meant(topic, known)}; the topology reads"
+        f" {sorted(known)}"
+    )
 
 
-def encoded_record(
-    encoders: Encoders, key: Any, value: Any, headers: Headers
-) -> tuple[bytes | None, bytes | None, Headers]:
-    """The bytes of key and value, and the headers with what the serdes put there."""
-    written = list(headers_of(headers, "pipe got") or ())
-    encode_key, encode_value = encoders
-    key_bytes = None if key is None else encode_key(key, written)
-    value_bytes = None if value is None else encode_value(value, written)
-    return key_bytes, value_bytes, written or None
+def meant(topic: object, known: Iterable[str]) -> str:
+    """The question whether another topic was meant; empty where none is like it."""
+    near = difflib.get_close_matches(topic, list(known), n=1) if isinstance(topic, str) else []
+    return f" (was {near[0]!r} meant?)" if near else ""
+
+
+def parts_of(given: Any, count: int, whose: str, wanted: str) -> tuple[Any, ...]:
+    """The parts of one record that is piped with others; raises TypeError for another count."""
+    # A text of as many letters would have them, too.
+    if isinstance(given, tuple | list) and len(given) == count:
+        return tuple(given)
+    raise TypeError(
+        f"{whose} takes {wanted}, found {shown(given)} ({type(given).__name__}). Times are ints, in"
+        " ms since the epoch; input_topic(...).pipe_pairs() takes records without, and gives them"
+        " times"
+    )
+
+
+class RecordEncoder:
+    """Makes the bytes of records for one topic."""
+
+    def __init__(self, topic: str, key: Serde[Any], value: Serde[Any]) -> None:
+        self._topic = topic
+        self._parts = dict(zip(("key", "value"), (key, value), strict=True))
+        self._encoders = record_encoders(key, value, topic)
+
+    def __call__(
+        self, key: Any, value: Any, headers: Headers
+    ) -> tuple[bytes | None, bytes | None, Headers]:
+        """The bytes of key and value, and the headers with what the serdes put there.
+
+        None stays None. Raises SerdeError for what does not fit the declared type.
+        """
+        written = list(headers_of(headers, "pipe got") or ())
+        part, given = "key", key
+        encode_key, encode_value = self._encoders
+        try:
+            key_bytes = None if key is None else encode_key(key, written)
+            part, given = "value", value
+            value_bytes = None if value is None else encode_value(value, written)
+        except RegistryError:
+            raise
+        except Exception as error:
+            raise SerdeError(
+                f"the {part} {shown(given)} ({type(given).__name__}) cannot be piped into topic"
+                f" {self._topic!r}, whose {part}s are declared as {self._parts[part]!r}:"
+                f" {text_of(error)}"
+            ) from error
+        return key_bytes, value_bytes, written or None

@@ -7,21 +7,28 @@ from typing import Any
 from logstate.contracts.errors import StoreUnavailableError
 from logstate.contracts.stores import ARGUMENTS, StoreSpec, check_arguments, no_such_read
 from logstate.task.task import Task
+from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.plan.plan import Topology
 
 
 class DriverStore:
-    """Everything that the store has; anything else raises StoreError with what there is."""
+    """Everything that the store has; anything else raises StoreError with what there is.
+
+    It reads as queries do, and writes as processors do.
+    """
 
     def __init__(self, store: Any, spec: StoreSpec) -> None:
         self._store = store
+        self._written = as_written_by_users(store, spec.name)
+        self._queried = getattr(store, "queried", self._written)
         self._spec = spec
         self._encode_key = spec.key.serializer(f"{spec.name}-changelog", True)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and not hasattr(self._store, name):
             raise no_such_read(self._spec, self._store, name)
-        found = getattr(self._store, name)
+        read_by = self._queried if hasattr(self._queried, name) else self._written
+        found = getattr(read_by, name)
         if name not in ARGUMENTS:
             return found
 

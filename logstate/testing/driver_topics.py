@@ -9,6 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Serde
 from logstate.testing.driver_log import DriverLog
+from logstate.testing.driver_outputs import check_output
 from logstate.testing.driver_sources import source_serdes
 from logstate.testing.input_topic import InputTopic
 from logstate.testing.output_topic import OutputTopic
@@ -31,6 +32,7 @@ class DriverTopics(ABC):
 
     topology: Topology
     _application_id: str
+    _dead_letter_topic: str | None
     _log: DriverLog
 
     @abstractmethod
@@ -92,7 +94,9 @@ class DriverTopics(ABC):
     def read(self, topic: str, *, key: Any = str, value: Any) -> list[tuple[Any, Any]]:
         """Take all records of an output topic as decoded ``(key, value)`` pairs.
 
-        A record without a key has None there, and a tombstone has None for its value.
+        A record without a key has None there, and a tombstone has None for its value. Raises
+        ValueError for a topic that nothing writes to, SerdeError for bytes that the declared types
+        do not read.
         """
         return [(k, v) for k, v, _ in self.read_with_timestamps(topic, key=key, value=value)]
 
@@ -124,7 +128,11 @@ class DriverTopics(ABC):
     @overload
     def output_topic(self, topic: str, *, key: Any = ..., value: Any) -> OutputTopic[Any, Any]: ...
     def output_topic(self, topic: str, *, key: Any = str, value: Any) -> OutputTopic[Any, Any]:
-        """What was written to a topic, record by record; key and value: types or serdes."""
+        """What was written to a topic, record by record; key and value: types or serdes.
+
+        Raises ValueError for a topic that nothing writes to, unless a function chooses topics.
+        """
+        check_output(self.topology, self._application_id, self._dead_letter_topic, topic)
         key_serde = required_serde(key, None, f"the key of {topic!r}", "key=")
         value_serde = required_serde(value, None, f"the value of {topic!r}", "value=")
         return OutputTopic(topic, key_serde, value_serde, self._log)

@@ -12,9 +12,9 @@ from typing import Generic, Protocol, TypeVar
 
 from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import Headers
-from logstate.contracts.serde import Serde, record_encoders
+from logstate.contracts.serde import Serde
 from logstate.testing.driver_settings import moved_ms
-from logstate.testing.driver_sources import encoded_record
+from logstate.testing.driver_sources import RecordEncoder, parts_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -58,6 +58,7 @@ class InputTopic(Generic[K, V]):
     ) -> None:
         clock = f"the time of input topic {topic!r}"
         self._advance_ms = moved_ms(advance, clock)
+        start_ms = timestamp_of(start_ms, f"{clock} starts at")
         if start_ms < 0 or self._advance_ms * _MILLISECOND != advance:
             raise ValueError(
                 f"input topic {topic!r} cannot start at {start_ms} ms and advance by {advance}:"
@@ -65,9 +66,9 @@ class InputTopic(Generic[K, V]):
             )
         self.topic = topic
         #: the next record's time, in ms
-        self.time_ms = timestamp_of(start_ms, f"{clock} starts at")
+        self.time_ms = start_ms
         self._pipe_raw = pipe_raw
-        self._encoders = record_encoders(key, value, topic)
+        self._encoded = RecordEncoder(topic, key, value)
 
     def pipe(
         self,
@@ -88,7 +89,7 @@ class InputTopic(Generic[K, V]):
         if timestamp is None:
             timestamp = self.time_ms
             self.time_ms += self._advance_ms
-        raw_key, raw_value, written = encoded_record(self._encoders, key, value, headers)
+        raw_key, raw_value, written = self._encoded(key, value, headers)
         self._pipe_raw(self.topic, raw_key, raw_value, timestamp, written)
 
     def pipe_values(self, values: Iterable[V | None]) -> None:
@@ -97,8 +98,9 @@ class InputTopic(Generic[K, V]):
             self.pipe(None, value)
 
     def pipe_pairs(self, pairs: Iterable[tuple[K | None, V | None]]) -> None:
-        """Write ``(key, value)`` records, one after the other."""
-        for key, value in pairs:
+        """Write ``(key, value)`` records, one after the other; TypeError for what is no pair."""
+        for one in pairs:
+            key, value = parts_of(one, 2, f"pipe_pairs() of {self.topic!r}", "(key, value) pairs")
             self.pipe(key, value)
 
     def advance_time(self, by: timedelta) -> None:

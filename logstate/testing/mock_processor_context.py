@@ -1,14 +1,16 @@
 """MockProcessorContext: one processor under test, without topology, topics or task.
 
 It implements :class:`logstate.topology.ProcessorContext`: stores are real ones in memory; forwarded
-records, schedules and commit requests are only written down. Clocks stand still until they are set,
-and scheduled callbacks run when the test calls them.
+records, schedules and commit requests are only written down, and refused as the context of a task
+refuses them. Clocks stand still until they are set, and scheduled callbacks run when the test calls
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +22,10 @@ from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import topic_name
 from logstate.testing.alone import TestedSurroundings
-from logstate.topology.declaring.windows import scheduled_ms
+from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.graph.nodes import Process
+from logstate.topology.operators.streams.process import Connections, ForwardingContext
+from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -53,7 +58,7 @@ class CapturedSchedule:
 
 
 class _StoreContext:
-    """The little of a task that its stores need."""
+    """The little of a task that its stores and the checks of a context need."""
 
     def __init__(self, application_id: str, task_id: TaskId) -> None:
         self.application_id = application_id
@@ -71,12 +76,26 @@ class _StoreContext:
     def time_cell(self, name: str) -> TimeCell:
         return self._cells.setdefault(name, TimeCell())
 
+    def schedule(self, *_given: object, **_options: object) -> None:
+        """It was checked; the test calls it."""
+
     def store_dropper(self, _store: str) -> Drop:
         """Stores count what they drop; nobody asks here."""
         return _not_counted
 
 
 def _not_counted(late_ms: int = 0) -> None: ...
+
+
+class _AnyChild(dict[str, Process]):
+    """Children of every name, which the context of a task knows by its topology."""
+
+    def __init__(self, capture: Callable[..., None]) -> None:
+        super().__init__()
+        self._capture = capture
+
+    def __missing__(self, child: str) -> Process:
+        return partial(self._capture, child)
 
 
 class MockProcessorContext:
@@ -98,12 +117,14 @@ class MockProcessorContext:
     ([1], 1)
 
     Args:
-        stores: declarations of the stores the processor asks for.
+        stores: declarations of the stores the processor asks for, or a single one.
         application_id: the application's id.
         task_id: the task's id.
         wall_clock_ms: what the wall clock shows.
         application_config: the application's settings; its id and ``state_dir`` if not given.
         state_dir: below it is that of the processor; a temporary one if not given.
+
+    Raises TopologyError for stores that are no declarations.
 
     Source: Kafka Streams' ``MockProcessorContext`` (KIP-267, KIP-478).
     """
@@ -111,7 +132,7 @@ class MockProcessorContext:
     def __init__(
         self,
         *,
-        stores: Iterable[StoreSpec] = (),
+        stores: StoreSpec | Iterable[StoreSpec] = (),
         application_id: str = "app",
         task_id: TaskId = TaskId(0, 0),  # noqa: B008  immutable
         wall_clock_ms: int = 0,
@@ -133,7 +154,15 @@ class MockProcessorContext:
         self.metadata: RecordMetadata | None = None
         context: Any = _StoreContext(application_id, task_id)
         self._surroundings = TestedSurroundings(application_id, state_dir, application_config)
-        self._state = TaskState(list(stores), context, publishes_views=False)
+        self._state = TaskState(_declared(stores), context, publishes_views=False)
+        self._checks = ForwardingContext(
+            context,
+            "under test",
+            Connections(()),
+            None,
+            partial(self._capture, None),
+            _AnyChild(self._capture),
+        )
 
     @property
     def partition(self) -> int:
@@ -161,18 +190,16 @@ class MockProcessorContext:
         return self._surroundings.metrics.snapshot()
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Write down a forwarded record; raises ValueError for a negative timestamp."""
-        if record.timestamp < 0:
-            raise ValueError(
-                f"the processor forwarded a record with timestamp {record.timestamp}: event time"
-                " is not negative"
-            )
-        self.forwarded.append(CapturedForward(record, child))
+        """Write down a forwarded record, for a child of any name.
+
+        Raises TypeError or ValueError for what is no record, or has a part that none can have.
+        """
+        self._checks.forward(record, child)
 
     def store(self, name: str) -> Any:
         """A store; raises StoreAccessError for one that was not given."""
         try:
-            return self._state.stores[name]
+            return as_written_by_users(self._state.stores[name], name)
         except KeyError:
             known = ", ".join(map(repr, self._state.stores)) or "none"
             raise StoreAccessError(
@@ -190,9 +217,10 @@ class MockProcessorContext:
     ) -> CapturedSchedule:
         """Write down a schedule; its callback runs when the test calls it.
 
-        Raises TopologyError for an interval or a kind that the real context refuses.
+        Raises TopologyError for an interval, a kind or a callback that the context of a task
+        refuses, TypeError or ValueError for a start that is no time.
         """
-        scheduled_ms(interval, kind)
+        self._checks.schedule(interval, kind, callback, start=start)
         made = CapturedSchedule(interval, kind, callback, start)
         self.schedules.append(made)
         return made
@@ -217,3 +245,18 @@ class MockProcessorContext:
         """What was forwarded since the last call."""
         forwarded, self.forwarded = self.forwarded, []
         return forwarded
+
+    def _capture(self, child: str | None, key: Any, value: Any, time: int, head: Headers) -> None:
+        self.forwarded.append(CapturedForward(Record(key, value, time, head), child))
+
+
+def _declared(stores: StoreSpec | Iterable[StoreSpec]) -> list[StoreSpec]:
+    given = Connections(stores)
+    if len(given.owned) < len(given.names):
+        named = next(name for name in given.names if all(name != one.name for one in given.owned))
+        raise misdeclared(
+            f"MockProcessorContext(stores=...) takes declarations, found the name {named!r}: there"
+            " is no topology here that knows what is in it. Give key_value_store(name, key, value),"
+            " window_store(...), session_store(...) or versioned_store(...)."
+        )
+    return list(given.owned)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import RegistryError, SerdeError
+from logstate.contracts.record_parts import shown
 from logstate.contracts.records import ProducedRecord, Record
 from logstate.contracts.serde import Serde, record_decoders
 from logstate.testing.driver_log import DriverLog
@@ -37,6 +40,7 @@ class OutputTopic(Generic[K, V]):
     def __init__(self, topic: str, key: Serde[K], value: Serde[V], log: DriverLog) -> None:
         self.topic = topic
         self._log = log
+        self._serdes = {"key": key, "value": value}
         self._decode_key, self._decode_value = record_decoders(key, value, topic)
 
     def __len__(self) -> int:
@@ -49,14 +53,18 @@ class OutputTopic(Generic[K, V]):
         return len(self) == 0
 
     def read(self) -> Record[K | None, V | None]:
-        """Take the next record; raises LookupError where there is none."""
+        """Take the next record; raises LookupError where there is none.
+
+        Raises SerdeError, as all reads do, for bytes that the declared types do not read: nothing
+        is taken then.
+        """
         if self.is_empty:
             written = sorted(topic for topic, waiting in self._log.by_topic.items() if waiting)
             raise LookupError(
                 f"output topic {self.topic!r} has no more records; records wait in"
                 f" {written or 'no topic'}. Look at is_empty or len() first, or at what was piped."
             )
-        return self._decoded(self._log.read(self.topic, 1)[0])
+        return self._taken(1)[0]
 
     def read_value(self) -> V | None:
         """The value of the next record."""
@@ -68,7 +76,7 @@ class OutputTopic(Generic[K, V]):
 
     def read_all(self) -> list[Record[K | None, V | None]]:
         """Take all records that wait."""
-        return [self._decoded(record) for record in self._log.read(self.topic)]
+        return self._taken(None)
 
     def read_values(self) -> list[V | None]:
         """The values of all records that wait."""
@@ -93,8 +101,25 @@ class OutputTopic(Generic[K, V]):
             found[record.key] = record.value
         return found
 
+    def _taken(self, limit: int | None) -> list[Record[K | None, V | None]]:
+        waiting = self._log.by_topic.get(self.topic, [])[:limit]
+        records = [self._decoded(record) for record in waiting]
+        self._log.read(self.topic, limit)
+        return records
+
     def _decoded(self, record: ProducedRecord) -> Record[K | None, V | None]:
         raw_key, raw_value, headers = record.key, record.value, list(record.headers or ())
-        key = None if raw_key is None else self._decode_key(raw_key, headers)
-        value = None if raw_value is None else self._decode_value(raw_value, headers)
+        part, raw = "key", raw_key
+        try:
+            key = None if raw_key is None else self._decode_key(raw_key, headers)
+            part, raw = "value", raw_value
+            value = None if raw_value is None else self._decode_value(raw_value, headers)
+        except RegistryError:
+            raise
+        except Exception as error:
+            raise SerdeError(
+                f"the {part} of a record of output topic {self.topic!r} is {shown(raw)}, which"
+                f" {self._serdes[part]!r} does not read: {text_of(error)}. Give {part}= as the"
+                " topology writes it"
+            ) from error
         return Record(key, value, record.timestamp, record.headers)

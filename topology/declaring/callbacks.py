@@ -120,11 +120,7 @@ def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable without parameters: ``int``, ``list``, ``lambda: 0``, a class."""
     _check_callable("initializer", function, ("()",))
     check_plain(function, "initializer")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return function
-    if any(_is_required(parameter) for parameter in signature.parameters.values()):
+    if _required(function):
         raise _error("initializer", function, "it has required parameters", ("()",))
     return function
 
@@ -139,7 +135,14 @@ def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
     check_plain(function, "supplier")
     if inspect.isclass(function):
         check_methods(function, function.__qualname__)
-    return initializer(function)
+    if names := _required(function):
+        made = getattr(function, "__name__", "make")
+        raise misdeclared(
+            f"The processor supplier {function_site(function)} is called without arguments, once"
+            f" for each task, and needs {', '.join(names)}. Give lambda: {made}(...), with what it"
+            " needs."
+        )
+    return function
 
 
 def of_shape(function: Callable[..., Any], what: str, shape: str, count: int) -> None:
@@ -222,6 +225,15 @@ def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:
 def _check_result(function: Callable[..., Any], what: str) -> None:
     check_plain(function, what)
     check_returns(function, what)
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """The parameters that it has to be given; none where that cannot be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [parameter.name for parameter in parameters if _is_required(parameter)]
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

@@ -12,17 +12,19 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
+from logstate.serdes.built_in import int64
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_emit
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
-from logstate.topology.declaring.serde_arguments import required_serde
+from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows
 from logstate.topology.dsl.materialized import (
     AnyWindows,
     Materialized,
     StoreDefaults,
+    agreed_value,
     key_value_spec,
     materialized,
     window_size_ms,
@@ -58,6 +60,8 @@ class Fold(NamedTuple):
     aggregator: Aggregator
     #: for sessions
     merger: Aggregator | None = None
+    #: the serde of the aggregate where nobody says one
+    value: Serde[Any] | None = None
 
 
 def count_one(_key: Any, _value: Any, aggregate: int) -> int:
@@ -71,7 +75,7 @@ def _count_one_more(aggregate: int, _value: Any) -> int:
 
 count_one.by_value = _count_one_more  # type: ignore[attr-defined]  # see logstate.topology.declaring.callbacks
 
-COUNT = Fold("KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b)
+COUNT = Fold("KSTREAM-AGGREGATE-", lambda: 0, count_one, lambda _key, a, b: a + b, int64)
 
 
 def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
@@ -84,11 +88,11 @@ def as_aggregator(reducer: Callable[[Any, Any], Any]) -> Aggregator:
     return reduce
 
 
-def reduction(reducer: Callable[..., Any]) -> Fold:
+def reduction(reducer: Callable[..., Any], value: Serde[Any] | None) -> Fold:
     """How reduce() folds a stream."""
     function = as_aggregator(callbacks.reducer(reducer))
     # Merging folds found sessions into a fresh aggregate, so the left one may be None.
-    return Fold("KSTREAM-REDUCE-", None, function, lambda key, a, b: function(key, b, a))
+    return Fold("KSTREAM-REDUCE-", None, function, lambda key, a, b: function(key, b, a), value)
 
 
 def required_store(store: str | Materialized | None, what: str) -> Materialized:
@@ -104,10 +108,14 @@ def required_store(store: str | Materialized | None, what: str) -> Materialized:
     return options
 
 
-def value_serde(options: Materialized, value: Any) -> Serde[Any]:
-    """The aggregate's serde: from the store's options, else from the call."""
+def value_serde(options: Materialized, value: Any, known: Serde[Any] | None = None) -> Serde[Any]:
+    """The aggregate's serde: from the store's options, else from the call, else the known one.
+
+    Raises TopologyError where both say one, and not the same.
+    """
     use = f"the value of store {options.name!r}"
-    return required_serde(value if options.value is None else options.value, None, use, "value=")
+    said = agreed_value(options, optional_serde(value, None, use))
+    return required_serde(said, known, use, "value=")
 
 
 def aggregate_store(
@@ -116,13 +124,14 @@ def aggregate_store(
     grouped_key: Serde[Any] | None,
     defaults: StoreDefaults,
     options: AggregateOptions,
+    known_value: Serde[Any] | None = None,
 ) -> StoreSpec:
     """The store that an aggregation asks for, once its options are checked."""
     store = required_store(options.get("store"), what)
     emit = options.get("emit", "update")
     check_emit(emit, windows)
     key = required_serde(store.key, grouped_key, f"the key of store {store.name!r}", "key=")
-    value = value_serde(store, options.get("value"))
+    value = value_serde(store, options.get("value"), known_value)
     if windows is None:
         return key_value_spec(store, key, value, defaults)
     return windowed_spec(

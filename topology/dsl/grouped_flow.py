@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Unpack
 
+from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.topology.declaring.declaration_site import declaration_site
@@ -64,10 +65,14 @@ class GroupedFlow(Flow[K, V]):
         return known, frozenset({known.name})
 
     def _aggregation(
-        self, what: str, windows: AnyWindows | None, options: AggregateOptions
+        self,
+        what: str,
+        windows: AnyWindows | None,
+        options: AggregateOptions,
+        known_value: Serde[Any] | None = None,
     ) -> StreamAggregation:
         builder = self.builder
-        store = aggregate_store(what, windows, self.key, builder.defaults, options)
+        store = aggregate_store(what, windows, self.key, builder.defaults, options, known_value)
         emit = options.get("emit", "update")
         return StreamAggregation(windows, store, emit, builder.window_emit_interval_ms)
 
@@ -86,7 +91,7 @@ def aggregated(
     what = "An aggregation" if windows is None else "A windowed aggregation"
     if isinstance(windows, SessionWindows):
         what = "A session aggregation"
-    aggregation = grouped._aggregation(what, windows, options)
+    aggregation = grouped._aggregation(what, windows, options, fold.value)
     graph = grouped.builder.graph
     node = aggregation.node(graph.names.named(options.get("name"), fold.prefix), fold)
     parent, sources = grouped._input_of(aggregation.store)
@@ -141,7 +146,7 @@ class GroupedTableFlow(Flow[K, V]):
         self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
     ) -> TableFlow[Any, Any]:
         what = "An aggregation of a grouped table"
-        spec = aggregate_store(what, None, self.key, self.builder.defaults, options)
+        spec = aggregate_store(what, None, self.key, self.builder.defaults, options, fold.value)
         name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")

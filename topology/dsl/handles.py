@@ -1482,7 +1482,7 @@ class CountAndReduce(ABC, Generic[G, V]):
         ``SessionWindowedKStream`` (KIP-94); ``emit="commit"`` is its record cache made exact
         (KIP-63).
         """
-        return self._aggregated(COUNT, value=int64, store=store, emit=emit, name=name)
+        return self._aggregated(COUNT, store=store, emit=emit, name=name)
 
     def reduce(
         self,
@@ -1532,9 +1532,8 @@ class CountAndReduce(ABC, Generic[G, V]):
         Source: Kafka Streams' ``reduce`` of ``KGroupedStream``, ``TimeWindowedKStream`` and
         ``SessionWindowedKStream`` (KIP-94).
         """
-        return self._aggregated(
-            reduction(reducer), value=self._grouping()[0].value, store=store, emit=emit, name=name
-        )
+        fold = reduction(reducer, self._grouping()[0].value)
+        return self._aggregated(fold, store=store, emit=emit, name=name)
 
 
 class StreamAggregations(CountAndReduce[G, V], Generic[K, G, V]):
@@ -2839,9 +2838,9 @@ class KGroupedTable(GroupedTableFlow[K, V]):
 
         Source: Kafka Streams' ``KGroupedTable.count``.
         """
-        fold = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one)
+        fold = Fold("KTABLE-AGGREGATE-", lambda: 0, count_one, value=int64)
         table = self._aggregated(
-            fold, lambda _key, _value, n: n - 1, value=int64, store=store, emit=emit, name=name
+            fold, lambda _key, _value, n: n - 1, store=store, emit=emit, name=name
         )
         return KTable._of(table)
 
@@ -2885,10 +2884,8 @@ class KGroupedTable(GroupedTableFlow[K, V]):
         """
         add = as_aggregator(callbacks.reducer(adder, "adder"))
         subtract = as_aggregator(callbacks.reducer(subtractor, "subtractor"))
-        fold = Fold("KTABLE-REDUCE-", None, add)
-        table = self._aggregated(
-            fold, subtract, value=self.value, store=store, emit=emit, name=name
-        )
+        fold = Fold("KTABLE-REDUCE-", None, add, value=self.value)
+        table = self._aggregated(fold, subtract, store=store, emit=emit, name=name)
         return KTable._of(table)
 
     @overload

@@ -17,6 +17,7 @@ from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.topology.declaring.argument_checks import check_count, check_flags
 from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.naming import check_name
+from logstate.topology.declaring.serde_arguments import required_serde
 from logstate.topology.declaring.windows import (
     SessionWindows,
     SlidingWindows,
@@ -123,7 +124,31 @@ def materialized(store: str | Materialized | None) -> Materialized | None:
     """``store=`` in its long form."""
     if store is None or isinstance(store, Materialized):
         return store
+    if isinstance(store, StoreSpec):
+        raise misdeclared(
+            f"store= takes a name or Materialized(...), found the declaration of store"
+            f" {store.name!r}, which is for processors: the kind of this store, its keys and its"
+            f' values follow from the operator. Give store="{store.name}", or'
+            f' Materialized("{store.name}", ...) with what it should have besides.'
+        )
     return Materialized(store)
+
+
+def agreed_value(store: Materialized, value: Serde[Any] | None) -> Serde[Any] | None:
+    """The serde of the values that the store or the call says; None where neither does.
+
+    Raises TopologyError where they say different ones: one would be nowhere.
+    """
+    if store.value is None:
+        return value
+    own = required_serde(store.value, None, f"the value of store {store.name!r}", "value=")
+    if value is None or own is value or own.describe() == value.describe():
+        return own
+    raise misdeclared(
+        f"Store {store.name!r} has two serdes for its values: value= of the operator says"
+        f" {value!r}, and value= of its Materialized says {own!r}. What the operator makes is"
+        " written to its store and nowhere else, so only one of them can be. Leave out one."
+    )
 
 
 def key_value_spec(

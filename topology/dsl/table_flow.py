@@ -13,7 +13,12 @@ from logstate.topology.declaring.declaration_site import declaration_site
 from logstate.topology.declaring.naming import required_name
 from logstate.topology.declaring.serde_arguments import optional_serde
 from logstate.topology.dsl.flow import Flow, K, V
-from logstate.topology.dsl.materialized import Materialized, key_value_spec, materialized
+from logstate.topology.dsl.materialized import (
+    Materialized,
+    agreed_value,
+    key_value_spec,
+    materialized,
+)
 from logstate.topology.dsl.suppressed import Suppressed, window_grace_ms
 from logstate.topology.graph.nodes import TableNode
 from logstate.topology.operators.tables.derived_tables import TableFilterNode
@@ -60,7 +65,7 @@ class TableFlow(Flow[K, V]):
         if chosen is not None:
             use = f"store {chosen.name!r}"
             key = self._key_serde(chosen.key, use)
-            of_value = self._value_serde(serde if chosen.value is None else chosen.value, use)
+            of_value = self._value_serde(agreed_value(chosen, serde), use)
             spec = key_value_spec(chosen, key, of_value, self.builder.defaults)
             serde = spec.value
         node = kind(node_name, parent=self.node, store=spec, **options)

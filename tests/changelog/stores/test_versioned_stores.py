@@ -340,3 +340,23 @@ def test_a_record_that_is_rolled_back_ends_no_version(bench: StoreBench) -> None
     bench.commit()
 
     assert bench.rows() == before
+
+
+def test_a_query_is_told_when_the_version_ended_and_a_processor_is_not(bench: StoreBench) -> None:
+    for value, time in ((1, 100), (2, 120), (None, 130), (3, 160)):
+        bench.store.put("a", value, time)
+    bench.commit()
+    queried = bench.store.queried
+    ends = {at: queried.get("a", at) for at in (99, 100, 119, 120, 130, 160)}
+    assert ends == {
+        99: None,
+        100: VersionedRecord(1, 100, 120),
+        119: VersionedRecord(1, 100, 120),
+        120: VersionedRecord(2, 120, 130),
+        130: None,
+        160: VersionedRecord(3, 160),
+    }
+    assert queried.get("a") == VersionedRecord(3, 160)
+    assert bench.store.get("a", 119) == VersionedRecord(1, 100)
+    for version in queried.versions("a"):
+        assert queried.get("a", version.valid_from) == version

@@ -85,6 +85,14 @@ def test_rows_of_all_instances_come_page_by_page(pair: Pair) -> None:
     for app in pair.apps:
         store = app.remote_store("counts")
         assert {key: row.value for key, row in store.all()} == COUNTS
+        ordered = [
+            key
+            for partition in range(PARTITIONS)
+            for key in sorted(KEYS, reverse=True)
+            if partition_of(key.encode(), PARTITIONS) == partition
+        ]
+        assert [key for key, _ in store.reverse_all()] == ordered
+        assert store.approximate_num_entries() == len(KEYS)
         some = [key for key, _ in store.range("k10", "k14")]
         assert sorted(some) == ["k10", "k11", "k12", "k13", "k14"]
         of_all = list(store.answers_of_all("all"))
@@ -113,6 +121,8 @@ def test_asyncio_has_the_same_reads(pair: Pair) -> None:
     async def reads(app: Application) -> dict[str, int]:
         store = app.async_remote_store("counts")
         assert (await store.get("k3")).value == 4
+        assert await store.approximate_num_entries() == len(KEYS)
+        assert {key async for key, _ in store.reverse_all()} == set(KEYS)
         return {key: row.value async for key, row in store.all()}
 
     assert asyncio.run(reads(pair.apps[0])) == COUNTS

@@ -205,6 +205,27 @@ def test_all_rows_come_partition_by_partition_each_in_key_order(rig: WorkerRig) 
     assert keys == sorted(HERE, key=lambda key: (HERE[key], key))
 
 
+def test_all_rows_come_backwards_within_each_partition_and_are_counted(rig: WorkerRig) -> None:
+    store = store_of(rig)
+    backwards = [key for key, _ in store.reverse_all()]
+    assert backwards == sorted(HERE, key=lambda key: (HERE[key], -ord(key)))
+    assert store.approximate_num_entries() == len(HERE)
+
+
+def test_rows_are_counted_where_a_partition_is_and_nowhere_else(
+    rig: WorkerRig, cluster: FakeCluster
+) -> None:
+    other = WorkerRig(cluster, counted, name="two").start()
+    with pytest.raises(StoreUnavailableError, match="owns none of its partitions"):
+        store_of(other).approximate_num_entries()
+    for _ in range(20):
+        rig.turn()
+        other.turn()
+    counts = [store_of(one).approximate_num_entries() for one in (rig, other)]
+    assert sum(counts) == len(HERE)
+    assert 0 not in counts
+
+
 def test_ranges_and_prefixes_go_over_all_partitions(rig: WorkerRig) -> None:
     store = store_of(rig)
     assert {key for key, _ in store.range("b", "d")} == {"b", "c", "d"}

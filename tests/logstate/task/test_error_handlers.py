@@ -57,7 +57,7 @@ def run(handlers: ErrorHandlers, values: list[str], topology: Topology | None = 
         for i, value in enumerate(values):
             driver.pipe("in", "k", value, timestamp=i)
         out = [(k, v) for k, v in driver.read("out", value=int) if k != "tick"]
-        dead = driver.read("dead", value=str)
+        dead = driver.read("dead", value=str) if handlers.dead_letter_topic else []
         return out, dict(driver.store("counts").all()), dead, driver.task
 
 

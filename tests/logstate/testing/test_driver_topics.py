@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logstate import ErrorHandlers, dead_letter
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.records import Record
 from logstate.testing import TopologyTestDriver
 from logstate.topology import Materialized, StreamsBuilder
@@ -55,8 +58,109 @@ def test_an_input_topic_may_have_serdes_of_its_own() -> None:
 
 
 def test_an_unknown_input_topic_is_refused_with_the_known_ones() -> None:
-    with copying() as driver, pytest.raises(ValueError, match="reads \\['in'\\]"):
-        driver.input_topic("other")
+    with copying() as driver:
+        with pytest.raises(ValueError, match="reads \\['in'\\]"):
+            driver.input_topic("other")
+        with pytest.raises(
+            ValueError, match=r"topic 'in2' \(was 'in' meant\?\); the topology reads"
+        ):
+            driver.pipe("in2", "a", 1)
+
+
+def test_an_output_topic_that_nothing_writes_to_is_refused_with_those_there_are() -> None:
+    told = r"nothing writes to topic 'oout' \(was 'out' meant\?\); .* writes to \['out'\]"
+    with copying() as driver:
+        for read in (driver.read, driver.read_with_timestamps, driver.output_topic):
+            with pytest.raises(ValueError, match=told):
+                read("oout", value=int)
+        assert driver.read("out", value=int) == []
+
+
+def test_an_internal_topic_is_no_output_and_its_place_is_told() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key=str, value=str).group_by(lambda v: v, key=str, name="by")
+    grouped.count(store="counts")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("in", "a", "x")
+        for topic, place, records in (
+            ("app-by-repartition", r"internal\['app-by-repartition'\]", driver.internal),
+            ("app-counts-changelog", r"changelog\('app-counts-changelog'\)", driver.changelogs),
+        ):
+            with pytest.raises(
+                ValueError, match=f"not an output: its records are in driver.{place}"
+            ):
+                driver.read(topic, value=str)
+            assert len(records[topic]) == 1
+
+
+def test_topics_that_a_function_chooses_and_dead_letters_can_be_read() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key=str, value=int).to(lambda key, value: f"out-{key}")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("in", "a", 1)
+        assert driver.read("out-a", value=int) == [("a", 1)]
+        assert driver.read("out-b", value=int) == []
+    with copying(error_handlers=ErrorHandlers(dead_letter, dead_letter_topic="dead")) as driver:
+        driver.pipe_raw("in", b"a", b"no number", 0)
+        assert driver.read("dead", value=bytes) == [("a", b"no number")]
+
+
+def test_records_of_other_types_name_their_topic_and_part() -> None:
+    with copying() as driver:
+        with pytest.raises(
+            SerdeError, match=r"the value 'x' \(str\) cannot .* 'in', whose values .*int64"
+        ):
+            driver.pipe("in", "a", "x")
+        with pytest.raises(
+            SerdeError, match=r"the key 5 \(int\) .* <serde string>: a str is needed"
+        ):
+            driver.input_topic("in").pipe(5, 1)
+        driver.pipe("in", "a", 1)
+        with pytest.raises(
+            SerdeError, match=r"the key of a record of output topic 'out' is b'a', .*int64"
+        ):
+            driver.read("out", key=int, value=int)
+        with pytest.raises(
+            SerdeError, match=r"the value of .* boolean.* Give value= as the topology"
+        ):
+            driver.read("out", value=bool)
+        assert driver.read("out", value=int) == [("a", 1)]
+
+
+def test_what_is_piped_together_has_its_parts_and_a_start_is_a_time() -> None:
+    with copying() as driver:
+        with pytest.raises(
+            TypeError, match=r"'in' takes \(key, value, timestamp\) triples, found \('a', 1\)"
+        ):
+            driver.pipe_all("in", [("a", 1)])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match=r"triples, found 'abc' \(str\)"):
+            driver.pipe_all("in", ["abc"])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match=r"takes \(key, value\) pairs, found 'ab'"):
+            driver.input_topic("in").pipe_pairs(["ab"])  # type: ignore[list-item]
+        with pytest.raises(
+            TypeError, match="starts at the timestamp '5', a str: event time is an int"
+        ):
+            driver.input_topic("in", start_ms="5")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_a_closed_driver_takes_nothing_more_and_still_shows_what_was_written(
+    is_on_disk: bool, tmp_path: Path
+) -> None:
+    driver = copying(state_dir=tmp_path if is_on_disk else None)
+    topic = driver.input_topic("in")
+    driver.pipe("in", "a", 1)
+    driver.close()
+    for call in (
+        lambda: driver.pipe("in", "a", 2),
+        lambda: topic.pipe("a", 2),
+        lambda: driver.advance_wall_clock(5),
+        driver.crash,
+    ):
+        with pytest.raises(RuntimeError, match="of a test driver that was closed"):
+            call()
+    assert driver.read("out", value=int) == [("a", 1)]
+    driver.close()
 
 
 @pytest.mark.parametrize(
@@ -84,9 +188,9 @@ def test_records_are_read_once_and_in_order() -> None:
 
 def test_reading_what_is_not_there_says_where_records_are() -> None:
     with copying() as driver:
-        driver.pipe("in", "a", 1)
-        with pytest.raises(LookupError, match=r"'other' has no more .* wait in \['out'\]"):
-            driver.output_topic("other", value=int).read()
+        topic = driver.output_topic("out", value=int)
+        with pytest.raises(LookupError, match=r"'out' has no more .* wait in no topic"):
+            topic.read()
 
 
 def test_a_dict_of_outputs_has_the_last_value_per_key() -> None:

@@ -120,6 +120,48 @@ def test_it_is_a_processor_context() -> None:
 
 
 @pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (("a", "b", 1), r"forwarded \('a', 'b', 1\) \(tuple\), which is no Record"),
+        ("abcd", "the timestamp 'c', a str"),
+        (Record("a", "b", 1.5), "the timestamp 1.5, a float"),
+        (Record("a", "b", 1, {"x": "y"}), r"the headers \{'x': 'y'\}, a dict"),
+        (Record("a", "b", 1, [("x", "y")]), "the header 'x' with the value 'y', a str"),
+    ],
+)
+def test_what_a_task_could_not_forward_is_refused_here_too(record: Any, told: str) -> None:
+    context = MockProcessorContext()
+    for child in (None, "counts"):
+        with pytest.raises(TypeError, match=told):
+            context.forward(record, child)
+    assert context.forwarded == []
+
+
+def test_a_callback_or_a_start_that_a_task_would_refuse_is_refused_here_too() -> None:
+    context = MockProcessorContext()
+    nothing: Any = lambda: None  # noqa: E731
+    with pytest.raises(TopologyError, match=r"scheduled callback .* Accepted: \(timestamp\)"):
+        context.schedule(SECOND, "wall_clock", nothing)
+    start: Any = 1.5
+    with pytest.raises(TypeError, match=r"schedule\(\) got as start= the timestamp 1.5"):
+        context.schedule(SECOND, "wall_clock", print, start=start)
+    assert context.schedules == []
+
+
+def test_stores_are_given_by_declarations_of_which_one_may_come_alone() -> None:
+    context = MockProcessorContext(stores=timestamped_key_value_store("rows", str, int))
+    with pytest.raises(TypeError, match="Store 'rows' was given a row without its time"):
+        context.store("rows").put("a", 5)
+    for wrong in ("rows", ["rows"], [key_value_store("plain", str, int), "rows"]):
+        with pytest.raises(
+            TopologyError, match=r"takes declarations, found the name 'rows': .* Give"
+        ):
+            MockProcessorContext(stores=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match=r"stores= takes names of stores, or declarations .* 5"):
+        MockProcessorContext(stores=[5])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
     ("interval", "kind", "told"),
     [
         (5, "wall_clock", "interval must be a timedelta, found 5"),

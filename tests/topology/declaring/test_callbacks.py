@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from logstate.contracts.errors import TopologyError
+from logstate.topology import Processor
 from logstate.topology.declaring import callbacks
 
 HERE = "tests/topology/declaring/test_callbacks.py"
@@ -85,6 +86,18 @@ def test_an_initializer_takes_nothing(make: Any) -> None:
 def test_an_initializer_with_a_parameter_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"initializer .* required parameters"):
         callbacks.initializer(lambda value: value)
+
+
+def test_a_processor_that_has_to_be_given_something_says_how_it_is_made() -> None:
+    class Discount(Processor[str, int, str, int]):
+        def __init__(self, percent: int, *, rounds: bool) -> None: ...
+
+    told = (
+        r"processor supplier .*Discount.* needs percent, rounds\. Give lambda: Discount\(\.\.\.\)"
+    )
+    with pytest.raises(TopologyError, match=told):
+        callbacks.supplier(Discount)
+    assert callbacks.supplier(made := lambda: Discount(5, rounds=True)) is made
 
 
 def test_star_args_are_refused_because_they_fit_everything() -> None:

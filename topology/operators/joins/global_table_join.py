@@ -11,8 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.drops import DropReason
+from logstate.contracts.error_text import text_of
+from logstate.contracts.errors import SerdeError
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
+from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
 
 
@@ -28,7 +31,8 @@ class GlobalTableJoinNode(ProcessorNode):
         return (self.store_name,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        get = task.store(self.store_name).get
+        store = task.store(self.store_name)
+        get = store.get
         key_mapper, joiner, is_left = self.key_mapper, self.joiner, self.is_left
         drop_null_value = task.dropper(self.name, DropReason.NULL_VALUE)
         drop_unmapped = task.dropper(self.name, DropReason.NULL_MAPPED_KEY)
@@ -38,7 +42,10 @@ class GlobalTableJoinNode(ProcessorNode):
                 drop_null_value()
                 return
             mapped = key_mapper(key, value)
-            row = None if mapped is None else get(mapped)
+            try:
+                row = None if mapped is None else get(mapped)
+            except Exception as error:  # noqa: BLE001
+                raise self._refused(mapped, store, error) from error.__cause__
             if row is not None:
                 forward(key, joiner(key, value, row.value), timestamp, headers)
             elif is_left:
@@ -47,3 +54,16 @@ class GlobalTableJoinNode(ProcessorNode):
                 drop_unmapped()
 
         return process
+
+    def _refused(self, mapped: Any, store: Any, error: Exception) -> Exception:
+        """The error of the same class that names the mapper, where it is the key that is wrong."""
+        try:
+            store.codec.encode_key(mapped)
+        except Exception:  # noqa: BLE001  serdes raise anything
+            if type(error) in (TypeError, SerdeError):
+                function = getattr(self.key_mapper, "by_value", self.key_mapper)
+                return type(error)(
+                    f"the key mapper {function_site(function)} returned no key of the global table:"
+                    f" {text_of(error)}"
+                )
+        return error

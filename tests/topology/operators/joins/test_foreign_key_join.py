@@ -278,11 +278,11 @@ def test_old_values_let_a_group_subtract_exactly_what_was_added(
     rows: dict[str, dict[str, str]] = {"l": {}, "r": {}}
     with TopologyTestDriver(builder.build()) as driver:
         for update in updates:
-            table, key, value, _ = update
+            table, key, value, time = update
             rows[table].pop(key, None)
             if value is not None:
                 rows[table][key] = value
-            results(driver, update)
+            driver.pipe(table, key, value, timestamp=time)
             row = driver.store("counts").get("all")
             expected = len(joined(is_left, rows["l"], rows["r"]))
             assert (0 if row is None else row.value) == expected

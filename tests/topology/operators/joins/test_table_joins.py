@@ -208,10 +208,10 @@ def test_old_values_let_a_group_subtract_exactly_what_was_added(
         lambda a, b: a + b, lambda a, b: a - b, store="sum"
     )
     with TopologyTestDriver(builder.build()) as driver:
-        for update, rows in states(updates):
-            results(driver, update)
+        for (table_name, key, value, time), rows in states(updates):
+            driver.pipe(table_name, key, value, timestamp=time)
             row = driver.store("sum").get("all")
-            expected = sum(value for value, _ in joined(kind, rows["l"], rows["r"]).values())
+            expected = sum(one for one, _ in joined(kind, rows["l"], rows["r"]).values())
             assert (0 if row is None else row.value) == expected
 
 
