@@ -1,7 +1,8 @@
 """transform_values of a table: map_values with stores and a context.
 
 The transformer sees null values too, and may be called twice per update (for the new and the old
-value) and again whenever a join reads a row: it must be a function of the row and of its stores.
+value) and again whenever a join reads a row: it must be a function of the row and of its stores. When a
+row is read there is no current record: its topic, partition and offset are not known any more.
 """
 
 from __future__ import annotations
@@ -49,10 +50,20 @@ class TableTransformValuesNode(DerivedNode):
         transformer = self._transformer(task, f"{self.schedule_name}-reader")
 
         def transformed(key: Any, row: StoredRow | None) -> StoredRow | None:
-            value = transformer.transform(key, None if row is None else row[0])
+            outer = task.topic, task.partition, task.offset, task.timestamp, task.headers
+            # What the transformer writes has the time and the headers of the row. There is no time
+            # without a row; Kafka Streams would fail at such a write.
+            task.topic, task.partition, task.offset = None, -1, -1
+            task.headers = None
+            if row is not None:
+                task.timestamp, task.headers = row[1], row[2]
+            try:
+                value = transformer.transform(key, None if row is None else row[0])
+            finally:  # so that a failure is that of the record at hand
+                task.topic, task.partition, task.offset, task.timestamp, task.headers = outer
             if value is None:
                 return None
-            return (value, -1 if row is None else row[1], None)
+            return (value, -1, task.headers) if row is None else (value, row[1], row[2])
 
         return transformed
 
