@@ -1,4 +1,4 @@
-"""A binary heap that orders equals as Kafka Streams does: ``java.util.PriorityQueue``, step by step.
+"""A binary heap that orders equals as Kafka Streams does: Java's ``PriorityQueue``, step by step.
 
 It is not stable: of three equal members the LAST one follows the first. Python's ``heapq`` orders
 equals in another way. A heap is a list; its members in order, offered anew, give the same list.

@@ -11,11 +11,12 @@ what is cancelled stays in it until its time comes, and what was called comes ba
 Only a cut has no cancelled ones: what was next to one may come in another order after a restart.
 
 The next due times decide results, so they are part of the committed cut (``next_times``) and come
-back with it, in the order of the heap. That holds for wall-clock schedules too: were they started anew, an application that
-is rebalanced more often than the interval would never run them. But a wall clock may have been
-wrong when they were committed, and a schedule must not sleep until the wrong time comes: one that
-is due more than two intervals ahead, and not because it is anchored there, is due at once and goes
-on with its grid. A clock that is set back by less leaves it as it is, so that nothing runs twice.
+back with it, in the order of the heap. That holds for wall-clock schedules too: were they started
+anew, an application that is rebalanced more often than the interval would never run them. But a
+wall clock may have been wrong when they were committed, and a schedule must not sleep until the
+wrong time comes: one that is due more than two intervals ahead, and not because it is anchored
+there, is due at once and goes on with its grid. A clock that is set back by less leaves it as it
+is, so that nothing runs twice.
 """
 
 from __future__ import annotations

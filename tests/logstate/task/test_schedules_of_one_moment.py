@@ -1,4 +1,4 @@
-"""Which of several schedules is called first: the order of Kafka Streams' queue, which is a heap."""
+"""Which of several schedules is called first: the order of Kafka Streams' queue, a heap."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from logstate import Processor, Record, StreamsBuilder, TopologyTestDriver, ValueTransformer
-from logstate.topology.processor.processor_context import PunctuationKind
 from logstate.topology.processor.processor_context import ProcessorContext as Context
+from logstate.topology.processor.processor_context import PunctuationKind
 
 TEN = timedelta(milliseconds=10)
 

@@ -1,12 +1,13 @@
 """transform_values of a table: map_values with stores and a context.
 
 The transformer sees null values too, and may be called twice per update (for the new and the old
-value) and again whenever a join reads a row: it must be a function of the row and of its stores. When a
-row is read there is no current record: its topic, partition and offset are not known any more.
+value) and again whenever a join reads a row: it must be a function of the row and of its stores.
+When a row is read there is no current record: where it came from is not known any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
