@@ -221,6 +221,8 @@ class TaskContext(Protocol):
     emit_intervals: EmitIntervals
     #: for processors that ask
     surroundings: Surroundings
+    #: what the node that is being compiled has called once all nodes are
+    starting: list[Callable[[], None]]
 
     def wall_clock_ms(self) -> int:
         """The wall clock, from the Clock seam."""
@@ -290,4 +292,4 @@ class TaskContext(Protocol):
         """What came of a held back result failed; returns if it is to be left out."""
 
     def on_close(self, node: str, close: Callable[[], None]) -> None:
-        """Register, while compiling, what the task calls for a node when it is closed."""
+        """Register, when user code starts, what the task calls for a node when it is closed."""

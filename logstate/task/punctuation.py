@@ -6,19 +6,27 @@ after they were made; anchored ones at their anchor, or at the first grid point 
 is over. Callbacks get the time of the look, not the grid point. What a callback schedules belongs
 to the same look, if it is due.
 
+Of schedules that are due at the same time Kafka Streams' `heap` decides which is called first. So
+what is cancelled stays in it until its time comes, and what was called comes back after its call.
+Only a cut has no cancelled ones: what was next to one may come in another order after a restart.
+
 The next due times decide results, so they are part of the committed cut (``next_times``) and come
-back with it. That holds for wall-clock schedules too: were they started anew, an application that
-is rebalanced more often than the interval would never run them. But a wall clock may have been
-wrong when they were committed, and a schedule must not sleep until the wrong time comes: one that
-is due more than two intervals ahead, and not because it is anchored there, is due at once and goes
-on with its grid. A clock that is set back by less leaves it as it is, so that nothing runs twice.
+back with it, in the order of the heap. That holds for wall-clock schedules too: were they started
+anew, an application that is rebalanced more often than the interval would never run them. But a
+wall clock may have been wrong when they were committed, and a schedule must not sleep until the
+wrong time comes: one that is due more than two intervals ahead, and not because it is anchored
+there, is due at once and goes on with its grid. A clock that is set back by less leaves it as it
+is, so that nothing runs twice.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from operator import attrgetter, itemgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from logstate.task.heap import offer, poll
 
 PunctuationKind: TypeAlias = Literal["stream_time", "wall_clock"]
 
@@ -26,6 +34,9 @@ _LOGGER = logging.getLogger(__name__)
 
 #: before the event time of every record that is processed
 _AT_ONCE = -1
+
+_due_time: Callable[[Any], int] = attrgetter("next_time")
+_first: Callable[[Any], int] = itemgetter(0)
 
 
 class Punctuation:
@@ -55,11 +66,15 @@ class Punctuation:
 
     def move_past(self, now: int) -> None:
         """The next grid point strictly after ``now``."""
+        self.next_time = self.time_after(now)
+
+    def time_after(self, now: int) -> int:
+        """When it is due again after a call."""
         following = self.next_time + self.interval_ms
         if now >= following:
             missed = (now - self.next_time) // self.interval_ms
             following = self.next_time + (missed + 1) * self.interval_ms
-        self.next_time = following
+        return following
 
     def back_within_reach(self, now: int) -> None:
         """Where the wall clock was ahead when this was made due: the last grid point until now."""
@@ -85,7 +100,9 @@ class Punctuation:
 class Schedules(NamedTuple):
     """The schedules of a task at one moment."""
 
-    due: Sequence[tuple[PunctuationKind, Punctuation, int]]
+    heaps: Mapping[PunctuationKind, Sequence[Punctuation]]
+    #: schedule, due time, and whether it is cancelled; the one that is being called too
+    states: Sequence[tuple[Punctuation, int, bool]]
     made: Mapping[PunctuationKind, int]
     #: due times that wait for schedules yet to be made
     committed: Mapping[str, int]
@@ -99,14 +116,19 @@ class Punctuations:
     """
 
     def __init__(self) -> None:
+        #: heaps
         self._by_kind: dict[PunctuationKind, list[Punctuation]] = {
             "stream_time": [],
             "wall_clock": [],
         }
+        #: whose callback is running: in no heap
+        self._called: Punctuation | None = None
         self._made: dict[PunctuationKind, int] = {"stream_time": 0, "wall_clock": 0}
         #: due times from a committed cut, waiting for their schedules to be made again; replaced,
         #: never changed
         self._committed: Mapping[str, int] = {}
+        #: name -> place in the committed heaps, until something is called
+        self._places: Mapping[str, int] = {}
         self.next_stream_time: int | None = None
         #: the batch is to end after the record at hand
         self.is_interrupted = False
@@ -137,14 +159,15 @@ class Punctuations:
                 f"a punctuation interval must be at least 1 ms; got {interval_ms} ms; pass a"
                 " longer timedelta to schedule()"
             )
-        schedules = self._by_kind[kind]
         label = name or self.name_of_next(kind)
         self._made[kind] += 1
         first = self._taken(label)
         if first is None:
             first = _first_time(kind, interval_ms, now, start_ms)
         schedule = Punctuation(label, interval_ms, first, callback, start_ms)
-        schedules.append(schedule)
+        offer(self._by_kind[kind], schedule, _due_time)
+        if label in self._places:
+            self._arrange(kind)
         self.refresh()
         return schedule
 
@@ -153,55 +176,109 @@ class Punctuations:
         return f"{kind}-{self._made[kind]}"
 
     def due(self, kind: PunctuationKind, now: int) -> list[str]:
-        """The names of the schedules to be called, earliest first."""
-        return [schedule.name for schedule in self._due(kind, now)]
+        """The names of the schedules to be called, in the order of their calls."""
+        self._correct(kind, now)
+        heap = [(schedule.next_time, schedule) for schedule in self._by_kind[kind]]
+        names: list[str] = []
+        while heap and heap[0][0] <= now:
+            _, schedule = poll(heap, _first)
+            if not schedule.is_cancelled:
+                names.append(schedule.name)
+                offer(heap, (schedule.time_after(now), schedule), _first)
+        return names
 
     def fire(self, kind: PunctuationKind, now: int, *, only: str | None = None) -> int:
         """Call every due schedule once, earliest first, or one of them; returns how many ran."""
         if not self._by_kind[kind]:
             return 0
+        self._correct(kind, now)
         count = 0
+        before = self._by_kind[kind].copy()
         try:
             # Looked up anew each time: a callback may schedule, and may cancel what is due.
-            while due := [s for s in self._due(kind, now) if only is None or s.name == only]:
-                schedule = due[0]
+            while (schedule := self._take(kind, now, only)) is not None:
+                self._called, self._places = schedule, {}
                 schedule.callback(now)
-                schedule.move_past(now)
+                self._called = None
+                if not schedule.is_cancelled:
+                    schedule.move_past(now)
+                    offer(self._by_kind[kind], schedule, _due_time)
                 count += 1
-        finally:  # one that is to be tried again later raises, and stays due
-            self._by_kind[kind] = [s for s in self._by_kind[kind] if not s.is_cancelled]
+                before = self._by_kind[kind].copy()
+        finally:
+            if self._called is not None:  # it is to be tried again later, and stays due
+                self._called = None
+                made = [s for s in self._by_kind[kind] if s not in before]
+                self._fill(kind, [*before, *made])
             self.refresh()
         return count
 
-    def _due(self, kind: PunctuationKind, now: int) -> list[Punctuation]:
+    def _take(self, kind: PunctuationKind, now: int, only: str | None) -> Punctuation | None:
+        """Take out the schedule to be called next."""
+        heap = self._by_kind[kind]
+        while heap and heap[0].next_time <= now:
+            first = heap[0]
+            if first.is_cancelled or only in (None, first.name):
+                poll(heap, _due_time)
+                if not first.is_cancelled:
+                    return first
+                continue
+            for schedule in heap:
+                is_due = schedule.next_time <= now and not schedule.is_cancelled
+                if is_due and schedule.name == only:
+                    self._fill(kind, [other for other in heap if other is not schedule])
+                    return schedule
+            break
+        return None
+
+    def _correct(self, kind: PunctuationKind, now: int) -> None:
+        """Bring back what a wrong wall clock has made due too late."""
         if kind == "wall_clock":
-            for schedule in self._by_kind[kind]:
+            schedules = self._by_kind[kind]
+            times = [schedule.next_time for schedule in schedules]
+            for schedule in schedules:
                 schedule.back_within_reach(now)
-        due = (s for s in self._by_kind[kind] if s.next_time <= now and not s.is_cancelled)
-        return sorted(due, key=lambda schedule: schedule.next_time)
+            if times != [schedule.next_time for schedule in schedules]:
+                self._fill(kind, schedules.copy())
+
+    def _arrange(self, kind: PunctuationKind) -> None:
+        """Put the schedules of the committed cut into the places that they had."""
+        places = self._places
+        members = self._by_kind[kind]
+        self._fill(kind, sorted(members, key=lambda s: places.get(s.name, len(places))))
+
+    def _fill(self, kind: PunctuationKind, members: Sequence[Punctuation]) -> None:
+        """Let a heap have these members, offered in this order."""
+        heap: list[Punctuation] = []
+        for member in members:
+            offer(heap, member, _due_time)
+        self._by_kind[kind] = heap
 
     def next_times(self) -> dict[str, int]:
-        """Next due times by schedule name, for the cut."""
+        """Next due times by schedule name, for the cut; in the order of the heaps."""
         return {s.name: s.next_time for s in self._all() if not s.is_cancelled}
 
     def set_next_times(self, times: Mapping[str, int]) -> None:
         """Take over the due times of a committed cut."""
         self._committed = times
+        self._places = {name: place for place, name in enumerate(times)}
         for schedule in self._all():
             due = self._taken(schedule.name)
             if due is not None:
                 schedule.next_time = due
+        for kind in self._by_kind:
+            self._arrange(kind)
         self.refresh()
 
     def schedules(self) -> Schedules:
         """What there is now, for ``go_back_to``."""
-        due = [
-            (kind, schedule, schedule.next_time)
-            for kind, schedules in self._by_kind.items()
-            for schedule in schedules
-            if not schedule.is_cancelled
-        ]
-        return Schedules(due, dict(self._made), self._committed)
+        known = self._all() if self._called is None else [self._called, *self._all()]
+        return Schedules(
+            {kind: heap.copy() for kind, heap in self._by_kind.items()},
+            [(schedule, schedule.next_time, schedule.is_cancelled) for schedule in known],
+            dict(self._made),
+            self._committed,
+        )
 
     def go_back_to(self, then: Schedules) -> None:
         """Undo what was scheduled, cancelled and fired since ``then``.
@@ -210,12 +287,11 @@ class Punctuations:
         """
         self._made = dict(then.made)
         self._committed = then.committed
-        for schedules in self._by_kind.values():
-            schedules.clear()
-        for kind, schedule, next_time in then.due:
-            schedule.is_cancelled = False
+        for kind, heap in then.heaps.items():
+            self._by_kind[kind] = list(heap)
+        for schedule, next_time, is_cancelled in then.states:
+            schedule.is_cancelled = is_cancelled
             schedule.next_time = next_time
-            self._by_kind[kind].append(schedule)
         self.refresh()
 
     def _taken(self, name: str) -> int | None:
@@ -230,8 +306,10 @@ class Punctuations:
 
     def refresh(self) -> None:
         """Compute ``next_stream_time`` anew."""
-        times = [s.next_time for s in self._by_kind["stream_time"] if not s.is_cancelled]
-        self.next_stream_time = _AT_ONCE if self.is_interrupted else min(times, default=None)
+        heap = self._by_kind["stream_time"]
+        # A cancelled one counts: it leaves the heap at its time.
+        earliest = heap[0].next_time if heap else None
+        self.next_stream_time = _AT_ONCE if self.is_interrupted else earliest
 
 
 def _first_time(kind: PunctuationKind, interval_ms: int, now: int, start_ms: int | None) -> int:

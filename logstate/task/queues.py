@@ -9,8 +9,8 @@ compared are the extracted event times, so a head is decoded when it becomes one
 Ties matter. One record may write to several internal topics, and where their records have equal
 timestamps, the order of reading shows in results: an out-of-order correction or an intermediate row
 is there or not. Kafka Streams keeps its partitions in a binary heap (``java.util.PriorityQueue``),
-which is not stable: with three equal heads the LAST one follows the first. The same heap is kept
-here, step by step, so that a topology gives record for record the same results in the test driver.
+which is not stable: with three equal heads the LAST one follows the first. The same `heap` is kept
+here, so that a topology gives record for record the same results in the test driver.
 Where records arrive together in large fetches, ties are as arbitrary as in Kafka Streams.
 
 Invariants: per partition, records leave in offset order; offsets below ``position`` are dropped on
@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.task.heap import offer, poll
 
 
 class PartitionQueue:
@@ -104,18 +105,12 @@ class QueueOrder:
         while self._waiting:
             partition = self._waiting[0]
             if has_head(partition):
-                self._offer(partition)
+                offer(self._heap, partition, self._time_of)
             del self._waiting[0]
 
     def take(self) -> TopicPartition | None:
         """Take out the partition to read from, or None where none has records."""
-        heap = self._heap
-        if not heap:
-            return None
-        first, last = heap[0], heap.pop()
-        if heap:
-            self._sift_down(last)
-        return first
+        return poll(self._heap, self._time_of) if self._heap else None
 
     def next_time(self) -> float:
         """The time of the oldest head; infinity where there is none."""
@@ -127,7 +122,7 @@ class QueueOrder:
         self._waiting = [member for member in self._waiting if member != partition]
         self._heap = []
         for member in members:
-            self._offer(member)
+            offer(self._heap, member, self._time_of)
 
     def snapshot(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """The state, for :meth:`restore`."""
@@ -137,29 +132,3 @@ class QueueOrder:
         """Go on from a snapshot; the queues must be those it was taken with."""
         heap, waiting = snapshot
         self._heap, self._waiting = heap.copy(), waiting.copy()
-
-    def _offer(self, partition: TopicPartition) -> None:
-        heap, time = self._heap, self._time_of(partition)
-        heap.append(partition)
-        at = len(heap) - 1
-        while at > 0:
-            above = (at - 1) >> 1
-            if time >= self._time_of(heap[above]):
-                break
-            heap[at] = heap[above]
-            at = above
-        heap[at] = partition
-
-    def _sift_down(self, partition: TopicPartition) -> None:
-        heap, time_of, time = self._heap, self._time_of, self._time_of(partition)
-        size, at = len(heap), 0
-        while at < size >> 1:
-            below = 2 * at + 1
-            right = below + 1
-            if right < size and time_of(heap[below]) > time_of(heap[right]):
-                below = right
-            if time <= time_of(heap[below]):
-                break
-            heap[at] = heap[below]
-            at = below
-        heap[at] = partition

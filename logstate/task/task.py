@@ -401,12 +401,12 @@ class Task(TaskProgress):
             closing.callback(self._close_processors)
 
     def _close_processors(self) -> None:
-        """Each of them, though one fails; the last one first."""
+        """Each of them, though one fails; parents first, as they started."""
         closers, self._closers = self._closers, []
         if closers:
             self.state.discard()  # so that what changed then was changed by them
         failure: ProcessingError | None = None
-        for node, close in reversed(closers):
+        for node, close in closers:
             try:
                 close()
                 self._refuse_last_writes()

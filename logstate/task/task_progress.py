@@ -7,7 +7,7 @@ operators or commits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -69,6 +69,8 @@ class TaskProgress:
         self.send = self.outputs.append
         #: results that wait for the commit, children first
         self.held_back: list[HeldBack] = []
+        #: what the node that is being compiled has called once all nodes are
+        self.starting: list[Callable[[], None]] = []
         #: next offsets to commit, of every input partition that has moved
         self.consumed: dict[TopicPartition, int] = {}
         self.partition_times: dict[TopicPartition, int] = {}

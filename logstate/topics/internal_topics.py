@@ -16,6 +16,7 @@ from logstate.contracts.errors import TopicError
 from logstate.contracts.record_parts import is_topic
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.contracts.topic_names import (
+    REPARTITION_SUFFIX,
     changelog_topic,
     cuts_topic,
     instances_topic,
@@ -71,6 +72,16 @@ def required_topics(
     return topics
 
 
+def _way_to_keep(name: str, found: TopicDescription) -> str:
+    """Kafka Streams may have computed another count; nothing has to be moved where it stays."""
+    if not name.endswith(REPARTITION_SUFFIX):
+        return ""
+    return (
+        ". If the topology is as it was, and Kafka Streams made the topic, keep its count:"
+        f" repartition(name=..., partitions={found.partitions})"
+    )
+
+
 def mismatches(
     required: list[NewTopic],
     existing: Mapping[str, TopicDescription],
@@ -94,7 +105,7 @@ def mismatches(
                 f" {topic.partitions}; the partition count of a source changed, or the topic"
                 " belongs to another application. Keys would be looked up in the wrong partition:"
                 " move the state with `logstate reshard`, or use a new application_id."
-                " `logstate reset` would delete the state"
+                f" `logstate reset` would delete the state{_way_to_keep(topic.name, found)}"
             )
         config = configs.get(topic.name, {})
         if config.get("message.timestamp.type", "CreateTime") != "CreateTime":

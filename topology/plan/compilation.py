@@ -2,6 +2,9 @@
 
 A node that several parents share is compiled once. ``forward`` is composed here: nothing below, one
 child, or a loop over children in the order in which they were written.
+
+User code begins when all nodes are compiled, parents first, as in Kafka Streams: schedules that are
+due at one moment fire in the order in which ``init()`` made them.
 """
 
 from __future__ import annotations
@@ -49,20 +52,27 @@ class CompiledSource:
 def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[str, CompiledSource]:
     """Resolved topic -> what to do with its records. Asks the task for its stores right away."""
     compiled: dict[str, Process] = {}
+    starting: dict[str, list[Callable[[], None]]] = {}
     # Parents come before children in the plan, so children first is the plan backwards.
     for node in reversed(sub_topology.nodes):
         names = sub_topology.children[node.name]
         below = [compiled[name] for name in names]
+        task.starting = starting[node.name] = []
         with _named(node, task):
             process = _compile_node(node, task, below, names)
         if process is not _nothing_below:
             process = labelled(process, node.name)
         compiled[node.name] = process
-    return {
+    sources = {
         source.topic: source
         for node in sub_topology.sources
         for source in _compile_source(node, task, compiled[node.name])
     }
+    for node in sub_topology.nodes:
+        with _named(node, task):
+            for start in starting[node.name]:
+                start()
+    return sources
 
 
 def _compile_node(

@@ -125,15 +125,14 @@ def _format(serde: Serde[Any]) -> object:
 def _find_upstream(
     start: LogicalNode, matches: Callable[[LogicalNode], bool]
 ) -> LogicalNode | None:
-    """The nearest ancestor (or the node itself); of several inputs, the last one's wins."""
+    """The nearest ancestor (or the node itself); of several inputs, the first that has one."""
     if matches(start):
         return start
-    found = None
     for parent in start.parents:
-        if matches(parent):
-            return parent
         found = _find_upstream(parent, matches)
-    return found
+        if found is not None:
+            return found
+    return None
 
 
 def _repartitions_by_key_changer(graph: LogicalGraph) -> Repartitions:

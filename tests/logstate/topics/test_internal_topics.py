@@ -305,6 +305,20 @@ def test_nothing_is_created_or_altered_where_something_does_not_fit() -> None:
     assert "app-cuts" not in cluster.topics
 
 
+def test_a_repartition_topic_may_keep_the_count_that_kafka_streams_gave_it() -> None:
+    def declare(partitions: int | None) -> Callable[[StreamsBuilder], None]:
+        def moved(builder: StreamsBuilder) -> None:
+            stream = builder.stream("in", key=str, value=str)
+            stream.repartition(name="moved", partitions=partitions).to("out")
+
+        return moved
+
+    cluster = FakeCluster({"in": 3, "out": 1, "app-moved-repartition": 2})
+    with pytest.raises(TopicError, match=r"keep its count: repartition\(name=..., partitions=2\)"):
+        prepared(cluster, declare(None))
+    prepared(cluster, declare(2))
+
+
 def test_windowed_changelogs_allow_their_owner_to_delete() -> None:
     cluster = FakeCluster({"in": 1})
     prepared(cluster, windowed)

@@ -51,6 +51,21 @@ def test_repartitions_below_one_key_change_become_one() -> None:
     assert [spec.name for spec in merged.sub_topologies[1].stores] == ["c1", "c2"]
 
 
+@pytest.mark.parametrize("changed_first", [True, False])
+def test_repartitions_below_a_merge_become_one_whichever_side_changed_its_key(
+    changed_first: bool,
+) -> None:
+    builder = StreamsBuilder()
+    changed = rekeyed(builder).filter(lambda value: value > 1, name="f")
+    plain = builder.stream("plain", key=str, value=int, name="plain")
+    one, other = (changed, plain) if changed_first else (plain, changed)
+    both = one.merge(other, name="both")
+    both.group_by_key(name="one").count(store="c1", name="n1")
+    both.group_by_key(name="two").count(store="c2", name="n2")
+    topology = builder.build({"merge_repartition_topics"})
+    assert internal_names(topology) == ["one-repartition"]
+
+
 def test_a_repartition_does_not_move_above_a_change_of_values() -> None:
     builder = StreamsBuilder()
     stream = rekeyed(builder)

@@ -52,10 +52,12 @@ class SelfJoinNode(ProcessorNode):
             if timestamp + reach < own.time:
                 note_late()
             meets_itself = timestamp > observed.time - retention + 1
-            for partner_time, partner in fetch(key, max(0, timestamp - before), timestamp + after):
+            first, last = max(0, timestamp - before), max(0, timestamp + after)
+            for partner_time, partner in fetch(key, first, last):
                 joined = joiner(key, value, partner)
                 forward(key, joined, max(timestamp, partner_time), headers)
-            for partner_time, partner in fetch(key, max(0, timestamp - after), timestamp + before):
+            first, last = max(0, timestamp - after), max(0, timestamp + before)
+            for partner_time, partner in fetch(key, first, last):
                 if meets_itself and partner_time > timestamp:
                     meets_itself = False
                     forward(key, joiner(key, value, value), timestamp, headers)

@@ -8,6 +8,8 @@ Semantics, exactly Kafka Streams' (`KStreamKStreamJoin`, KIP-633, KIP-962):
 
 - null value: dropped and counted. Null key: likewise, but a side whose unmatched rows are results
   forwards it at once, without a partner: it can never have one.
+- an end of the window that lies before time 0 is 0: with a negative ``before`` or ``after``, the
+  first records find partners at 0 that their window does not have.
 - result: the joined value with the larger timestamp of the pair and the headers of the record that
   triggered it; partners in order of their timestamps, then of their arrival.
 - late: there is no test. A record joins whatever the other store still shows: rows with timestamps
@@ -109,7 +111,8 @@ class StreamJoinNode(ProcessorNode):
                 return
             if timestamp + reach < others.time:
                 note_late()
-            for partner_time, partner in fetch(key, max(0, timestamp - before), timestamp + after):
+            first, last = max(0, timestamp - before), max(0, timestamp + after)
+            for partner_time, partner in fetch(key, first, last):
                 joined = join(key, value, partner)
                 forward(key, joined, max(timestamp, partner_time), headers)
 
@@ -144,7 +147,7 @@ class StreamJoinNode(ProcessorNode):
                 emit_expired(timestamp, headers)
             if timestamp + reach < others.time:
                 note_late()
-            last = timestamp + after
+            last = max(0, timestamp + after)
             is_unmatched = True
             for partner_time, partner in fetch(key, max(0, timestamp - before), last):
                 is_unmatched = False

@@ -84,14 +84,19 @@ class ProcessNode(ProcessorNode):
             task, self.name, self.connections, self.declared_at, forward, children
         )
         context.schedule_name = self.schedule_name
-        begin(processor, context, "processor")
+        user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
+
+        def start() -> None:
+            nonlocal user_process
+            begin(processor, context, "processor")
+            user_process = processor.process  # init() may have chosen another
+            task.on_close(self.name, close)
 
         def close() -> None:
             context.end()
             end(processor, "processor")
 
-        task.on_close(self.name, close)
-        user_process: Callable[..., Any] = processor.process  # None, unless it is a mistake
+        task.starting.append(start)
         new_tuple = tuple.__new__
 
         # A list that a processor appends to is its own: the record may be read again, and others

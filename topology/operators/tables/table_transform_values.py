@@ -2,6 +2,7 @@
 
 The transformer sees null values too, and may be called twice per update (for the new and the old
 value) and again whenever a join reads a row: it must be a function of the row and of its stores.
+When a row is read there is no current record: where it came from is not known any more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from logstate.topology.processor.value_transformer import ValueTransformer
 class TableTransformValuesNode(DerivedNode):
     """Schedules of a transformer are committed under ``schedule_name``."""
 
-    derived_value = "derive(key, {value})"
+    #: looked up at each call: init() may choose another
+    derived_value = "derive.transform(key, {value})"
     first_lines = "task.timestamp, task.headers = timestamp, headers\n"
 
     supplier: Callable[[], ValueTransformer[Any, Any, Any]]
@@ -42,26 +44,42 @@ class TableTransformValuesNode(DerivedNode):
         names = super().getter_store_names()
         return names if self.store is not None else (*names, *self.connections.names)
 
-    def derivation(self, task: TaskContext) -> Callable[[Any, Any], Any]:
-        return self._transform(task, self.schedule_name)
+    def derivation(self, task: TaskContext) -> Any:
+        return self._transformer(task, self.schedule_name)
 
     def derived_row(self, task: TaskContext) -> DerivedRow:
-        transform = self._transform(task, f"{self.schedule_name}-reader")
+        transformer = self._transformer(task, f"{self.schedule_name}-reader")
 
         def transformed(key: Any, row: StoredRow | None) -> StoredRow | None:
-            value = transform(key, None if row is None else row[0])
+            outer = task.topic, task.partition, task.offset, task.timestamp, task.headers
+            # What the transformer writes has the time and the headers of the row. There is no time
+            # without a row; Kafka Streams would fail at such a write.
+            task.topic, task.partition, task.offset = None, -1, -1
+            task.headers = None
+            if row is not None:
+                task.timestamp, task.headers = row[1], row[2]
+            try:
+                value = transformer.transform(key, None if row is None else row[0])
+            finally:  # so that a failure is that of the record at hand
+                task.topic, task.partition, task.offset, task.timestamp, task.headers = outer
             if value is None:
                 return None
-            return (value, -1 if row is None else row[1], None)
+            return (value, -1, task.headers) if row is None else (value, row[1], row[2])
 
         return transformed
 
-    def _transform(self, task: TaskContext, schedule_name: str) -> Callable[[Any, Any], Any]:
+    def _transformer(
+        self, task: TaskContext, schedule_name: str
+    ) -> ValueTransformer[Any, Any, Any]:
         transformer: ValueTransformer[Any, Any, Any] = made_by(
             self.supplier, "value transformer", ("init", "transform", "close")
         )
         context = OperatorContext(task, self.name, self.connections, self.declared_at)
         context.schedule_name = schedule_name
-        begin(transformer, context, "value transformer")
-        task.on_close(self.name, lambda: end(transformer, "value transformer"))
-        return transformer.transform
+
+        def start() -> None:
+            begin(transformer, context, "value transformer")
+            task.on_close(self.name, lambda: end(transformer, "value transformer"))
+
+        task.starting.append(start)
+        return transformer

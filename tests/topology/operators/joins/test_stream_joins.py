@@ -60,6 +60,15 @@ def test_a_partner_may_be_as_far_away_as_the_window_says_and_no_further():
     ]
 
 
+@pytest.mark.parametrize("kind", ["inner", "left", "outer"])
+def test_a_window_that_ends_before_time_zero_ends_at_zero_as_in_kafka_streams(kind: Kind):
+    run = joined(kind, 10, -5, grace=100)
+    assert process(run, left("a", "waits, as its window ends at 0", 0)) == []
+    run_all(run, [right("b", "r0", 0), right("b", "r1", 1)])
+
+    assert process(run, left("b", "l", 3)) == [Result("b", ("l", "r0"), 3)]
+
+
 def test_the_window_is_mirrored_for_the_right_side():
     run = joined("inner", 3, 5, grace=20)
     run_all(run, [left("a", "l4", 4), left("a", "l5", 5), left("a", "l13", 13)])
@@ -320,6 +329,14 @@ def test_a_record_meets_itself_before_the_first_newer_partner():
         (("old", "old"), 10),
         (("new", "old"), 12),
     ]
+
+
+@pytest.mark.parametrize(("before", "after", "pair"), [(10, -5, "yx"), (-5, 10, "xy")])
+def test_the_windows_of_a_self_join_end_at_time_zero_or_later(before: int, after: int, pair: str):
+    run = self_joined(before, after, grace=100)
+    pairs(run, "a", "x", 0)
+
+    assert pairs(run, "a", "y", 3) == [(tuple(pair), 3), (("y", "y"), 3)]
 
 
 def test_a_record_that_is_out_of_the_retention_does_not_meet_itself():
