@@ -84,7 +84,7 @@ def test_others_count_on_a_static_member_until_it_leaves_for_good(
 def neighbours_of(app: Application) -> Neighbours:
     """What the directory told the worker last."""
     assert isinstance(app._workers, LocalWorker)
-    return app._workers._neighbours
+    return app._workers._wishes.neighbours
 
 
 def test_without_an_address_instances_copy_for_each_other_and_answer_nobody(
