@@ -20,6 +20,7 @@ from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.declaring.serde_arguments import optional_serde, required_serde
 from logstate.topology.declaring.windows import Emit, SessionWindows, SlidingWindows
+from logstate.topology.dsl.flow import Flow, left_out
 from logstate.topology.dsl.materialized import (
     AnyWindows,
     Materialized,
@@ -118,20 +119,35 @@ def value_serde(options: Materialized, value: Any, known: Serde[Any] | None = No
     return required_serde(said, known, use, "value=")
 
 
+def _inherited(
+    store: Materialized, part: str, spec: Any, known: Serde[Any] | None, grouped: Flow[Any, Any]
+) -> Serde[Any]:
+    """A serde that comes with the records, or from the store's options: no call has it."""
+    return required_serde(
+        spec,
+        known,
+        f"the {part} of store {store.name!r}",
+        f"store=Materialized({store.name!r}, {part}=...)",
+        missing=lambda: left_out(part, grouped.logical),
+    )
+
+
 def aggregate_store(
     what: str,
     windows: AnyWindows | None,
-    grouped_key: Serde[Any] | None,
-    defaults: StoreDefaults,
+    grouped: Flow[Any, Any],
     options: AggregateOptions,
-    known_value: Serde[Any] | None = None,
+    fold: Fold | None = None,
 ) -> StoreSpec:
     """The store that an aggregation asks for, once its options are checked."""
-    store = required_store(options.get("store"), what)
+    store, defaults = required_store(options.get("store"), what), grouped.builder.defaults
     emit = options.get("emit", "update")
     check_emit(emit, windows)
-    key = required_serde(store.key, grouped_key, f"the key of store {store.name!r}", "key=")
-    value = value_serde(store, options.get("value"), known_value)
+    key = _inherited(store, "key", store.key, grouped.key, grouped)
+    if fold is not None and fold.initializer is None:
+        value = _inherited(store, "value", store.value, fold.value, grouped)
+    else:
+        value = value_serde(store, options.get("value"), fold.value if fold is not None else None)
     if windows is None:
         return key_value_spec(store, key, value, defaults)
     return windowed_spec(

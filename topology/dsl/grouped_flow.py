@@ -69,12 +69,11 @@ class GroupedFlow(Flow[K, V]):
         what: str,
         windows: AnyWindows | None,
         options: AggregateOptions,
-        known_value: Serde[Any] | None = None,
+        fold: Fold | None = None,
     ) -> StreamAggregation:
-        builder = self.builder
-        store = aggregate_store(what, windows, self.key, builder.defaults, options, known_value)
+        store = aggregate_store(what, windows, self, options, fold)
         emit = options.get("emit", "update")
-        return StreamAggregation(windows, store, emit, builder.window_emit_interval_ms)
+        return StreamAggregation(windows, store, emit, self.builder.window_emit_interval_ms)
 
 
 #: the groups of a cogroup, each with the aggregator for its values
@@ -91,7 +90,7 @@ def aggregated(
     what = "An aggregation" if windows is None else "A windowed aggregation"
     if isinstance(windows, SessionWindows):
         what = "A session aggregation"
-    aggregation = grouped._aggregation(what, windows, options, fold.value)
+    aggregation = grouped._aggregation(what, windows, options, fold)
     graph = grouped.builder.graph
     node = aggregation.node(graph.names.named(options.get("name"), fold.prefix), fold)
     parent, sources = grouped._input_of(aggregation.store)
@@ -146,7 +145,7 @@ class GroupedTableFlow(Flow[K, V]):
         self, fold: Fold, subtractor: Aggregator, **options: Unpack[AggregateOptions]
     ) -> TableFlow[Any, Any]:
         what = "An aggregation of a grouped table"
-        spec = aggregate_store(what, None, self.key, self.builder.defaults, options, fold.value)
+        spec = aggregate_store(what, None, self, options, fold)
         name = options.get("name")
         graph = self.builder.graph
         sink_name = graph.names.suffixed(name, "-sink", "KSTREAM-SINK-")
