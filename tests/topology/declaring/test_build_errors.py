@@ -199,6 +199,18 @@ def test_a_stream_join_needs_windows() -> None:
         numbers(builder, "c").outer_join(numbers(builder, "d"), lambda a, b: a)
 
 
+def test_a_serde_that_an_aggregation_lacks_is_asked_for_where_it_can_be_said() -> None:
+    builder = StreamsBuilder()
+    keyed = numbers(builder, "a").select_key(lambda _, value: value, name="by-value")
+    with pytest.raises(TopologyError, match=r"'by-value'.*Give store=Materialized\('n', key=\.\.\.\)"):
+        keyed.group_by_key().count(store="n")
+    sizes = numbers(builder, "b").map_values(lambda value: value, name="sizes").group_by_key()
+    with pytest.raises(TopologyError, match=r"'sizes'.*Give store=Materialized\('m', value=\.\.\.\)"):
+        sizes.reduce(lambda a, b: a, store="m")
+    with pytest.raises(TopologyError, match="value of store 'k'.*Give value="):
+        sizes.aggregate(int, lambda value, total: total, store="k")
+
+
 def test_a_stream_has_no_outer_join_with_a_table() -> None:
     builder = StreamsBuilder()
     left, table = numbers(builder, "a"), builder.table("t", value=str, store="s")
