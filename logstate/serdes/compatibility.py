@@ -17,14 +17,14 @@ from typing import Any
 
 from logstate.contracts.compatibility import Change, Verdict
 from logstate.serdes.json_compatibility import json_changes, moved_names
-from logstate.serdes.json_schema import NAMES_OF_ITEMS
+from logstate.serdes.json_schema import NAMES_OF_ITEMS, ORDER_OF_FIELDS
 from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
 
 #: parts of a JSON schema that have no bytes, that are data, that are schemas by names of fields
 _SAID = frozenset({"title", "description", "$defs"})
-_VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS})
+_VALUES = frozenset({"default", "const", "enum", "examples", NAMES_OF_ITEMS, ORDER_OF_FIELDS})
 _BY_NAME = frozenset({"properties", "patternProperties"})
 
 _REFUSED_VALUE = (
@@ -201,13 +201,16 @@ def _plain(side: Any) -> Any:
 def _with_names(stored: Any, declared: Any) -> Any:
     """What is stored, with the names of items as declared: they have no bytes, but a reorder has.
 
-    Earlier versions did not note them.
+    Earlier versions did not note them, nor the order of fields.
     """
     if isinstance(stored, Mapping) and isinstance(declared, Mapping):
         noted = {name: _with_names(one, declared.get(name)) for name, one in stored.items()}
         names = declared.get(NAMES_OF_ITEMS)
-        is_as_it_was = isinstance(names, list) and not moved_names(stored, declared)
-        return {**noted, NAMES_OF_ITEMS: names} if is_as_it_was else noted
+        if isinstance(names, list) and not moved_names(stored, declared):
+            noted[NAMES_OF_ITEMS] = names
+        if isinstance(order := declared.get(ORDER_OF_FIELDS), list):
+            noted.setdefault(ORDER_OF_FIELDS, order)
+        return noted
     if isinstance(stored, list | tuple) and isinstance(declared, list | tuple):
         pairs = zip_longest(stored, declared[: len(stored)])
         return type(stored)(_with_names(one, other) for one, other in pairs)

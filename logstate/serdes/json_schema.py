@@ -2,7 +2,8 @@
 
 msgspec says ``"format": "date-time"`` only where a time zone is demanded; of a ``datetime`` as such
 it says no more than that it is a text. Readers without the class need to know. And it does not name
-the fields that are written as an array, which tells a reorder from no change.
+the fields that are written as an array, nor keep the order of an object's: with them a reorder can
+be told from no change.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ _OBJECTS = (
 )  # fmt: skip
 #: keyword of an array's schema, ours: the names of the fields that its items are, in their order
 NAMES_OF_ITEMS = "namesOfItems"
+#: keyword of an object's schema, ours: its fields in the order in which they are written, where
+#: some have defaults; of those that have none ``required`` tells it
+ORDER_OF_FIELDS = "orderOfFields"
 _LISTS = (inspect.ListType, inspect.SetType, inspect.FrozenSetType, inspect.VarTupleType)
 
 
@@ -34,16 +38,20 @@ def json_schema(type_: Any) -> dict[str, Any]:
     _mark(schema, kind, definitions, set())
     if any("prefixItems" in one for one in definitions.values()):
         _name_items(definitions, kind)
+    for definition in definitions.values():
+        fields = list(definition.get("properties", ()))
+        if len(fields) > max(1, len(definition.get("required", ()))):
+            definition[ORDER_OF_FIELDS] = fields
     return schema
 
 
 def without_names(schema: Any) -> Any:
-    """The schema as others know it, without the keyword that is ours."""
+    """The schema as others know it, without the keywords that are ours."""
     if isinstance(schema, dict):
         return {
             name: without_names(one)
             for name, one in schema.items()
-            if name != NAMES_OF_ITEMS or not isinstance(one, list)
+            if name not in (NAMES_OF_ITEMS, ORDER_OF_FIELDS) or not isinstance(one, list)
         }
     return [without_names(one) for one in schema] if isinstance(schema, list) else schema
 

@@ -148,3 +148,20 @@ def test_a_registry_is_told_of_no_names_of_items() -> None:
     assert "prefixItems" in text
     assert NAMES_OF_ITEMS not in text
     assert NAMES_OF_ITEMS in str(json_of(Entry).describe())
+
+
+ONE, TWO = ("one", int, 0), ("two", int, 0)
+ORDERED = [of_fields("A", *order) for order in ((ONE, TWO), (TWO, ONE))]
+
+
+def test_keys_keep_the_order_of_their_fields_also_of_those_with_defaults() -> None:
+    stored, declared = ORDERED
+    assert worst(changes(stored, declared, "key")) is Verdict.REFUSED
+    assert changes(stored, declared) == []
+    assert changes(stored, stored, "key") == []
+
+
+def test_what_earlier_versions_stored_of_an_object_says_nothing_of_its_order() -> None:
+    stored, declared = ORDERED
+    earlier = {"format": "json", "schema": without_names(stored["schema"])}
+    assert changes(earlier, declared, "key") == []
