@@ -24,7 +24,6 @@ from logstate.topology.dsl.flow import Flow, left_out
 from logstate.topology.dsl.materialized import (
     AnyWindows,
     Materialized,
-    StoreDefaults,
     agreed_value,
     key_value_spec,
     materialized,

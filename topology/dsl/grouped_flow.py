@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Unpack
 
-from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import REPARTITION_SUFFIX
 from logstate.topology.declaring.declaration_site import declaration_site
