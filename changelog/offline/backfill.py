@@ -29,7 +29,7 @@ from logstate.changelog.offline.handover_of_tasks import NOTHING, position_of, t
 from logstate.changelog.offline.row_copies import NO_TIMESTAMP
 from logstate.changelog.offline.stopped_application import StoppedApplication, commits_of_tasks
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
-from logstate.contracts.changelog_keys import expiry_time, oldest_shown
+from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
 from logstate.contracts.errors import ConfigError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.seams import Committed, TransactionalProducer
@@ -215,9 +215,10 @@ class Filling:
         name, layout = f"store:{self.rows.name}", self.rows.layout
         if layout not in ("window", "session", "versioned"):
             return lambda _: True
-        oldest = oldest_shown(self.entry, layout)
         if layout == "versioned":
-            oldest = -_history_ms(self.entry)
+            oldest: int | None = -(history_ms_of(self.entry) or 0)
+        else:
+            oldest = oldest_shown(self.entry, layout)
 
         def is_live(record: LoggedRow) -> bool:
             of_task, row_ms = clocks[record.partition], record.time_ms
@@ -290,12 +291,6 @@ def store_entry(stored: Manifest, store: str) -> Mapping[str, Any]:
         )
     entry: Mapping[str, Any] = stored["stores"][store]
     return entry
-
-
-def _history_ms(entry: Mapping[str, Any]) -> int:
-    """How far before the clock of its store a version may begin."""
-    history_ms = entry.get("history_ms")
-    return int((entry.get("retention_ms") if history_ms is None else history_ms) or 0)
 
 
 def _check_is_whole(stored: Manifest) -> None:

@@ -47,6 +47,7 @@ from logstate.changelog.reading.types import ColumnType, column_type
 from logstate.contracts.changelog_keys import (
     TAIL_BYTES,
     expiry_time,
+    history_ms_of,
     inner_key,
     layout_of,
     oldest_shown,
@@ -104,10 +105,7 @@ class StoreTable:
         self.kind = str(entry["kind"])
         self._traits = traits_of(self.kind)
         self.is_versioned = self._traits.is_versioned
-        history_ms = entry.get("history_ms")
-        self.history_ms: int | None = (
-            history_ms if history_ms is not None else entry.get("retention_ms")
-        )
+        self.history_ms = history_ms_of(entry)
         """Versioned stores: how far back of stream time a version may begin when it is written."""
         self._are_times_integers = are_times_integers
         key, value = entry.get("key"), entry.get("value")

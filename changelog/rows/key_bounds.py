@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from logstate.changelog.rows.unfit_parts import unfit_key
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.stores import StoreSpec
 
@@ -37,15 +36,9 @@ def key_bounds(spec: StoreSpec, encode: Callable[[Any], bytes]) -> Callable[[Any
                 "store %r, keys from %r to %r: %s (told once)", spec.name, lower, upper, cause
             )
 
-    def raw(key: Any) -> bytes:
-        try:
-            return encode(key)
-        except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(spec.name, key, error) from error.__cause__
-
     def bounds(lower: Any, upper: Any) -> Bounds:
-        first = b"" if lower is None else raw(lower)
-        last = None if upper is None else raw(upper)
+        first = b"" if lower is None else encode(lower)
+        last = None if upper is None else encode(upper)
         if last is not None and first > last:
             warn(_REVERSED.format(_REMEDIES.get(str(kind), _REMEDY)), lower, upper)
         elif kind not in _IN_ORDER:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
-from logstate.changelog.rows.unfit_parts import unfit_key
+from logstate.changelog.rows.unfit_parts import naming_store
 from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
@@ -40,18 +40,13 @@ class RowCodec(NamedTuple):
 
     store: str
     encode_key: Callable[[Any], bytes]
+    raw_key: Callable[[Any], bytes]
+    """As ``encode_key``; what it raises names the store, at the price of a call."""
     decode_key: Callable[[bytes], Any]
     encode_value: Callable[[Any], bytes]
     decode_value: Callable[[bytes], Any]
     decode_row: Callable[[bytes], Any]
     key_bounds: Callable[[Any, Any], Bounds]
-
-    def raw_key(self, key: Any) -> bytes:
-        """As ``encode_key``; what it raises names the store, at the price of a call."""
-        try:
-            return self.encode_key(key)
-        except Exception as error:  # noqa: BLE001  serdes raise anything
-            raise unfit_key(self.store, key, error) from error.__cause__
 
     def key_range(self, lower: Any, upper: Any) -> Callable[[bytes], bool]:
         """Whether a serialised key lies between two keys: both inclusive, None = open."""
@@ -80,14 +75,16 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
     else:
         decode_row = decode_value
     encode_key = spec.key.serializer(topic, True)
+    raw_key = naming_store(spec.name, encode_key)
     return RowCodec(
         spec.name,
         encode_key,
+        raw_key,
         spec.key.deserializer(topic, True),
         spec.value.serializer(topic, False),
         decode_value,
         decode_row,
-        key_bounds(spec, encode_key),
+        key_bounds(spec, raw_key),
     )
 
 

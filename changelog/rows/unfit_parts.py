@@ -8,6 +8,7 @@ as they do: keys and values do not belong into logs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from logstate.contracts.error_text import text_of
@@ -28,6 +29,18 @@ declare the type that it really has"
         what = f"store {store!r} was given None as key, and keys are never None"
         return _told(error, f"{what}: leave such a record out, or give it a key")
     return _told(error, f"the key given to store {store!r} does not fit: {text_of(error)}")
+
+
+def naming_store(store: str, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """``encode`` of keys, which names the store where it raises, at the price of a call."""
+
+    def raw_key(key: Any) -> bytes:
+        try:
+            return encode(key)
+        except Exception as error:  # noqa: BLE001  serdes raise anything
+            raise unfit_key(store, key, error) from error.__cause__
+
+    return raw_key
 
 
 def unfit_value(store: str, error: Exception) -> Exception:

@@ -40,15 +40,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from logstate.changelog.spark.batch_sequence import check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.changelog.spark.views import (
     are_known,
     beyond,
+    in_turn,
     latest_changes,
     positions_of,
     reached_positions,
-    refuse_versions,
     row_identity,
 )
 from logstate.contracts.errors import ConfigError
@@ -112,15 +111,8 @@ class BucketedView:
             RestoreError: the batches before it never came here.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
-        refuse_versions(changes)
-        with self._current.locked():
-            state = self.state()
-            check_follows(self.path, state, batch_id)
-            changes = changes.persist()
-            try:
-                self._take_in(changes, batch_id, state)
-            finally:
-                changes.unpersist()
+        with in_turn(self._current, changes, batch_id, self.state) as state:
+            self._take_in(changes, batch_id, state)
             self._remove_unnamed()
 
     def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:

@@ -40,12 +40,12 @@ class CurrentFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def read(self) -> dict[str, Any] | None:
         """What was published last, or None before the first batch."""
         try:
-            found = json.loads((self._folder / _NAME).read_text(encoding="utf-8"))
+            found = json.loads((self.folder / _NAME).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         found["positions"] = {int(n): position for n, position in found["positions"].items()}
@@ -54,10 +54,10 @@ class CurrentFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Wait for other writers of this machine, and let them wait."""
-        if not self._folder.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            _sync(self._folder.parent)
-        with (self._folder / _LOCK).open("w") as file:
+        if not self.folder.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _sync(self.folder.parent)
+        with (self.folder / _LOCK).open("w") as file:
             if fcntl is not None:
                 with suppress(OSError):  # a file system without locks
                     fcntl.flock(file, fcntl.LOCK_EX)
@@ -79,26 +79,26 @@ class CurrentFile:
             for folder, _, names in os.walk(directory):
                 for path in (*(Path(folder, name) for name in names), Path(folder)):
                     _sync(path)
-        _sync(self._folder)
+        _sync(self.folder)
 
     def publish(self, state: Mapping[str, Any]) -> None:
         """Replace it, on the disk before this returns."""
         positions = {str(n): position for n, position in sorted(state["positions"].items())}
-        draft = self._folder / f"{_NAME}.draft-{new_part()}"
+        draft = self.folder / f"{_NAME}.draft-{new_part()}"
         try:
             with draft.open("w", encoding="utf-8") as file:
                 json.dump({**state, "positions": positions}, file)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(self._folder / _NAME)
+            draft.replace(self.folder / _NAME)
         finally:
             draft.unlink(missing_ok=True)
-        _sync(self._folder)
+        _sync(self.folder)
 
     def missing(self) -> FileNotFoundError:
         """The error of a read before the first batch."""
         return FileNotFoundError(
-            f"{self._folder} holds no view yet; has the streaming query finished its first batch?"
+            f"{self.folder} holds no view yet; has the streaming query finished its first batch?"
         )
 
     def check_unchanged(self, read: Any, found: Any) -> None:
@@ -110,7 +110,7 @@ class CurrentFile:
             for state in (read, found)
         )
         raise StoreAccessError(
-            f"{self._folder} was at {began} when this writer began and is at {newest} now, so"
+            f"{self.folder} was at {began} when this writer began and is at {newest} now, so"
             " nothing was published: another writer is at work, a second query into this directory"
             " or compact() on another machine. A batch is repeated when its query is started"
             " again, and compact() has to be run again; give each query a directory of its own"

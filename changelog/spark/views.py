@@ -26,15 +26,20 @@ for it. ``path`` is a directory that the driver and all executors share.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from logstate.changelog.spark.batch_sequence import check_follows
+from logstate.changelog.spark.batch_sequence import NotedBatch, check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.contracts.errors import ConfigError
+
+S = TypeVar("S", bound=NotedBatch | None)
 
 #: a column that only the feeds of versioned stores have
 _VERSIONED = "valid_from"
@@ -82,15 +87,8 @@ class ParquetView:
             RestoreError: the batches before it never came here.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
-        refuse_versions(changes)
-        with self._current.locked():
-            state = self.state()
-            check_follows(self.path, state, batch_id)
-            changes = changes.persist()
-            try:
-                self._take_in(changes, batch_id, state)
-            finally:
-                changes.unpersist()
+        with in_turn(self._current, changes, batch_id, self.state) as state:
+            self._take_in(changes, batch_id, state)
 
     def _take_in(self, changes: DataFrame, batch_id: int, state: ViewState | None) -> None:
         reached = positions_of(changes)
@@ -171,6 +169,25 @@ def latest_changes(changes: DataFrame) -> DataFrame:
     rest = [name for name in changes.columns if name not in identity]
     newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
     return newest.select(*identity, "_newest.*").select(*changes.columns)
+
+
+@contextmanager
+def in_turn(
+    current: CurrentFile, changes: DataFrame, batch_id: int, state: Callable[[], S]
+) -> Iterator[S]:
+    """A batch that a view may take in, its changes kept, while no other writer is at work.
+
+    Gives the state that the view has then; raises as the views say.
+    """
+    refuse_versions(changes)
+    with current.locked():
+        found = state()
+        check_follows(current.folder, found, batch_id)
+        changes.persist()
+        try:
+            yield found
+        finally:
+            changes.unpersist()
 
 
 def refuse_versions(changes: DataFrame) -> None:

@@ -8,10 +8,13 @@ is not committed, so the replay sends it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from logstate.contracts.errors import FencedError
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.contracts.seams import PlainProducer
+
+T = TypeVar("T")
 
 
 class RenewedProducer:
@@ -23,26 +26,20 @@ class RenewedProducer:
         self._is_usable = True
 
     def produce(self, records: Sequence[ProducedFields]) -> None:
-        client = self._usable()
-        try:
-            client.produce(records)
-        except FencedError:
-            self._is_usable = False
-            raise
+        self._carried_out(lambda client: client.produce(records))
 
     def flush(self) -> dict[TopicPartition, int]:
-        client = self._usable()
-        try:
-            return client.flush()
-        except FencedError:
-            self._is_usable = False
-            raise
+        return self._carried_out(lambda client: client.flush())
 
     def close(self) -> None:
         self._client.close()
 
-    def _usable(self) -> PlainProducer:
+    def _carried_out(self, call: Callable[[PlainProducer], T]) -> T:
         if not self._is_usable:
             self._client.close()
             self._client, self._is_usable = self._make(), True
-        return self._client
+        try:
+            return call(self._client)
+        except FencedError:
+            self._is_usable = False
+            raise

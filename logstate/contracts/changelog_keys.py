@@ -94,6 +94,13 @@ def oldest_shown(entry: Mapping[str, Any], layout: str) -> int | None:
     return -retention_ms + (0 if layout == "window" and keeps_edge else 1)
 
 
+def history_ms_of(entry: Mapping[str, Any]) -> int | None:
+    """Of a versioned store: how far before its clock a version may begin when it is written."""
+    history_ms: int | None = entry.get("history_ms")
+    # Manifests of earlier versions have only the other one, which was the same then.
+    return history_ms if history_ms is not None else entry.get("retention_ms")
+
+
 def expiry_time(layout: str, key: bytes) -> int:
     """The time of a window by which it expires, and which moves the clock of its store."""
     return session_times(key)[0] if layout == "session" else start_of_window(key)
