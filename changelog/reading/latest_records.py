@@ -89,9 +89,11 @@ class LatestRecords:
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
         self._holes.add(records)
+        late = self._late_versions(records)  # of all keys: each moves the clock of the store
         records = self._wanted(records)
         if self._table.is_versioned:
-            records = [record for record in records if self._is_kept_version(record)]
+            self._note_keys(records)
+            records = [record for record in records if record.offset() not in late]
         self._waiting += records
         if len(self._waiting) >= _WAITING:
             self._settle()
@@ -130,18 +132,24 @@ class LatestRecords:
             keys = map(self._table.inner_key, keys)
         return list(compress(records, map(wanted.__contains__, keys)))
 
-    def _is_kept_version(self, record: FetchedRecord) -> bool:
-        key: bytes = record.key()
-        self._first_repeated = min(self._first_repeated, self._offsets.get(key, _NEVER))
-        self._offsets[key] = record.offset()  # type: ignore[assignment]
-        # A version that came too late was refused by the store, and is in its log all the same.
-        if self._table.history_ms is None:
-            return True
-        valid_from = max(record.timestamp()[1], 0)  # time 0 travels as -1, "no timestamp"
-        if valid_from < self._stream_time - self._table.history_ms:
-            return False
-        self._stream_time = max(self._stream_time, valid_from)
-        return True
+    def _late_versions(self, records: list[FetchedRecord]) -> set[int | None]:
+        """Offsets of versions that the store refused, which are in its log all the same."""
+        late = set[int | None]()
+        history_ms = self._table.history_ms
+        if not self._table.is_versioned or history_ms is None:
+            return late
+        for record in records:
+            valid_from = max(record.timestamp()[1], 0)  # time 0 travels as -1, "no timestamp"
+            if valid_from < self._stream_time - history_ms:
+                late.add(record.offset())
+            self._stream_time = max(self._stream_time, valid_from)
+        return late
+
+    def _note_keys(self, records: list[FetchedRecord]) -> None:
+        for record in records:
+            key: bytes = record.key()
+            self._first_repeated = min(self._first_repeated, self._offsets.get(key, _NEVER))
+            self._offsets[key] = record.offset()  # type: ignore[assignment]
 
     def _settle(self) -> None:
         """Keep the newest of each row among the records that wait."""

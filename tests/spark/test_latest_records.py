@@ -137,3 +137,29 @@ def test_a_version_from_time_0_is_within_a_history_that_reaches_there() -> None:
     latest.add(records)
 
     assert [key for block in latest.blocks() for key in block.keys.to_pylist()] == [b"a", b"b"]
+
+
+@dataclass
+class Version(Record):
+    """One that is valid from a time of its own."""
+
+    time_ms: int
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time_ms
+
+
+def test_a_version_that_the_store_refused_is_none_where_only_its_key_is_asked_for() -> None:
+    """The clock of a store is moved by every key: what came too late, came too late for it."""
+    table = StoreTable({"kind": "versioned", "key": {"format": "string"}, "history_ms": 10})
+    times = [("b", 5), ("a", 100), ("b", 12), ("b", 95)]
+    records: list[Any] = [Version(at, key, time) for at, (key, time) in enumerate(times)]
+
+    def kept(keys: frozenset[bytes] | None) -> list[int]:
+        latest = LatestRecords(table, keys, 0, log=TopicPartition("changelog", 0))
+        for record in records:
+            latest.add([record])
+        return [time for block in latest.blocks() for time in block.times.to_pylist()]
+
+    assert kept(None) == [5, 100, 95]
+    assert kept(frozenset([b"b"])) == [5, 95]
