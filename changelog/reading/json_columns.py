@@ -11,6 +11,7 @@ Invariants: a document that is taken here gives what it gives row by row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
@@ -49,9 +50,10 @@ def json_columns(part: Part) -> Callable[[pa.Array], pa.Array]:
 def native_type(part: Part) -> Any:
     """The class that documents of this part are decoded into; None is always one of its values."""
     if part.fields is not None:
+        kinds = {name: native_type(each) for name, each in part.fields.items()}
         fields = [
-            (f"f{n}", native_type(each), _default(part.defaults.get(name)))
-            for n, (name, each) in enumerate(part.fields.items())
+            (f"f{n}", kind, _default(part.defaults.get(name), kind))
+            for n, (name, kind) in enumerate(kinds.items())
         ]
         names = {f"f{n}": name for n, name in enumerate(part.fields)}
         return msgspec.defstruct("Row", fields, rename=names, gc=False) | None
@@ -62,7 +64,10 @@ def native_type(part: Part) -> Any:
     return Any if part.native is None else part.native | None
 
 
-def _default(value: Any) -> Any:
+def _default(value: Any, kind: Any) -> Any:
+    """What a field is that a document lacks: as it would be, had the document had it."""
+    with suppress(msgspec.ValidationError):  # one that fits not is refused row by row
+        value = msgspec.convert(value, kind)
     if value is None or isinstance(value, _IMMUTABLE):
         return value
     return msgspec.field(default_factory=lambda: value)  # read and never changed

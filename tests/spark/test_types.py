@@ -89,6 +89,33 @@ def test_json_documents_fill_their_columns_and_defaults_fill_what_is_absent() ->
     assert found[2] is None
 
 
+class Place(msgspec.Struct, frozen=True):
+    city: str = "here"
+
+
+class Visit(msgspec.Struct, omit_defaults=True):
+    place: Place = Place()
+    stops: tuple[Place, ...] = (Place("there"),)
+    since: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    fare: Decimal = Decimal("1.50")
+
+
+def test_a_default_that_is_a_record_fills_what_is_absent() -> None:
+    column = column_type(described(Visit))
+    documents = [msgspec.json.encode(Visit()), msgspec.json.encode(Visit(Place("far")))]
+    usual = {
+        "place": {"city": "here"},
+        "stops": [{"city": "there"}],
+        "since": datetime(2026, 1, 1, tzinfo=UTC),
+        "fare": Decimal("1.50"),
+    }
+
+    assert documents[0] == b"{}"
+    assert filled(column, *documents) == [usual, {**usual, "place": {"city": "far"}}]
+    assert column.whole is not None
+    assert column.whole(pa.array(documents, pa.binary())).to_pylist() == filled(column, *documents)
+
+
 @pytest.mark.parametrize(
     ("data", "description", "value", "name"),
     [
