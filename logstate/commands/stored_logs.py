@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from logstate.changelog.commit_of_task import clock_of_store, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key
 from logstate.changelog.cuts.source_topic_records import as_stored
-from logstate.contracts.changelog_keys import inner_key, is_expired, layout_of, oldest_shown
+from logstate.contracts.changelog_keys import (
+    history_ms_of,
+    inner_key,
+    is_expired,
+    layout_of,
+    oldest_shown,
+)
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord, TaskId, TopicPartition
@@ -168,22 +175,35 @@ def rows_of_key(
     settings: Settings, log: StoredLog, at: LogAtCut, is_it: Any
 ) -> Iterator[FetchedRecord]:
     """The newest record of each row of a key in one partition, of those that the store shows."""
-    newest: dict[bytes, FetchedRecord] = {}
-    is_versioned = traits_of(log.entry["kind"]).is_versioned
     batches = read_log(settings, at.partition, start=at.start, end=at.end, may_skip=True)
-    for batch in map(as_stored(log.entry), batches):
-        for record in batch:
-            row = record.key()
-            if row is None or not is_it(inner_key(log.layout, row)):
-                continue
-            if is_versioned and row in newest and _time(record) < _time(newest[row]):
-                continue  # a version of the past that came late
-            newest[row] = record
+    records = chain.from_iterable(map(as_stored(log.entry), batches))
     oldest = oldest_shown(log.entry, log.layout)
-    for row, record in sorted(newest.items()):
+    for row, record in sorted(newest_of_key(records, log, is_it).items()):
         is_gone = at.clock_ms is not None and is_expired(log.layout, row, oldest, at.clock_ms)
         if record.value() is not None and not is_gone:
             yield record
+
+
+def newest_of_key(
+    records: Iterable[FetchedRecord], log: StoredLog, is_it: Any
+) -> dict[bytes, FetchedRecord]:
+    """The newest record of each row of a key, deletions too; of versions the one of now. Pure."""
+    newest: dict[bytes, FetchedRecord] = {}
+    is_versioned = traits_of(log.entry["kind"]).is_versioned
+    history_ms = history_ms_of(log.entry) if is_versioned else None
+    clock_ms = -1
+    for record in records:
+        if is_versioned:
+            clock_ms = max(clock_ms, _time(record))  # every key moves it
+            if history_ms is not None and _time(record) < clock_ms - history_ms:
+                continue  # it came too late for the store, which refused it
+        row = record.key()
+        if row is None or not is_it(inner_key(log.layout, row)):
+            continue
+        if is_versioned and row in newest and _time(record) < _time(newest[row]):
+            continue  # a version of the past that came late
+        newest[row] = record
+    return newest
 
 
 def _time(record: FetchedRecord) -> int:
