@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.commands.stored_logs import StoredLog
-from logstate.contracts.changelog_keys import inner_key, window_of
+from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, window_of
 from logstate.contracts.errors import LogstateError
 from logstate.contracts.formats import WINDOWED
 from logstate.contracts.records import FetchedRecord
@@ -71,10 +71,7 @@ class RecordReader:
     def shown(self, record: FetchedRecord) -> Shown:
         """A record; a part that does not decode says so in its place."""
         key, value = record.key(), record.value()
-        window = None if key is None else window_of(self._layout, key, self._size_ms)
-        key_format, shown_key = (
-            ("none", None) if key is None else self._key(inner_key(self._layout, key))
-        )
+        key_format, shown_key, window = self._key_and_window(key)
         value_format, shown_value = ("none", None) if value is None else self._value(value)
         return Shown(
             str(record.topic()),
@@ -87,6 +84,18 @@ class RecordReader:
             (key_format, value_format),
             value is None,
         )
+
+    def _key_and_window(
+        self, key: bytes | None
+    ) -> tuple[str, Any, tuple[int, int | None] | None]:
+        """The key's format, the key, and its window."""
+        if key is None:
+            return "none", None, None
+        tail = TAIL_BYTES.get(self._layout, 0)
+        if len(key) < tail:
+            told = f"windowed, not readable: {tail} bytes of a window were expected behind the key"
+            return told, guessed(key).value, None
+        return *self._key(inner_key(self._layout, key)), window_of(self._layout, key, self._size_ms)
 
 
 def _layout_of_key(key: Description | None) -> str:
@@ -119,6 +128,8 @@ def in_words(value: Any) -> str:
     """A value in one line: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value.replace("\n", "\\n")
+    if isinstance(value, float):
+        return str(value)  # which JSON cannot always: NaN would be null
     return msgspec.json.encode(value).decode()
 
 
