@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.formats import SCALARS, WITH_SCHEMA
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
@@ -61,7 +61,15 @@ def _exactly(data: bytes) -> SoughtKey:
 
 
 def _alike(wanted: Any, decode: Callable[[bytes], Any]) -> SoughtKey:
-    return SoughtKey(None, lambda key: bool(decode(key) == wanted))
+    def is_it(key: bytes) -> bool:
+        try:
+            return bool(decode(key) == wanted)
+        except (RegistryError, ConfigError):
+            raise
+        except Exception:  # noqa: BLE001  a key that is none: others write to source topics, too
+            return False
+
+    return SoughtKey(None, is_it)
 
 
 def _bytes(text: str, description: Description) -> bytes:

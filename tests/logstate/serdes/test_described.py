@@ -94,3 +94,10 @@ def test_a_format_is_named_with_its_type() -> None:
     assert format_name(told(serde_of(Struct, what="k"))) == "json of Struct"
     assert format_name({"format": "int64", "schema": None}) == "int64"
     assert format_name(None) == "bytes"
+
+def test_a_key_that_does_not_decode_is_not_the_one_that_is_looked_for() -> None:
+    of_json = sought_key('{"id":1}', {"format": "json"})
+
+    assert [of_json.is_it(key) for key in (b"no document", b'{"id": 1}', b"\xff")] == [
+        *(False, True, False),
+    ]
