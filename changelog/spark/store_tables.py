@@ -11,6 +11,7 @@ from logstate.changelog.cuts.logs import read_manifest
 from logstate.changelog.cuts.named_cut import is_cut_name
 from logstate.changelog.cuts.named_cuts import find_cut
 from logstate.changelog.spark.session_builder import session
+from logstate.contracts.errors import ConfigError
 
 
 def tables(
@@ -56,16 +57,37 @@ def temp_views(
 
     Everything that is asked of the views is answered at one cut, until this is called again.
     ``prefix`` goes before the names of the stores, in which ``-`` and ``.`` become ``_``. The rest
-    is as for ``tables``, and so is what is raised::
+    is as for ``tables``, and so is what is raised; and ConfigError where two stores would have one
+    view::
 
         temp_views("shop", bootstrap="localhost:9092")
         spark.sql("SELECT * FROM spend JOIN visits USING (key)")
     """
-    names = []
     found = tables(application, stores, bootstrap=bootstrap, kafka=kafka, **options)
+    names = view_names(found, prefix)
     for store, table in found.items():
-        names.append(prefix + store.replace("-", "_").replace(".", "_"))
-        table.createOrReplaceTempView(names[-1])
+        table.createOrReplaceTempView(names[store])
+    return list(names.values())
+
+
+def view_names(stores: Iterable[str], prefix: str = "") -> dict[str, str]:
+    """Store to the name of its view. Raises ConfigError where two would have the same.
+
+    >>> view_names(["spend-per.user"], "my_")
+    {'spend-per.user': 'my_spend_per_user'}
+    """
+    names: dict[str, str] = {}
+    by_view: dict[str, str] = {}
+    for store in stores:
+        name = prefix + store.replace("-", "_").replace(".", "_")
+        other = by_view.setdefault(name.lower(), store)  # to Spark a is A
+        if other != store:
+            raise ConfigError(
+                f"stores {other!r} and {store!r} would both be the view {name!r}, and one of them"
+                " would answer for the other. Name the stores that are wanted, and make the views"
+                " of these two in two calls, with another prefix= each"
+            )
+        names[store] = name
     return names
 
 

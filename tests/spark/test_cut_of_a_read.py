@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import latest_cut, tables, temp_views
-from logstate.contracts.errors import RestoreError
+from logstate.changelog.spark.store_tables import view_names
+from logstate.contracts.errors import ConfigError, RestoreError
 from tests.spark.changelog_writer import ApplicationLog, int64
 
 Rows = Callable[..., list[tuple[Any, ...]]]
@@ -180,6 +181,14 @@ def test_views_of_a_session_answer_at_one_cut_until_they_are_made_again(
     assert joined() == [(2, 2)]
     for name in made:
         spark.catalog.dropTempView(name)
+
+
+@pytest.mark.parametrize("other", ["spend-per.user", "SPEND_PER_USER"])
+def test_two_stores_that_would_have_one_view_are_refused(other: str) -> None:
+    assert view_names(["visits", other], "my_")[other].lower() == "my_spend_per_user"
+
+    with pytest.raises(ConfigError, match="would both be the view 'my_"):
+        view_names(["spend_per.user", "visits", other], "my_")
 
 
 @pytest.mark.parametrize(

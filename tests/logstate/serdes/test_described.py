@@ -95,6 +95,7 @@ def test_a_format_is_named_with_its_type() -> None:
     assert format_name({"format": "int64", "schema": None}) == "int64"
     assert format_name(None) == "bytes"
 
+
 def test_a_key_that_does_not_decode_is_not_the_one_that_is_looked_for() -> None:
     of_json = sought_key('{"id":1}', {"format": "json"})
 
