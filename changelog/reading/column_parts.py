@@ -44,6 +44,8 @@ class Part(NamedTuple):
     """Of a record."""
     defaults: Mapping[str, Any] = {}
     """What absent ones of these are."""
+    nullable: frozenset[str] = frozenset()
+    """Those of them that a document may have as null, too."""
     item: Part | None = None
     """Of a list, and of the values of a map."""
     native: type | None = None
@@ -68,7 +70,11 @@ TEXT = Part(STRING, _encode_text)
 """JSON text of whatever it is."""
 
 
-def struct_part(fields: Mapping[str, Part], defaults: Mapping[str, Any]) -> Part:
+def struct_part(
+    fields: Mapping[str, Part],
+    defaults: Mapping[str, Any],
+    nullable: frozenset[str] = frozenset(),
+) -> Part:
     """A record with these fields; an absent one has its default.
 
     Text, where there is none, or where Spark could not tell two apart: to it a is A.
@@ -92,6 +98,7 @@ def struct_part(fields: Mapping[str, Part], defaults: Mapping[str, Any]) -> Part
         shape if shapes or defaults else None,
         fields,
         defaults,
+        nullable,
     )
 
 

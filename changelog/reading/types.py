@@ -213,4 +213,12 @@ def _object_type(
         for name, part in properties.items()
         if part.get("default") is not None
     }
-    return struct_part(fields, defaults)
+    nullable = frozenset(name for name in defaults if _may_be_null(properties[name]))
+    return struct_part(fields, defaults, nullable)
+
+
+def _may_be_null(schema: Mapping[str, Any]) -> bool:
+    if "enum" in schema:
+        return None in schema["enum"]
+    choices = schema.get("anyOf", [schema])
+    return any(choice.get("type", "null") == "null" and "$ref" not in choice for choice in choices)

@@ -26,9 +26,8 @@ from logstate.changelog.cuts.source_topic_records import is_source_topic
 from logstate.changelog.reading.changelog_source import find_source
 from logstate.changelog.reading.cut import Ends, ends_of_read
 from logstate.changelog.reading.options import SourceOptions, parse_options
-from logstate.changelog.reading.types import json_type
-from logstate.changelog.spark.schema import spark_type
-from logstate.contracts.changelog_keys import TAIL_BYTES, layout_of, oldest_shown
+from logstate.changelog.spark.json_expressions import json_expression
+from logstate.contracts.changelog_keys import TAIL_BYTES, history_ms_of, layout_of, oldest_shown
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.stores import traits_of
@@ -36,8 +35,6 @@ from logstate.contracts.stores import traits_of
 #: that Spark is built for
 SCALA = "2.13"
 _FLOAT_BIAS, _FRACTION_BITS = 1023, 52
-#: a document that does not fit is an error; Spark would make null of it
-_OR_FAIL = "map('mode', 'FAILFAST')"
 
 
 def kafka_packages(version: str = pyspark.__version__) -> str:
@@ -147,14 +144,12 @@ def decoded(description: Mapping[str, Any] | None, column: str) -> str:
     """The SQL expression for what a serde wrote into a binary column.
 
     >>> decoded({"format": "string"}, "key")
-    'cast(key as string)'
+    'validate_utf8(cast(key as string))'
     """
     described = description or {"format": "bytes"}
     schema = described.get("schema")
     if described["format"] == "json" and schema:
-        part = spark_type(json_type(schema).arrow).simpleString()
-        text = _text(column)
-        return text if part == "string" else f"from_json({text}, '{part}', {_OR_FAIL})"
+        return json_expression(schema, _text(column))
     return EXPRESSIONS.get(described["format"], EXPRESSIONS["bytes"])(column)
 
 
@@ -173,10 +168,11 @@ def newest_rows(
     records: DataFrame, expressions: list[str], entry: Mapping[str, Any], hidden: str | None
 ) -> DataFrame:
     """The table of raw records: of each row the newest, without deleted and hidden ones."""
-    columns = [f"{stored_key(entry)} as key", "value", "partition", "offset", "timestamp"]
+    time = "greatest(timestamp, timestamp_millis(0)) as timestamp"  # time 0 travels as -1
+    columns = [f"{stored_key(entry)} as key", "value", "partition", "offset", time]
     stored = records.selectExpr(*columns)
     if traits_of(str(entry["kind"])).is_versioned:
-        return _versions(stored, expressions)
+        return _versions(stored, expressions, history_ms_of(entry))
     newest = (
         stored.groupBy("key", "partition")
         .agg({"offset": "max"})
@@ -205,8 +201,15 @@ def is_there(entry: Mapping[str, Any]) -> str:
     return "value is not null"
 
 
-def _versions(records: DataFrame, expressions: list[str]) -> DataFrame:
-    """Of each key and time the newest record; a version ends where the next one begins."""
+def _versions(records: DataFrame, expressions: list[str], history_ms: int | None) -> DataFrame:
+    """Of each key and time the newest record; a version ends where the next one begins.
+
+    Those that came too late for the store are in its log, and are none.
+    """
+    if history_ms is not None:
+        clock = "max(timestamp) over (partition by partition order by offset)"
+        records = records.selectExpr("*", f"unix_millis({clock}) as _clock")
+        records = records.where(f"unix_millis(timestamp) >= _clock - {history_ms}").drop("_clock")
     newest = "row_number() over (partition by key, partition, timestamp order by offset desc)"
     following = "lead(timestamp) over (partition by key, partition order by timestamp)"
     rows = records.selectExpr("*", f"{newest} as _number").where("_number = 1")
@@ -231,22 +234,35 @@ def _int32(column: str) -> str:
     return f"cast(({number} - if({number} >= {1 << 31}, {1 << 32}, 0)) as int)"
 
 
+def _of_bytes(size: int, column: str, number: str) -> str:
+    return _checked(f"length({column}) = {size}", f"a number has {size} bytes", column, number)
+
+
+def _checked(is_right: str, rule: str, column: str, value: str) -> str:
+    """The value, or an error where the bytes are of another format; null stays null."""
+    found = f"concat('{rule}; found ', hex({column}), ': was the format changed?')"
+    return f"if({column} is null or {is_right}, {value}, raise_error({found}))"
+
+
 def _float64(bits: str) -> str:
     """A number of the eight bytes of IEEE 754, by its parts."""
     exponent = f"(shiftrightunsigned({bits}, {_FRACTION_BITS}) & 2047)"
     fraction = f"({bits} & {(1 << _FRACTION_BITS) - 1}) / pow(2D, {_FRACTION_BITS})"
     size = f"(1 + {fraction}) * pow(2D, {exponent} - {_FLOAT_BIAS})"
     small = f"{fraction} * pow(2D, {1 - _FLOAT_BIAS})"
-    return f"(if({bits} < 0, -1D, 1D) * if({exponent} = 0, {small}, {size}))"
+    number = f"(if({bits} < 0, -1D, 1D) * if({exponent} = 0, {small}, {size}))"
+    return f"if({exponent} = 2047 and {fraction} > 0, double('NaN'), {number})"
 
 
 #: what a column of bytes is by its format, but for JSON of a type
 EXPRESSIONS: Mapping[str, Callable[[str], str]] = {
-    "string": _text,
-    "int64": _int64,
-    "int32": _int32,
-    "float64": lambda column: _float64(_int64(column)),
-    "boolean": lambda column: f"({column} = X'01')",
+    "string": lambda column: f"validate_utf8({_text(column)})",
+    "int64": lambda column: _of_bytes(8, column, _int64(column)),
+    "int32": lambda column: _of_bytes(4, column, _int32(column)),
+    "float64": lambda column: _of_bytes(8, column, _float64(_int64(column))),
+    "boolean": lambda column: _checked(
+        f"{column} in (X'00', X'01')", "a boolean is one byte, 0 or 1", column, f"{column} = X'01'"
+    ),
     "bytes": lambda column: column,
     "json": _text,
 }

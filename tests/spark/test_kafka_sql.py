@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Callable
@@ -93,6 +94,7 @@ def test_expressions_give_the_table_of_every_kind_of_store(
         ("float64", -2.75, struct.pack(">d", -2.75)),
         ("float64", 1e-310, struct.pack(">d", 1e-310)),
         ("float64", 0.1, struct.pack(">d", 0.1)),
+        ("float64", float("-inf"), struct.pack(">d", float("-inf"))),
         ("boolean", True, b"\x01"),
         ("string", "ä", "ä".encode()),
         ("bytes", bytearray(b"\x00"), b"\x00"),
@@ -104,6 +106,52 @@ def test_scalars_are_decoded_by_sql(
     frame = spark.createDataFrame([(data,)], "raw binary")
 
     assert frame.selectExpr(decoded({"format": name}, "raw") + " as v").first().v == value
+
+
+def test_what_is_no_number_is_none_by_sql_too(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(struct.pack(">d", float("nan")),)], "raw binary")
+
+    found = frame.selectExpr(decoded({"format": "float64"}, "raw") + " as v").first().v
+
+    assert math.isnan(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("int32", bytes(8)), ("int64", b"\x01"), ("boolean", b"\x02"), ("string", b"\xff")],
+)
+def test_bytes_of_another_format_are_an_error_and_no_value(
+    spark: SparkSession, name: str, data: bytes
+) -> None:
+    frame = spark.createDataFrame([(data,), (None,)], "raw binary")
+    column = decoded({"format": name}, "raw") + " as v"
+
+    assert frame.where("raw is null").selectExpr(column).first().v is None
+    with pytest.raises(Exception, match="was the format changed|INVALID_UTF8_STRING"):
+        frame.selectExpr(column).collect()
+
+
+def test_versions_that_came_too_late_are_no_rows_and_time_0_is_no_time_before_it(
+    spark: SparkSession,
+) -> None:
+    entry = {"kind": "versioned", "key": STRING, "value": INT64, "history_ms": 10}
+    # Time 0 travels as -1. The version of 85 came when the store was at 100.
+    written = [(b"a", 1, -1), (b"a", 2, 100), (b"b", 3, 85), (b"b", 4, 95)]
+    rows = [
+        (key, int64(value), 0, offset, time_ms)
+        for offset, (key, value, time_ms) in enumerate(written)
+    ]
+    plain = spark.createDataFrame(rows, RAW.replace("timestamp timestamp", "time long"))
+    records = plain.selectExpr("*", "timestamp_millis(time) as timestamp").drop("time")
+
+    found = newest_rows(records, row_expressions(entry), entry, None)
+
+    shown = found.selectExpr("key", "value", "unix_millis(valid_from)", "unix_millis(valid_to)")
+    assert sorted(map(tuple, shown.collect())) == [
+        ("a", 1, 0, 100),
+        ("a", 2, 100, None),
+        ("b", 4, 95, None),
+    ]
 
 
 def test_a_struct_is_decoded_by_its_schema(spark: SparkSession) -> None:
