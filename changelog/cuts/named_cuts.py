@@ -39,7 +39,13 @@ from logstate.changelog.cuts.named_cut import (
     parse_named_cut,
 )
 from logstate.changelog.cuts.snapshots import ground_of, snapshot
-from logstate.contracts.errors import ConfigError, RestoreError, TopicError, check
+from logstate.contracts.errors import (
+    ConfigError,
+    LogstateError,
+    RestoreError,
+    TopicError,
+    check,
+)
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
 from logstate.contracts.setting_rules import duration, durations, shown
@@ -53,6 +59,9 @@ _KEPT = {
     "message.timestamp.type": "CreateTime",
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
+_LARGEST = "max.message.bytes"
+#: the most that a client has; the topics' own limits count
+_ANY_SIZE = {"message.max.bytes": "1000000000"}
 #: dates end in the year 9999
 _LONGEST = timedelta(days=36_500)
 _WHY = ". Leave it out, and the cut is kept until it is deleted"
@@ -223,7 +232,10 @@ class _Shelf:
         ahead: Callable[[], CutValue] | None = None,
     ) -> NamedCut:
         topics = {one.topic: cut_copy_topic(self.application, name, one.name) for one in sources}
-        new = [NewTopic(topics[one.topic], one.partitions, -1, _KEPT) for one in sources]
+        new = [
+            NewTopic(topics[one.topic], one.partitions, -1, {**_KEPT, **self._largest(one.topic)})
+            for one in sources
+        ]
         self.admin.create_topics(new)
         copies = CutCopies(self.config, self.producer, sources, topics)
         cut = copies.follow(newest, ahead)
@@ -238,6 +250,14 @@ class _Shelf:
         made = NamedCut(name, now_ms, until_ms, cut, dict(sorted(stores.items())))
         self._write(name, made.to_json().encode())
         return made
+
+    def _largest(self, changelog: str) -> dict[str, str]:
+        """What was large enough for a changelog is so for its copy."""
+        try:
+            config = self.admin.topic_configs([changelog])[changelog]
+        except LogstateError:  # who may not ask has what the brokers have
+            return {}
+        return {name: config[name] for name in (_LARGEST,) if config.get(name)}
 
     @contextmanager
     def nothing_left_half_made(self, name: str) -> Iterator[None]:
@@ -311,7 +331,7 @@ def _shelf(config: Mapping[str, Any], application: str) -> Iterator[_Shelf]:
     log_reader()  # says what is missing, if the client library is
     from logstate.kafka.cluster import KafkaCluster
 
-    given = dict(config)
+    given = {**_ANY_SIZE, **config}
     cluster = KafkaCluster(str(given.pop("bootstrap.servers")), given, client_id="logstate-cuts")
     admin, producer = cluster.admin(), cluster.plain_producer()
     try:

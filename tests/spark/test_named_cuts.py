@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
 from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, half_made_cuts, list_cuts
+from logstate.changelog.reading.store_read import read
 from logstate.changelog.spark import latest_cut, tables
 from logstate.cli import app as command
 from logstate.contracts.errors import ConfigError
@@ -53,6 +55,26 @@ def test_a_named_cut_reads_back_equal_after_the_cleaner_has_erased_what_it_cover
     with pytest.raises(PySparkException, match="compaction may have removed records"):
         rows("spend", cut=text)
     assert ("a", 5) in rows("spend")
+
+
+def test_rows_that_are_larger_than_brokers_allow_by_default_are_kept_too(
+    log: ApplicationLog,
+) -> None:
+    config = {"max.message.bytes": "3000000"}
+    topic = log.add_store("pages", value={"format": "bytes"}, config=config)
+    value = bytes(2_000_000)
+    settings = {"bootstrap.servers": log.bootstrap, "message.max.bytes": "3000000"}
+    producer = Producer(settings)
+    producer.produce(topic, key=b"a", value=value, partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    commits = {0: 1, 1: 0}
+    for partition, position in commits.items():
+        log.commit(10, {topic: position}, partition=partition)
+
+    create_cut(log.bootstrap, log.application, "large")
+
+    found = read(log.application, "pages", bootstrap=log.bootstrap, cut="large").to_arrow()
+    assert found.to_pylist() == [{"key": "a", "value": value}]
 
 
 def test_cuts_of_a_log_that_is_written_and_compacted_meanwhile_are_each_of_one_commit(
