@@ -11,12 +11,15 @@ themselves), that text is taken back as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from logstate.changelog.offline.described_types import described_type
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
@@ -58,15 +61,36 @@ def _text(value: Any) -> bytes:
     return value.encode()
 
 
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):  # of 5, bytes() makes five zeros
+        raise SerdeError(f"bytes are wanted, and {value!r} is of type {type(value).__name__}")
+    return bytes(value)
+
+
 #: what says more, or takes more, than the serde
-_OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": bytes}
+_OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": _bytes}
 
 
 def _json(schema: Mapping[str, Any] | None, *, is_key: bool) -> Encode:
     if not schema:
         return _checked_text
     shape = _Shapes(schema.get("$defs", {}), sorts_maps=is_key).of(schema, ())
-    return lambda value: _ENCODER.encode(shape(value))
+    check = _check_of(schema)
+
+    def encode(value: Any) -> bytes:
+        data = _ENCODER.encode(shape(value))
+        check(data)
+        return data
+
+    return encode
+
+
+def _check_of(schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
+    """Raises for a row that the application cannot read: it would stop whenever it came to it."""
+    try:
+        return msgspec.json.Decoder(described_type(schema)).decode
+    except TypeError:  # a description that says more than a type can
+        return msgspec.json.Decoder().decode
 
 
 def _checked_text(value: Any) -> bytes:
@@ -87,6 +111,18 @@ def _raw(value: Any) -> Any:
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _whole(value: Any) -> Any:
+    """As an integer is written, where it is one: tables make floats and decimals of them."""
+    is_whole = isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value)
+    return int(value) if is_whole else value
+
+
+def _with_a_point(value: Any) -> Any:
+    """As the application writes a float: 52 as 52.0, and a decimal without quotes."""
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    return float(value) if is_number else value
 
 
 def _optional(shape: Shape) -> Shape:
@@ -116,7 +152,11 @@ class _Shapes:
                 if "prefixItems" not in schema:
                     item = self.of(schema["items"], inside)
                     return _optional(lambda values: [item(value) for value in values])
-            case "string" | "integer" | "number" | "boolean":
+            case "integer" if "enum" not in schema:
+                return _whole
+            case "number":
+                return _with_a_point
+            case "string" | "integer" | "boolean":
                 return _as_it_is
         return _as_it_is if "enum" in schema else _raw
 

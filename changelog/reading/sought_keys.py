@@ -11,12 +11,19 @@ from logstate.contracts.errors import ConfigError
 from logstate.contracts.formats import SCALARS
 from logstate.serdes.built_in import SCALAR_SERDES
 
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):  # of 5, bytes() makes five zeros
+        raise TypeError(f"{value!r} is of type {type(value).__name__}")
+    return bytes(value)
+
+
 #: formats in which a value has one encoding only; of JSON and floating point it may have several
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
     name: SCALAR_SERDES[name].serializer("", True)
     for name, one in SCALARS.items()
     if one.is_equal_as_bytes
-} | {"bytes": bytes}  # Spark has byte arrays too
+} | {"bytes": _bytes}  # Spark has byte arrays
 
 
 def encoded_keys(keys: Iterable[Any], table: StoreTable) -> frozenset[bytes]:

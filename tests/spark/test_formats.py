@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from logstate.changelog.reading.sought_keys import ENCODERS
+import pytest
+
+from logstate.changelog.reading.sought_keys import ENCODERS, encoded_keys
+from logstate.changelog.reading.tables import StoreTable
 from logstate.changelog.reading.types import SIMPLE
 from logstate.changelog.spark.kafka_sql import EXPRESSIONS
+from logstate.contracts.errors import ConfigError
 from logstate.contracts.formats import SCALARS
 
 
@@ -16,3 +20,11 @@ def test_no_column_of_the_readers_lacks_a_format() -> None:
     assert sorted(of_one_encoding - ENCODERS.keys()) == [], (
         "keys that are looked for by their bytes"
     )
+
+
+def test_a_number_is_no_key_of_bytes() -> None:
+    table = StoreTable({"kind": "key_value", "key": None, "value": None})
+
+    assert encoded_keys([b"a", bytearray(b"b")], table) == {b"a", b"b"}
+    with pytest.raises(ConfigError, match="one that is no bytes, which the store's are: 5 is"):
+        encoded_keys([5], table)

@@ -80,3 +80,51 @@ def test_what_does_not_fit_is_refused_with_what_is_wrong() -> None:
         encoder({"format": "json", "schema": None}, is_key=False)("{")
     with pytest.raises(ConfigError, match="only the application's own serde can write"):
         encoder({"format": "avro", "schema": "int"}, is_key=False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": None},
+        {"amount": "much"},
+        {"at": "yesterday"},
+        {"parts": [None]},
+        {"parts": [{"size": 1.5}]},
+        {"parts": [{"size": "1"}]},
+        {"notes": {"z": float("nan")}},
+        {"picture": 5},
+        {"shop": 5},
+    ],
+)
+def test_what_the_application_could_not_read_is_refused(wrong: dict[str, Any]) -> None:
+    serde = json_of(Order)
+    encode = encoder(serde.describe(), is_key=False)
+    row = {"shop": "a", "amount": Decimal(1), "at": ORDER.at, "parts": [], "notes": {}}
+    read = serde.deserializer("t", False)
+
+    assert read(encode(row)) == Order("a", Decimal(1), ORDER.at, [], {})
+    with pytest.raises(msgspec.ValidationError, match=next(iter(wrong))):
+        encode({**row, **wrong})
+
+
+class Measure(msgspec.Struct, frozen=True):
+    count: int
+    mean: float
+    largest: float | None = None
+
+
+@pytest.mark.parametrize("is_key", [True, False])
+def test_numbers_of_a_table_are_written_as_the_application_writes_them(is_key: bool) -> None:
+    serde = json_of(Measure)
+    encode = encoder(serde.describe(), is_key=is_key)
+
+    written = encode({"count": Decimal("3.00"), "mean": 52, "largest": Decimal("2.5")})
+
+    assert written == serde.serializer("t", is_key)(Measure(3, 52.0, 2.5))
+    assert encode({"count": 3.0, "mean": 52.0}) == serde.serializer("t", is_key)(Measure(3, 52.0))
+
+
+def test_a_number_is_no_bytes() -> None:
+    assert encoder({"format": "bytes"}, is_key=True)(bytearray(b"x")) == b"x"
+    with pytest.raises(SerdeError, match="bytes are wanted, and 5 is of type int"):
+        encoder({"format": "bytes"}, is_key=True)(5)
