@@ -21,10 +21,11 @@ import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, cast
 
 from pyspark.sql import datasource as spark
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from logstate.changelog.offline.backfill import Filling, open_backfill
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
@@ -65,6 +66,7 @@ class StoreWriter(_Writer):
         if options.application is None or options.store is None:
             raise ConfigError('writing needs "application" and "store": whose store is filled')
         self._options = options
+        self._schema = schema
         with self._open() as application:
             filling = self._filling(application)
             filling.rows.check_columns(set(schema.names))
@@ -93,7 +95,7 @@ class StoreWriter(_Writer):
         written = WrittenRows(attempt, 0)
         try:
             for batch in iterator:
-                records = [one for row in _rows_of(batch) for one in rows.logged(row)]
+                records = [one for row in rows_of(batch, self._schema) for one in rows.logged(row)]
                 producer.produce([self._staged(attempt, record) for record in records])
                 written.count += len(records)
             producer.flush()
@@ -167,11 +169,27 @@ class StoreWriter(_Writer):
             yield from batch
 
 
-def _rows_of(batch: Any) -> Iterable[Row]:
-    """Of a batch of Arrow, or of one row of an older Spark."""
+def rows_of(batch: Any, schema: StructType) -> Iterable[Row]:
+    """Of a batch of Arrow, or of one row of an older Spark.
+
+    That one has points in time as the clock of this process showed them, without a zone.
+    """
     if hasattr(batch, "to_pylist"):
         return cast("Iterable[Row]", batch.to_pylist())
-    return [batch.asDict(recursive=True)]
+    return [cast("Row", _with_zones(batch.asDict(recursive=True), schema))]
+
+
+def _with_zones(value: Any, kind: DataType) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        return {field.name: _with_zones(value[field.name], field.dataType) for field in kind}
+    if isinstance(kind, ArrayType):
+        return [_with_zones(each, kind.elementType) for each in value]
+    if isinstance(kind, MapType):
+        return {name: _with_zones(each, kind.valueType) for name, each in value.items()}
+    is_local = isinstance(kind, TimestampType) and value.tzinfo is None
+    return value.astimezone(UTC) if is_local else value
 
 
 def _serde(option: str, target: str | None) -> Serde[Any] | None:

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+
+from logstate.changelog.spark.sink import rows_of
 
 # What these versions lack, for a process of its own: modules cannot be imported anew in this one.
 _OLDER = """
@@ -45,3 +55,50 @@ def test_a_limit_is_refused_by_a_spark_that_has_none() -> None:
     )
 
     assert told.startswith("ConfigError maxOffsetsPerTrigger needs Spark 4.2")
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process whose clock shows another time than that of UTC."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_points_in_time_that_are_written_row_by_row_are_not_moved_by_the_zone_of_the_executor(
+    far_from_utc: None,
+) -> None:
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    nested = types.StructType([types.StructField("at", types.TimestampType())])
+    schema = types.StructType(
+        [
+            types.StructField("window_start", types.TimestampType()),
+            types.StructField("local", types.TimestampNTZType()),
+            types.StructField("value", types.ArrayType(nested)),
+            types.StructField("by_name", types.MapType(types.StringType(), nested)),
+        ]
+    )
+    table = pa.table(
+        {
+            "window_start": pa.array([noon], pa.timestamp("us", "UTC")),
+            "local": pa.array([noon.replace(tzinfo=None)], pa.timestamp("us")),
+            "value": [[{"at": noon}]],
+            "by_name": pa.array(
+                [[("a", {"at": noon}), ("b", None)]],
+                pa.map_(pa.string(), pa.struct([("at", pa.timestamp("us", "UTC"))])),
+            ),
+        }
+    )
+    (row,) = ArrowTableToRowsConversion.convert(table, schema)  # as Spark before 4.1 has them
+
+    assert row.window_start == datetime(2026, 7, 1, 8)
+    assert list(rows_of(row, schema)) == [
+        {
+            "window_start": noon,
+            "local": datetime(2026, 7, 1, 12),
+            "value": [{"at": noon}],
+            "by_name": {"a": {"at": noon}, "b": None},
+        }
+    ]
