@@ -115,6 +115,8 @@ def _machine(state_dir: Path | None) -> Iterator[Finding]:
         yield findings.unwritable(str(place), error.strerror or str(error))
     else:
         yield Finding("state directory", Level.OK, f"{place} can be written")
+    if not place.exists():
+        return  # a link to what is not there, such as a volume that is not mounted
     yield findings.disk(str(place), shutil.disk_usage(place).free)
 
 
