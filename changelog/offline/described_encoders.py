@@ -28,6 +28,7 @@ Encode = Callable[[Any], bytes]
 Shape = Callable[[Any], Any]
 
 _ENCODER = msgspec.json.Encoder()
+_KEY_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def encoder(description: Description | None, *, is_key: bool) -> Encode:
@@ -73,8 +74,8 @@ _OF_PLAIN_DATA: Mapping[str, Encode] = {"string": _text, "bytes": _bytes}
 
 def _json(schema: Mapping[str, Any] | None, *, is_key: bool) -> Encode:
     if not schema:
-        return _checked_text
-    shape = _Shapes(schema.get("$defs", {}), sorts_maps=is_key).of(schema, ())
+        return _key_text if is_key else _checked_text
+    shape = _Shapes(schema.get("$defs", {}), is_key=is_key).of(schema, ())
     check = _check_of(schema)
 
     def encode(value: Any) -> bytes:
@@ -105,8 +106,9 @@ def _checked_text(value: Any) -> bytes:
     return data
 
 
-def _raw(value: Any) -> Any:
-    return None if value is None else msgspec.Raw(_checked_text(value))
+def _key_text(value: Any) -> bytes:
+    """The same for keys, which are equal bytes where they are equal data."""
+    return _KEY_ENCODER.encode(msgspec.json.decode(_checked_text(value)))
 
 
 def _as_it_is(value: Any) -> Any:
@@ -134,14 +136,14 @@ class _Shapes:
     """Makes data that encodes as an object of the described type would."""
 
     known: Mapping[str, Any]
-    #: the entries of mappings, as in keys
-    sorts_maps: bool
+    #: entries of mappings are sorted in keys
+    is_key: bool
 
     def of(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> Shape:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             if name in inside or name not in self.known:
-                return _raw
+                return self._raw
             return self.of(self.known[name], (*inside, name))
         if "anyOf" in schema:
             return self._choice(schema["anyOf"], inside)
@@ -158,7 +160,11 @@ class _Shapes:
                 return _with_a_point
             case "string" | "integer" | "boolean":
                 return _as_it_is
-        return _as_it_is if "enum" in schema else _raw
+        return _as_it_is if "enum" in schema else self._raw
+
+    def _raw(self, value: Any) -> Any:
+        encode = _key_text if self.is_key else _checked_text
+        return None if value is None else msgspec.Raw(encode(value))
 
     def _choice(self, every: list[Mapping[str, Any]], inside: tuple[str, ...]) -> Shape:
         choices = [one for one in every if one.get("type") != "null"]
@@ -166,7 +172,7 @@ class _Shapes:
             return _optional(self.of(choices[0], inside))
         if {one.get("type") for one in choices} == {"integer", "number"}:
             return _as_it_is
-        return _raw
+        return self._raw
 
     def _object(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> Shape:
         properties = schema.get("properties", {})
@@ -175,8 +181,8 @@ class _Shapes:
             return _optional(_fields_shape(fields, schema))
         extra = schema.get("additionalProperties")
         if not (isinstance(extra, Mapping) and extra):
-            return _raw
-        entry, order = self.of(extra, inside), sorted if self.sorts_maps else list
+            return self._raw
+        entry, order = self.of(extra, inside), sorted if self.is_key else list
         return _optional(lambda value: {k: entry(v) for k, v in order(_entries(value))})
 
 

@@ -12,7 +12,7 @@ import pytest
 from logstate.changelog.offline.described_encoders import encoder
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.serdes.built_in import boolean, float64, int32, int64, string
-from logstate.serdes.json_serde import json_of
+from logstate.serdes.json_serde import json, json_of
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -128,3 +128,19 @@ def test_a_number_is_no_bytes() -> None:
     assert encoder({"format": "bytes"}, is_key=True)(bytearray(b"x")) == b"x"
     with pytest.raises(SerdeError, match="bytes are wanted, and 5 is of type int"):
         encoder({"format": "bytes"}, is_key=True)(5)
+
+
+class AnyKey(msgspec.Struct, frozen=True):
+    part: int | dict[str, int]
+
+
+@pytest.mark.parametrize("given", [{"b": 1, "a": 2}, '{"b": 1, "a": 2}'])
+def test_parts_of_a_key_that_are_plain_json_are_written_in_the_order_of_keys(given: Any) -> None:
+    part, of_struct = {"b": 1, "a": 2}, json_of(AnyKey)
+
+    key = encoder(json.describe(), is_key=True)(given)
+    within = encoder(of_struct.describe(), is_key=True)({"part": given})
+
+    assert key == json.serializer("t", True)(part)
+    assert within == of_struct.serializer("t", True)(AnyKey(part))
+    assert encoder(json.describe(), is_key=False)(part) == b'{"b":1,"a":2}'
