@@ -42,9 +42,7 @@ def described_type(schema: Mapping[str, Any]) -> Any:
     return _type_of(schema, schema.get("$defs", {}), ())
 
 
-def _type_of(
-    schema: Mapping[str, Any], known: Mapping[str, Any], inside: tuple[str, ...]
-) -> Any:
+def _type_of(schema: Mapping[str, Any], known: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         if name in inside or name not in known:

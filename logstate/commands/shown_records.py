@@ -85,9 +85,7 @@ class RecordReader:
             value is None,
         )
 
-    def _key_and_window(
-        self, key: bytes | None
-    ) -> tuple[str, Any, tuple[int, int | None] | None]:
+    def _key_and_window(self, key: bytes | None) -> tuple[str, Any, tuple[int, int | None] | None]:
         """The key's format, the key, and its window."""
         if key is None:
             return "none", None, None

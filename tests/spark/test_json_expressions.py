@@ -68,7 +68,13 @@ def far_from_utc(spark: SparkSession) -> Iterator[SparkSession]:
         (uuid.UUID, [uuid.UUID(int=3)]),
         (Colour, [Colour.RED]),
         (Decimal, [Decimal("1.5")]),
-        (datetime, [datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 7, 1, 12)]),
+        (
+            datetime,
+            [
+                datetime(2026, 7, 1, 12, tzinfo=UTC),
+                datetime(2026, 7, 1, 12, tzinfo=UTC).replace(tzinfo=None),
+            ],
+        ),
         (
             Visit,
             [
@@ -82,7 +88,7 @@ def far_from_utc(spark: SparkSession) -> Iterator[SparkSession]:
             Times,
             [
                 Times(
-                    datetime(2026, 7, 1, 12, 0, 0, 1),
+                    datetime(2026, 7, 1, 12, 0, 0, 1, tzinfo=UTC).replace(tzinfo=None),
                     datetime(2026, 7, 1, 12, tzinfo=timezone(timedelta(hours=5, minutes=30))),
                     date(2026, 7, 1),
                 )

@@ -127,7 +127,7 @@ def test_bytes_of_another_format_are_an_error_and_no_value(
     column = decoded({"format": name}, "raw") + " as v"
 
     assert frame.where("raw is null").selectExpr(column).first().v is None
-    with pytest.raises(Exception, match="was the format changed|INVALID_UTF8_STRING"):
+    with pytest.raises(Exception, match=r"was the format changed|INVALID_UTF8_STRING"):
         frame.selectExpr(column).collect()
 
 
