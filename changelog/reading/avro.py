@@ -46,6 +46,9 @@ _LOGICAL = {
     "date": Part(DATE),
     "timestamp-millis": Part(TIMESTAMP),
     "timestamp-micros": Part(TIMESTAMP),
+    # Without a zone; as in JSON it is taken for UTC.
+    "local-timestamp-millis": Part(TIMESTAMP),
+    "local-timestamp-micros": Part(TIMESTAMP),
     "uuid": Part(STRING, lambda value: None if value is None else str(value)),
 }
 

@@ -211,6 +211,21 @@ def test_avro_records_become_structs_plain_and_framed(registry: str | None) -> N
     assert value == {**ORDER, "counts": [("a", 1)], "either": '"text"'}
 
 
+@pytest.mark.parametrize("unit", ["millis", "micros"])
+@pytest.mark.parametrize("kind", ["timestamp", "local-timestamp"])
+def test_points_in_time_of_avro_are_timestamps_and_those_without_a_zone_are_in_utc(
+    kind: str, unit: str
+) -> None:
+    moment = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    of_time = {"type": "long", "logicalType": f"{kind}-{unit}"}
+    fields = [{"name": "at", "type": of_time}, {"name": "end", "type": ["null", of_time]}]
+    serde = avro({"type": "record", "name": "Visit", "fields": fields})
+    given = moment.replace(tzinfo=None) if kind == "local-timestamp" else moment
+    data = serde.serializer("t", False)({"at": given, "end": given})
+
+    assert filled(column_type(serde.describe()), data) == [{"at": moment, "end": moment}]
+
+
 def test_avro_records_of_an_older_schema_are_resolved_into_the_declared_one() -> None:
     fields = [field for field in ORDER_AVRO["fields"] if field["name"] != "note"]
     older = avro({**ORDER_AVRO, "fields": fields}, registry="mock://older")
