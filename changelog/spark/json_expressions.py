@@ -91,7 +91,7 @@ def _ddl(kind: DataType) -> str:
         return f"array<{_ddl(kind.elementType)}>"
     if isinstance(kind, MapType):
         return f"map<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
-    return kind.simpleString()
+    return str(kind.simpleString())
 
 
 def _quoted(name: str) -> str:
