@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
+from pydantic import BaseModel, PositiveInt
 
 from logstate.changelog.offline.described_encoders import encoder
+from logstate.changelog.reading.types import column_type
 from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.serdes.built_in import boolean, float64, int32, int64, string
+from logstate.serdes.built_in import boolean, float64, int32, int64, serde_of, string
 from logstate.serdes.json_serde import json, json_of
 
 
@@ -144,3 +148,26 @@ def test_parts_of_a_key_that_are_plain_json_are_written_in_the_order_of_keys(giv
     assert key == json.serializer("t", True)(part)
     assert within == of_struct.serializer("t", True)(AnyKey(part))
     assert encoder(json.describe(), is_key=False)(part) == b'{"b":1,"a":2}'
+
+
+class Trip(BaseModel):
+    fare: Decimal
+    at: datetime.datetime
+    took: datetime.timedelta
+    id: uuid.UUID
+    seats: PositiveInt = 1
+    note: str | None = None
+    either: int | str = 5
+    picture: bytes = b"ab"
+
+
+def test_rows_of_pydantic_models_are_taken_as_the_models_write_them() -> None:
+    serde = serde_of(Trip, what="value")
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    long = datetime.timedelta(days=400, seconds=3.5)  # which pydantic writes with years
+    trip = Trip(fare=Decimal("1.5"), at=moment, took=long, id=uuid.UUID(int=1))
+    data = serde.serializer("t", False)(trip)
+
+    row = column_type(serde.describe()).fill(pa.array([data], pa.binary())).to_pylist()[0]
+
+    assert encoder(serde.describe(), is_key=False)(row) == data
