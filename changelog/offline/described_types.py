@@ -1,8 +1,8 @@
 """The type of a JSON schema, to ask of a document whether the application could read it.
 
 It is as strict as a description is: what is null where nothing says that it may be, and what is of
-another type, is refused. Unions of several types and types that contain themselves are anything, and
-a duration is any text: pydantic writes years, which msgspec does not read.
+another type, is refused. Unions of several types and types that contain themselves are anything,
+and a duration is any text: pydantic writes years, which msgspec does not read.
 """
 
 from __future__ import annotations
