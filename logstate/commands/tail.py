@@ -170,7 +170,14 @@ def _place(record: FetchedRecord) -> tuple[int, int, int]:
 def _followed(consumer: LogConsumer, ends: Mapping[TopicPartition, int]) -> Iterator[FetchedRecord]:
     consumer.assign(dict(ends))
     while True:
-        for records in consumer.poll(_BATCH, _POLL_S).records.values():
+        polled = consumer.poll(_BATCH, _POLL_S)
+        for partition, position in polled.out_of_range.items():
+            raise TopicError(
+                f"{partition} has no offset {position} any more: what was not shown yet was deleted"
+                " by retention, or the topic was deleted and created again. Start anew to go on"
+                " with what there is"
+            )
+        for records in polled.records.values():
             yield from records
 
 
