@@ -18,19 +18,23 @@ class KafkaLogConsumer:
 
     A partition that is read on from where it is stays as it is: assigned anew, it would lose what
     the client has fetched already, and each of many partitions is assigned again when one is done.
+    But one whose position was outside its log the client fetches never again where it is, and the
+    log may hold that position by now: it is assigned anew in any case.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._consumer = Consumer(dict(config))
         #: what is assigned, and from where it was read at first
         self._starts: dict[TopicPartition, int] = {}
+        #: those of them that the client has given up
+        self._given_up: set[TopicPartition] = set()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         kept = {
             tp
             for tp, start in self._starts.items()
             if tp in positions and positions[tp] == (self.position(tp) or start)
-        }
+        } - self._given_up
         consumer = self._consumer
         try:
             consumer.incremental_unassign(native(self._starts.keys() - kept))
@@ -40,12 +44,15 @@ class KafkaLogConsumer:
         except KafkaException as exc:
             raise translated(exc, "assigning logs", "fetch") from exc
         self._starts = {tp: self._starts[tp] if tp in kept else at for tp, at in positions.items()}
+        self._given_up.clear()
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
         try:
-            return fetch(self._consumer, max_records, timeout_s, "fetch")
+            polled = fetch(self._consumer, max_records, timeout_s, "fetch")
         except KafkaException as exc:
             raise translated(exc, "reading logs", "fetch") from exc
+        self._given_up.update(polled.out_of_range)
+        return polled
 
     def position(self, partition: TopicPartition) -> int | None:
         try:

@@ -53,6 +53,9 @@ class GlobalStores:
         self._work_time = WorkTime(clock)
         #: those with records that the time did not suffice for, or that are to be tried again
         self._behind: list[Task] = []
+        #: partitions whose position is outside their log: the client tells it once, and reads them
+        #: no more until they are assigned anew
+        self._overtaken: set[TopicPartition] = set()
         self.stores: dict[str, Any] = {}
         #: somebody queries them, so views are to be published; and they are
         self._is_queried = False
@@ -151,9 +154,10 @@ class GlobalStores:
         """Take what is there; returns the partitions that have no more for now."""
         assert self._consumer is not None
         polled = yield Step("global_poll", self._consumer.poll, (_BATCH, timeout_s))
+        self._overtaken |= polled.out_of_range.keys()
         self._take(polled)
-        if polled.out_of_range:
-            yield from self._skip_deleted([*polled.out_of_range])
+        if self._overtaken:
+            yield from self._skip_deleted(sorted(self._overtaken))
         return [partition for partition, _ in polled.ends]
 
     def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
@@ -166,6 +170,7 @@ class GlobalStores:
             self._tasks[partition].start_at({partition: start})
         positions = {tp: task.queues[tp].position for tp, task in self._tasks.items()}
         yield Step("global_assign", self._consumer.assign, (positions,))
+        self._overtaken.clear()
 
     def _take(self, polled: Polled) -> None:
         touched = dict.fromkeys(self._behind)

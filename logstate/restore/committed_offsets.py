@@ -76,6 +76,8 @@ class CutsReader:
         self._cluster = cluster
         self._admin = admin
         self._consumer: LogConsumer | None = None
+        #: it reads; one that was made and never assigned would bring nothing, for ever
+        self._is_assigned = False
         self._position = 0
         self._last: dict[bytes, bytes] = {}
 
@@ -109,6 +111,7 @@ class CutsReader:
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
+            self._is_assigned = False
 
     def _known(self, task_id: TaskId, topic: str, offset: int) -> Cut | None:
         value = self._last.get(cut_key(task_id))
@@ -120,12 +123,14 @@ class CutsReader:
         """Read what there is up to ``end``; at most a moment."""
         if self._position >= end:
             return
+        if self._consumer is None:
+            self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
         consumer = self._consumer
-        if consumer is None:
-            consumer = self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
+        if not self._is_assigned:
             starts = yield Step("start_offsets", self._admin.start_offsets, ([self._partition],))
             self._position = starts[self._partition]
             yield Step("restore_assign", consumer.assign, ({self._partition: self._position},))
+            self._is_assigned = True
         for _ in range(_POLLS_MAX):
             if self._position >= end:
                 return

@@ -155,6 +155,7 @@ class Restorer:
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
+            self._is_assigned = False
 
     def _start_over(self, changelog: TopicPartition) -> None:
         """The log begins behind the position by now: the task decides anew where to read from."""

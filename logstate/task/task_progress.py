@@ -42,8 +42,16 @@ class TaskProgress:
 
     #: set for every record: in slots that takes a twentieth of what it takes in an instance's dict
     __slots__ = (
-        "__dict__", "fetched", "headers", "offset", "partition", "stream_time", "timestamp", "topic"
-    )  # fmt: skip
+        "__dict__",
+        "__weakref__",
+        "fetched",
+        "headers",
+        "offset",
+        "partition",
+        "stream_time",
+        "timestamp",
+        "topic",
+    )
 
     #: its stores and clocks
     state: TaskState

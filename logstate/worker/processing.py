@@ -134,8 +134,14 @@ class Processing:
     def _part(self, owned: OwnedTask, commits: Commits) -> Steps[None]:
         """One of these records is refused by the brokers: which, is found by commits of parts."""
         yield from commits.commit_all()
-        with self._time.of(owned.task):
-            has_part = self._poison_search.process_part(owned)
+        began_ms = self._clock.monotonic_ms()
+        self._current = owned
+        try:
+            with self._time.of(owned.task):
+                has_part = self._poison_search.process_part(owned)
+        finally:
+            self._current = None
+            self.slow_calls.took(self._turn, began_ms, self._clock.monotonic_ms())
         if has_part:
             self.had_work = True
             yield from commits.commit_all()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from logstate.commit.commit import CommitReport
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
@@ -68,8 +69,11 @@ class WorkerObserver:
         self.is_assigned = False
         #: told, in the worker's thread, when anything of this may have changed
         self.on_change: Callable[[], None] = lambda: None
-        self._seen: dict[TaskId, _Seen] = {}
-        self._late: dict[TaskId, LateShare] = {}
+        #: by the task itself, which counts on where it is kept as a copy and comes back
+        self._seen: WeakKeyDictionary[Task, _Seen] = WeakKeyDictionary()
+        self._late: WeakKeyDictionary[Task, LateShare] = WeakKeyDictionary()
+        #: of restores, which begin at 0 with each assignment
+        self._restored: dict[TaskId, _Seen] = {}
 
     @property
     def away_since_ms(self) -> float | None:
@@ -201,15 +205,14 @@ class WorkerObserver:
     def task_closing(self, owned: OwnedTask) -> None:
         """Take the last figures of a task that goes away; its gauges go with it."""
         self._refresh_task(owned.task_id, owned)
-        self._seen.pop(owned.task_id, None)
-        self._late.pop(owned.task_id, None)
+        self._restored.pop(owned.task_id, None)
         self.metrics.forget(task=str(owned.task_id))
         for topic, partition in owned.partitions:
             self.metrics.forget(topic=topic, partition=partition)
 
     def _refresh_task(self, task_id: TaskId, owned: OwnedTask) -> None:
         task, name = owned.task, str(task_id)
-        seen = self._seen.setdefault(task_id, {})
+        seen, restored = self._seen.setdefault(task, {}), self._restored.setdefault(task_id, {})
         late = self._refresh_drops(task)
         self._tell_late(task, late + task.late_joins.total())
         self._refresh_passed_over(task)
@@ -227,7 +230,7 @@ class WorkerObserver:
             labels = {"task": name, "store": target.store}
             remaining = restore_lag(owned, target)
             self.metrics.gauge(catalogue.RESTORE_REMAINING, **labels).set(remaining)
-            self._count_up(seen, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
+            self._count_up(restored, catalogue.RESTORED_RECORDS, target.restored_records, **labels)
         for gauge, figure in (
             (catalogue.STREAM_TIME, task.stream_time),
             (catalogue.INPUT_BUFFER, sum(map(task.buffered, task.partitions))),
@@ -242,14 +245,14 @@ class WorkerObserver:
 
     def _refresh_passed_over(self, task: Task) -> None:
         """What handlers of errors decided."""
-        seen, name = self._seen.setdefault(task.task_id, {}), str(task.task_id)
+        seen, name = self._seen.setdefault(task, {}), str(task.task_id)
         self._count_up(seen, catalogue.SKIPPED_RECORDS, task.skipped_total, task=name)
         self._count_up(seen, catalogue.DEAD_LETTERS, task.dead_letters_total, task=name)
 
     def _refresh_drops(self, task: Task) -> int:
         """By node and reason; returns how many came late."""
         name, late = str(task.task_id), 0
-        seen = self._seen.setdefault(task.task_id, {})
+        seen = self._seen.setdefault(task, {})
         for one in task.drops:
             at = {"task": name, "node": one.node, "reason": one.reason.value}
             self._count_up(seen, catalogue.DROPPED_RECORDS, one.count, **at)
@@ -261,7 +264,7 @@ class WorkerObserver:
 
     def _tell_late(self, task: Task, late: int) -> None:
         now_ms = 0.0 if self._monotonic_ms is None else self._monotonic_ms()
-        share = self._late.setdefault(task.task_id, LateShare())
+        share = self._late.setdefault(task, LateShare())
         found = share.look(now_ms, task.processed.total(), late)
         if found is not None:
             topics = dict.fromkeys(tp.topic for tp in task.partitions)

@@ -23,6 +23,7 @@ from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
 from tests.simulation.standbys import Standbys
+from tests.simulation.unanswered import Unanswered
 
 #: of everything, as a seed draws it: the kind of which the most are run
 DRAWN = "drawn"
@@ -52,4 +53,5 @@ STORIES = {
     "slow_functions": Story(SlowFunctions.of),
     "slow_replay": Story(SlowReplay.of),
     "standbys": Story(Standbys.of),
+    "unanswered": Story(Unanswered.of),
 }

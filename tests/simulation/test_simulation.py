@@ -27,6 +27,7 @@ from tests.simulation.schedule import Schedule
 from tests.simulation.slow_functions import SlowFunctions
 from tests.simulation.slow_replay import SlowReplay
 from tests.simulation.standbys import Standbys
+from tests.simulation.unanswered import Unanswered
 
 #: those that the variants of the flow keep
 STORE_KINDS = (
@@ -121,6 +122,7 @@ def test_a_crash_at_every_step_and_at_many_pairs_of_steps_keeps_every_promise(
         (DeadLetters, ["dead_letters"]),
         (Histories, ["directory_rows_of_versioned"]),
         (Pauses, ["paused_steps"]),
+        (Unanswered, ["outputs_exactly_once"]),
     ],
 )
 def test_every_promise_holds_in_other_kinds_of_schedules(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import StoreUnavailableError
+from logstate.contracts.errors import RetriableError, StoreUnavailableError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.queries.global_stores import GlobalStores
 from logstate.queries.queries import _FIRST_VIEW_S, GlobalQueryableStore
-from logstate.testing import FakeCluster
+from logstate.testing import FakeCluster, Fault
 from logstate.topics.bound_plan import bind
 from logstate.topology import StreamsBuilder
 from tests.logstate.commit.step_recorder import StepRecorder
@@ -138,6 +138,24 @@ def test_following_survives_a_log_whose_start_overtook_it(rig: GlobalRig) -> Non
     for _ in range(3):
         rig.poll()
     assert rig.rows() == {"a": "Ada", "k3": "v", "k4": "v", "y": "Yan", "z": "Zoe"}
+
+
+@pytest.mark.parametrize("call", ["start_offsets", "log_assign"])
+def test_a_log_that_was_overtaken_is_read_on_though_asking_for_its_start_failed(
+    rig: GlobalRig, call: str
+) -> None:
+    """The client tells it once: where that was forgotten, the table stood still for ever."""
+    rig.name("a", "Ada")
+    rig.bootstrap()
+    for number in range(3):
+        rig.name(f"k{number}", "v")
+    rig.cluster.log(NAMES_0).delete_before(3)
+    rig.cluster.faults.add(Fault(call, RetriableError("no answer")))
+    with pytest.raises(RetriableError, match="no answer"):
+        rig.poll()
+    rig.poll()
+    rig.poll()
+    assert rig.rows() == {"a": "Ada", "k2": "v"}
 
 
 def test_where_one_log_was_overtaken_the_others_are_followed_as_before(rig: GlobalRig) -> None:

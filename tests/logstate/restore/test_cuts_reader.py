@@ -84,6 +84,16 @@ def test_behind_an_open_transaction_it_is_come_back_for(rig: Rig) -> None:
     assert rig.cut(5).clocks == {"clock": 7}
 
 
+@pytest.mark.parametrize("call", ["start_offsets", "end_offsets", "log_assign", "log_poll"])
+def test_a_call_that_fails_once_costs_one_more_try(rig: Rig, call: str) -> None:
+    """Once a consumer stayed that nobody had assigned: its task was never prepared."""
+    rig.write(5)
+    rig.cluster.faults.add(Fault(call, RetriableError("no answer")))
+    with pytest.raises(RetriableError, match="no answer"):
+        rig.cut(5)
+    assert rig.cut(5).clocks == {"clock": 7}
+
+
 def test_a_found_cut_does_not_wait_for_what_comes_after_it(rig: Rig) -> None:
     rig.write(5)
     producer = rig.cluster.transactional_producer("somebody")

@@ -269,3 +269,24 @@ def test_a_record_is_not_blamed_for_what_another_task_sent_after_its_part_was_ab
     assert fenced == [[RecordMetadata("in", 1, 0)]]
     assert keys(cluster) == ["a"]
     assert [owned.task.skipped_total for owned in rig.tasks.values()] == [1, 1]
+
+
+def test_where_a_function_is_called_is_seen_from_beside_in_the_search_too(
+    cluster: FakeCluster,
+) -> None:
+    """Who is not seen there is not polled beside, and a slow function costs the membership."""
+    seen = []
+
+    def noted(value: str) -> str:
+        seen.append(rig.worker.processing.place())
+        return value
+
+    def noting(builder: StreamsBuilder) -> None:
+        builder.stream("in", key=str, value=str).map_values(noted).to("out", value=str)
+
+    rig = running(cluster, skip, noting)
+    put(cluster, ("a", "1"), ("b", BIG), ("c", "1"))
+    settle(rig)
+    assert keys(cluster) == ["a", "c"]
+    assert len(seen) > 3  # some of them again
+    assert None not in seen

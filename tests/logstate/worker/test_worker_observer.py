@@ -212,6 +212,20 @@ def test_a_task_that_comes_back_counts_from_nothing(watched: Watched) -> None:
     assert watched.total("records_consumed_total") == 3
 
 
+def test_a_task_that_was_kept_as_a_copy_is_not_counted_again_when_it_comes_back(
+    watched: Watched,
+) -> None:
+    """Once each move away and back counted all its records, drops and dead letters once more."""
+    watched.bench.pipe("in", ("a", "v", 5), ("b", "v", 6))
+    watched.observer.task_closing(watched.owned)
+    watched.owned = watched.owning(watched.bench)
+    watched.refresh()
+    assert watched.total("records_consumed_total") == 2
+    watched.bench.pipe("in", ("a", "v", 7))
+    watched.refresh()
+    assert watched.total("records_consumed_total") == 3
+
+
 def to(topic: str) -> ProducedRecord:
     return ProducedRecord(topic, None, b"k", b"v", 1, None)
 

@@ -9,6 +9,8 @@ from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.records import FetchedRecord, TopicPartition
+from logstate.contracts.seams import Steps
+from logstate.restore.committed_offsets import CutsReader
 from logstate.restore.restore import Restorer
 from logstate.restore.task_rows import TaskRows
 from logstate.restore.task_starter import TaskStarter
@@ -18,6 +20,7 @@ from logstate.testing.fake.consumers import FakeLogConsumer
 from logstate.testing.fake.partition_log import PartitionLog
 from tests.simulation.planted.bug import Patch, bug, scenario_bug
 from tests.simulation.slow_replay import SlowReplay
+from tests.simulation.unanswered import Unanswered
 
 
 @bug
@@ -205,3 +208,15 @@ def stores_share_one_position(patch: Patch) -> None:
 def a_slow_replay_counts_like_a_quick_one(patch: Patch) -> None:
     """Tombstones may be gone before they were read, and nobody asks how long the replay took."""
     patch(TaskRows, "check_replays", lambda self, owned: None)
+
+
+@scenario_bug(Unanswered.of)
+def a_reader_of_cuts_that_was_made_counts_as_assigned(patch: Patch) -> None:
+    """Where asking for the start of its log failed, it reads from nowhere, for ever."""
+    read_on = CutsReader._read_on
+
+    def wrong(self: CutsReader, end: int) -> Steps[None]:
+        self._is_assigned = self._consumer is not None
+        yield from read_on(self, end)
+
+    patch(CutsReader, "_read_on", wrong)

@@ -65,8 +65,8 @@ def a_large_cut_leaves_its_transaction(patch: Patch) -> None:
 @scenario_bug(LargeCuts.of)
 def large_cuts_are_read_once(patch: Patch) -> None:
     """What was committed since the first look at the cuts is not looked for."""
-    old = "if self._position >= end:\n        return\n    consumer = self._consumer"
-    new = "if self._consumer is not None:\n        return\n    consumer = self._consumer"
+    old = "if self._position >= end:\n        return\n    if self._consumer is None:"
+    new = "if self._is_assigned:\n        return\n    if self._consumer is None:"
     edit(patch, CutsReader, "_read_on", old, new)
 
 
