@@ -8,6 +8,7 @@ are ``[key, [start, end]]`` in seconds, with an end that is a tenth of a second 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import faust
@@ -19,7 +20,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import pack_window_tail
 from logstate.faust.record_serdes import is_record, refuse_pickle
 
-_PLAIN = (str, int, float, bytes)
+_PLAIN = (str, int, float, bytes, Decimal)
 
 
 class TableRow(NamedTuple):

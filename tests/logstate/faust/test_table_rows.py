@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import faust
@@ -42,6 +43,7 @@ def topology(size_s: int = 60) -> Topology:
         ({"key_type": str, "value_type": int}, b'"ada"', b"3", TableRow("ada", None, 3)),
         ({"key_type": int}, b"7", b"[1]", TableRow(7, None, [1])),
         ({}, b'["a",["b",1]]', b"3", TableRow(("a", ("b", 1)), None, 3)),
+        ({"value_type": Decimal}, b'"ada"', b'"1.50"', TableRow("ada", None, Decimal("1.50"))),
         ({"key_type": bytes}, b"\xff", b"3", TableRow(b"\xff", None, 3)),
     ],
 )
