@@ -102,8 +102,12 @@ def _check_meaning(kind: str, query: Query, meant: Collection[str]) -> None:
     """
     for name in _TIMES:
         if name in query and name not in meant:
-            of_such = f"times here are {', '.join(meant)}" if meant else "it has no times to ask for"
-            raise BadRequestError(f"{name}= means nothing for this read of a {kind} store: {of_such}")
+            of_such = (
+                f"times here are {', '.join(meant)}" if meant else "it has no times to ask for"
+            )
+            raise BadRequestError(
+                f"{name}= means nothing for this read of a {kind} store: {of_such}"
+            )
 
 
 def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:

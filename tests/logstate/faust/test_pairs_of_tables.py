@@ -56,9 +56,7 @@ def test_what_is_named_has_to_be_there_and_to_mean_one_thing(
     known = tables_of(APP)
     logs = {one.changelog: TopicDescription("", 1) for one in known.values()}
     with pytest.raises(UpgradeError, match=message):
-        adoption._pairs(
-            known, counted_by_value(), {"first": "counts"}, forget, logs, convert
-        )
+        adoption._pairs(known, counted_by_value(), {"first": "counts"}, forget, logs, convert)
 
 
 def test_only_inputs_of_others_need_offsets() -> None:

@@ -94,7 +94,10 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
             "start must be at least 0 and below 2**63",
         ),
         ("/stores/per-10s/k1?from=1" + "0" * 5_000, "from must be a whole number; got '1000"),
-        ("/stores/counts/k1?as_of=5", "as_of= means nothing for this read of a timestamped_key_value"),
+        (
+            "/stores/counts/k1?as_of=5",
+            "as_of= means nothing for this read of a timestamped_key_value",
+        ),
         ("/stores/counts/k1?start=5", "store: it has no times to ask for"),
         ("/stores/counts?from=5", "from= means nothing for this read of a timestamped_key_value"),
         ("/stores/per-10s/k1?as_of=5", "store: times here are start, from, to"),
