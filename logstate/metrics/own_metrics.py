@@ -92,7 +92,8 @@ class OwnMetrics:
                 f"a metric cannot be called {name!r}: {why}. Use lower-case letters, digits and _,"
                 " and a name of your application's"
             )
-        if not isinstance(meaning, str) or not isinstance(unit, str):
+        told: tuple[object, ...] = (meaning, unit)
+        if not all(isinstance(one, str) for one in told):
             raise ValueError(
                 f"metric {name!r} has the meaning {meaning!r:.100} and the unit {unit!r:.100}: give"
                 " texts, for whoever looks at the figures"
