@@ -363,6 +363,9 @@ def check_arguments(
             _check_key(spec, encode_key, argument, value)
         elif kind == "time" or (kind == "time or none" and value is not None):
             _check_time(spec, argument, value)
+            if name == "as_of" and spec.history_ms is None:
+                remedy = "Leave it out, or keep versions: Materialized(..., history=...)"
+                raise _unfit(spec, f"a {spec.kind} store has no earlier values", value, remedy)
 
 
 def checked_partition(store: str, partition: Any) -> int | None:

@@ -78,14 +78,16 @@ def adopt(
         bootstrap: brokers, as ``host:port``.
         tables: the name of each Faust table to the name of the store that goes on with it. The
             store needs another name than the table, because both name a changelog.
-        convert: by table, what makes the store's value of the table's.
+        convert: by table, what makes the store's value of the table's; None where there is to be
+            no row.
         forget: tables that nothing goes on with.
         config: settings of the Kafka clients, as for ``Application``.
         replication_factor: of the topics that are made; -1 is the brokers' default.
         topic_config: settings of the topics that are made.
 
-    Raises UpgradeError for what does not fit (nothing is written then), MembersLiveError while an
-    instance of either application lives, BrokerError where nobody answers.
+    Raises UpgradeError for what does not fit, and SerdeError for a table that no store can go on
+    with (nothing is written then), MembersLiveError while an instance of either application lives,
+    BrokerError where nobody answers.
     """
     application_id = app.conf.id
     cluster = KafkaCluster(
@@ -98,7 +100,7 @@ def adopt(
     try:
         plan = run_steps(check_topics_of_others(admin, topology, application_id))
         existing = admin.describe_topics((), f"{application_id}-")
-        pairs = _pairs(tables_of(app), plan, tables, forget, existing)
+        pairs = _pairs(tables_of(app, forget), plan, tables, forget, existing, convert or {})
         settings = {"bootstrap.servers": bootstrap, **(config or {})}
         offsets = _offsets(settings, plan)
         _check_regrouped_were_read(settings, admin, plan)
@@ -126,6 +128,7 @@ def _pairs(
     tables: Mapping[str, str],
     forget: Collection[str],
     existing: Mapping[str, TopicDescription],
+    convert: Collection[str] = (),
 ) -> list[_Pair]:
     """Which store goes on with which table. Raises UpgradeError with everything that is wrong."""
     stores = {name: topic for name, topic in plan.changelog_topics.items() if topic is not None}
@@ -152,7 +155,21 @@ def _pairs(
         for store, names in _tables_of_stores(tables).items()
         if len(names) > 1
     ]
+    if isinstance(forget, str):
+        problems.append(f"forget={forget!r} is a text: name the tables in a list or a set")
+    problems += [
+        f"convert= has a function for {name!r}, which is no table of tables=: {sorted(tables)}"
+        for name in convert
+        if name not in tables
+    ]
+    problems += [
+        f"table {name!r} is in tables= and in forget=: leave it out of one"
+        for name in tables
+        if name in forget
+    ]
     for name, store in tables.items():
+        if name in forget:
+            continue
         problem = _pair_problem(known.get(name), store, stores, plan, existing)
         if problem is not None:
             problems.append(f"table {name!r} to store {store!r}: {problem}")

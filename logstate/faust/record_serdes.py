@@ -2,6 +2,11 @@
 
 A ``faust.Record`` is JSON by default, with the name of its class beside its fields. What Faust
 itself would do with pickle is refused: whoever may write to a topic could run code here.
+
+Faust writes what it cannot read: a time as text in a field that stays text when it is read, a dict
+with numbers for keys, a record by its own codec where another one is asked for. A row would then be
+one thing while its commit is open and another one behind it, so what is written is read once more
+here and compared, as with every serde of ours. The bytes are Faust's.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from faust.serializers.registry import Registry
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.json_schema import json_schema
+from logstate.serdes.sameness import difference
 
 T = TypeVar("T")
 R = TypeVar("R", bound=faust.Record)
@@ -28,7 +34,8 @@ class FaustSerde(Serde[T]):
     """Values of a Faust type through a Faust codec, such as ``json``, ``raw`` or ``yaml|binary``.
 
     Raises SerdeError for pickle and for codecs that Faust does not know. The callables raise
-    SerdeError for objects of another class, and what Faust raises for bytes that do not decode.
+    SerdeError for objects of another class and for what would not come back as it is, and what
+    Faust raises for bytes that do not decode.
     """
 
     def __init__(self, type_: type[T] | None, serializer: str) -> None:
@@ -46,6 +53,7 @@ class FaustSerde(Serde[T]):
 
     def serializer(self, topic: str, is_key: bool) -> Serializer[T]:
         dumps, type_, name = _REGISTRY.dumps_value, self.type, self.name
+        read = self.deserializer(topic, is_key)
 
         def serialize(value: T) -> bytes:
             if type_ is not None and not isinstance(value, type_):
@@ -53,7 +61,14 @@ class FaustSerde(Serde[T]):
                     f"Found {type(value).__name__} where the serde of {type_.__name__} takes "
                     f"{type_.__name__}. Return one from the function that made the value."
                 )
-            return cast(bytes, dumps(cast(Any, type_), cast(Any, value), serializer=name))
+            data = cast(bytes, dumps(cast(Any, type_), cast(Any, value), serializer=name))
+            try:
+                found = difference(value, read(data))
+            except Exception as error:
+                raise _not_the_same(self, f"reading it raises {type(error).__name__}") from error
+            if found is not None:
+                raise _not_the_same(self, str(found))
+            return data
 
         return serialize
 
@@ -77,6 +92,16 @@ class FaustSerde(Serde[T]):
     def __repr__(self) -> str:
         shown = "anything" if self.type is None else self.type.__name__
         return f"<serde faust {self.name} of {shown}>"
+
+
+def _not_the_same(serde: FaustSerde[Any], what: str) -> SerdeError:
+    return SerdeError(
+        f"The value would not come back as it is with {serde!r}: {what}. It is refused before it is"
+        " written, because later nobody could tell. Faust reads a time, a Decimal, a UUID or an"
+        " enum as the text that JSON has, unless the class of the record says isodates=True,"
+        " coerce=True or coercions=; whatever else JSON has not, make of its own types in the"
+        " function that returns the value (str(...), list(...))"
+    )
 
 
 def record_of(model: type[R]) -> FaustSerde[R]:

@@ -7,19 +7,21 @@ are ``[key, [start, end]]`` in seconds, with an end that is a tenth of a second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import faust
 from faust.models.base import maybe_model
 from faust.serializers import codecs
+from faust.tables.sets import SetTable
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.windowed_keys import pack_window_tail
 from logstate.faust.record_serdes import is_record, refuse_pickle
 
-_PLAIN = (str, int, float, bytes)
+_PLAIN = (str, int, float, bytes, Decimal)
 
 
 class TableRow(NamedTuple):
@@ -33,7 +35,8 @@ class TableRow(NamedTuple):
 class FaustTable:
     """Reads the changelog of a table, as Faust itself would on recovery.
 
-    Raises SerdeError for a table whose codec is pickle, or whose windows no store has.
+    Raises SerdeError for a table whose codec is pickle, whose windows no store has, or that has no
+    rows.
     """
 
     def __init__(self, table: Any) -> None:
@@ -41,6 +44,11 @@ class FaustTable:
         self.name: str = inner.name
         self.changelog: str = inner.changelog_topic_name
         self._table = inner
+        if isinstance(inner, SetTable):
+            raise SerdeError(
+                f"Table {self.name!r} is a SetTable: its changelog has what was added and removed,"
+                " and no rows. Say forget= and read its topic anew."
+            )
         for serializer in (inner.key_serializer, inner.value_serializer):
             refuse_pickle(serializer)
         self.size_ms, self.step_ms = _window_ms(inner)
@@ -58,7 +66,10 @@ class FaustTable:
 
 
 class StoreRows:
-    """Writes rows of a table as a store of ours logs them."""
+    """Writes rows of a table as a store of ours logs them.
+
+    ``convert`` makes the store's value of the table's, and None of what is to be no row.
+    """
 
     def __init__(
         self, spec: StoreSpec, changelog: str, convert: Callable[[Any], Any] | None
@@ -67,11 +78,19 @@ class StoreRows:
         self._value = spec.value.serializer(changelog, False)
         self._convert = convert
 
-    def logged(self, row: TableRow) -> tuple[bytes, bytes]:
+    def logged(self, row: TableRow) -> tuple[bytes, bytes | None]:
         """Key and value of the record. Raises what the store's serdes raise."""
         value = row.value if self._convert is None else self._convert(row.value)
         tail = b"" if row.start_ms is None else pack_window_tail(row.start_ms, 0)
-        return self._key(row.key) + tail, self._value(value)
+        key = self._key(row.key) + tail
+        if value is not None:
+            return key, self._value(value)
+        if self._convert is None:
+            raise SerdeError(
+                "the table has None for a value, and a row of a store is never None. Give convert="
+                " a function that makes a value of it, or returns None where there is to be no row"
+            )
+        return key, None
 
 
 def typed(type_: Any, payload: Any) -> Any:
@@ -87,7 +106,9 @@ def typed(type_: Any, payload: Any) -> Any:
     if type_ in _PLAIN:
         if type_ is bytes:
             return payload.encode() if isinstance(payload, str) else payload
-        return type_(payload.decode() if isinstance(payload, bytes) else payload)
+        decoded = payload.decode() if isinstance(payload, bytes) else payload
+        # Faust leaves as it is what should be text and is none: str() would make "None" of null.
+        return decoded if type_ is str else type_(decoded)
     return payload
 
 
@@ -132,6 +153,10 @@ def _hashable(key: Any) -> Any:
     return tuple(map(_hashable, key)) if isinstance(key, list) else key
 
 
-def tables_of(app: faust.App) -> Mapping[str, FaustTable]:
-    """Every table of an application, by its name."""
-    return {name: FaustTable(table) for name, table in app.tables.items()}
+def tables_of(app: faust.App, forget: Collection[str] = ()) -> Mapping[str, FaustTable]:
+    """Every table of an application that is not forgotten, by its name; of the others none is read.
+
+    Raises SerdeError for one that no store can go on with.
+    """
+    kept = ((name, table) for name, table in app.tables.items() if name not in forget)
+    return {name: FaustTable(table) for name, table in kept}

@@ -196,6 +196,8 @@ class AsgiService:
         spec = self._spec(request)
         most = self._answers.serving.page_rows
         limit = min(number_or(_PAGE_DEFAULT, query, "limit", least=1), most)
+        if request.method == "HEAD":  # a page that nobody reads would be taken for read
+            return ndjson_response(iter(()), self._asking)
         if "continue" in query:
             lines = self._pages.taken(query["continue"])
             if lines[0] != name:

@@ -14,6 +14,7 @@ from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
 from logstate.contracts.serde import Serde
 from logstate.contracts.stores import ValueAndTimestamp, VersionedRecord
+from logstate.http.plain_objects import data_of
 
 KEY_MAX = 8_192
 #: base64 of either alphabet is taken
@@ -69,8 +70,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Windowed):
         return {"key": plain(value.key), "start_ms": value.start_ms, "end_ms": value.end_ms}
     try:
-        return msgspec.to_builtins(value, str_keys=True)
-    except (TypeError, msgspec.MsgspecError):
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=data_of)
+    except (TypeError, ValueError):  # as msgspec's and pydantic's are
         return str(value)
 
 

@@ -6,6 +6,7 @@ be looked up. So bytes are looked at as they were sent.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +20,8 @@ _LARGEST = 2**63 - 1
 #: a number of more digits is none of these, and reading one of thousands takes long
 _DIGITS_MAX = 19
 _LATEST_MS = 2**62
+_SPAN = ("from", "to")
+_TIMES = ("start", "as_of", *_SPAN)
 
 
 class BadRequestError(LogstateError):
@@ -92,8 +95,25 @@ def span(query: Query) -> tuple[int, int]:
     return number_or(0, query, "from"), number_or(_LATEST_MS, query, "to")
 
 
+def _check_meaning(kind: str, query: Query, meant: Collection[str]) -> None:
+    """Raises BadRequestError for a time that means nothing for such a read.
+
+    Passed over, an answer of all times would be taken for one of the time that was asked for.
+    """
+    for name in _TIMES:
+        if name in query and name not in meant:
+            of_such = (
+                f"times here are {', '.join(meant)}" if meant else "it has no times to ask for"
+            )
+            raise BadRequestError(
+                f"{name}= means nothing for this read of a {kind} store: {of_such}"
+            )
+
+
 def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
     """Which read a request for a key means."""
+    of_kind = {"versioned": ("as_of",), "session": _SPAN}.get(kind, ())
+    _check_meaning(kind, query, ("start", *_SPAN) if kind.endswith("window") else of_kind)
     if kind.endswith("window"):
         start = number(query, "start")
         return ("fetch_range", span(query)) if start is None else ("fetch", (start,))
@@ -105,6 +125,7 @@ def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
 
 def read_of_range(kind: str, keys: tuple[Any, Any], query: Query) -> tuple[str, tuple[Any, ...]]:
     """Which read a request for rows means; ``keys``: the first and the last, None = open."""
+    _check_meaning(kind, query, _SPAN if kind.endswith(("window", "session")) else ())
     if kind.endswith("window"):
         return "fetch_key_range", (*keys, *span(query))
     if kind == "session":

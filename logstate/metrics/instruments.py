@@ -10,6 +10,7 @@ Invariants:
 - only metrics of the catalogue exist, and those that were defined beside it, with exactly the
   labels that are listed;
 - a counter never goes down while the process lives, not even when its task moves away;
+- what is measured is an int or a float, whatever it was given as: figures are added up, and travel;
 - gauges of what is gone disappear (``forget``).
 """
 
@@ -19,11 +20,27 @@ import bisect
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
 from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, CATALOGUE, Kind, Metric
 
 LabelValues = tuple[str, ...]
+
+
+def _number(given: Any) -> float:
+    """A plain one: numbers of other libraries and Decimals do not add up with floats."""
+    if type(given) is int or type(given) is float:
+        return given
+    if isinstance(given, Integral):
+        return int(given)
+    if isinstance(given, Real | Decimal):
+        return float(given)
+    raise TypeError(
+        f"a metric takes a number, and was given {given!r:.100} ({type(given).__name__}): what a"
+        " function returned is None or a text where a number was meant"
+    )
 
 
 class Counter:
@@ -36,8 +53,17 @@ class Counter:
         self._lock = threading.Lock()
 
     def add(self, amount: float = 1) -> None:
-        """Add to the sum. Call it once per batch, not per record."""
-        assert amount >= 0, amount
+        """Add to the sum. Call it once per batch, not per record.
+
+        Raises ValueError for less than nothing and NaN, TypeError for what is no number.
+        """
+        if type(amount) is not int:
+            amount = _number(amount)
+        if not amount >= 0:
+            raise ValueError(
+                f"a counter only grows, and {amount} was to be added: use a gauge for what goes"
+                " down too, or a second counter"
+            )
         with self._lock:
             self.value += amount
 
@@ -55,8 +81,8 @@ class Gauge:
         self._ask: Callable[[], float] | None = None
 
     def set(self, value: float) -> None:
-        """Replace the value."""
-        self._value = value
+        """Replace the value. Raises TypeError for what is no number."""
+        self._value = _number(value)
 
     def ask(self, read: Callable[[], float]) -> None:
         """Have ``read`` called at each snapshot, from the thread that takes it.
@@ -70,7 +96,7 @@ class Gauge:
         """The value now."""
         if self._ask is not None:
             try:
-                self._value = self._ask()
+                self._value = _number(self._ask())
             except Exception:  # noqa: BLE001  a figure must never be what stops a service
                 return self._value
         return self._value
@@ -91,7 +117,9 @@ class Histogram:
         self._lock = threading.Lock()
 
     def observe(self, figure: float) -> None:
-        """Count one."""
+        """Count one. Raises TypeError for what is no number."""
+        if type(figure) is not float:
+            figure = _number(figure)
         at = bisect.bisect_left(self._bounds, figure)
         with self._lock:
             self._counts[at] += 1

@@ -63,6 +63,8 @@ class OwnMetrics:
     ) -> Histogram:
         """How often a figure fell into which range; ``buckets`` are the ranges' upper bounds."""
         bounds = tuple(buckets)
+        if bounds and bounds[-1] == math.inf:  # there is always one more, for what is larger
+            bounds = bounds[:-1]
         grow = not any(low >= high for low, high in pairwise(bounds))
         if not bounds or not grow or any(map(math.isnan, bounds)):
             raise ValueError(
@@ -89,6 +91,12 @@ class OwnMetrics:
             raise ValueError(
                 f"a metric cannot be called {name!r}: {why}. Use lower-case letters, digits and _,"
                 " and a name of your application's"
+            )
+        told: tuple[object, ...] = (meaning, unit)
+        if not all(isinstance(one, str) for one in told):
+            raise ValueError(
+                f"metric {name!r} has the meaning {meaning!r:.100} and the unit {unit!r:.100}: give"
+                " texts, for whoever looks at the figures"
             )
         for label in labels:
             if label in _TAKEN_LABELS or not _NAME.fullmatch(label):

@@ -289,7 +289,7 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
             write(out, parsed, value, strict_allow_default=True)
         except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
             # Without the cause: fastavro's messages quote the value.
-            raise _misfit(value, parsed) from None
+            raise _misfit(value, parsed, check) from None
         check(value)
         if not unconverted:
             declared = f"avro(type={type_.__name__})"
@@ -360,7 +360,7 @@ def _reader(
     return deserialize
 
 
-def _misfit(value: Any, parsed: Parsed) -> SerdeError:
+def _misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeError:
     """Which field does not fit; found by validating again, which is too slow for every record."""
     where = ""
     try:
@@ -368,6 +368,10 @@ def _misfit(value: Any, parsed: Parsed) -> SerdeError:
     except ValidationError as error:
         where = "; ".join(map(_mismatch, error.errors))
     except Exception:  # noqa: BLE001  the validator trips over what the writer tripped over
+        try:
+            check(value)
+        except SerdeError as error:  # it has the field, of a Decimal with too many digits say
+            return error
         where = f"the value is {type(value).__name__}"
     extra = ""
     if not where and isinstance(value, Mapping) and isinstance(parsed, Mapping):

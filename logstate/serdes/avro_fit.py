@@ -24,6 +24,7 @@ two branches was of the other perhaps, and is refused unless it comes with a nam
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 import uuid
 from collections.abc import Callable, Mapping
@@ -131,7 +132,10 @@ class _Fit(AvroWalk[_Part]):
         known = _LOGICAL.get(f"{kind}-{schema['logicalType']}")
         if known is not None:
             return known
-        # A decimal, or one that others registered: the writer's.
+        if schema["logicalType"] == "decimal" and kind in ("bytes", "fixed"):
+            precision, scale = schema["precision"], schema.get("scale", 0)
+            return _Part(_ANOTHER, _decimal_check(precision, scale, is_fixed=kind == "fixed"))
+        # One that others registered: the writer's.
         return _UNKNOWN if kind in ("enum", "fixed", "bytes", "string") else as_kind()
 
 
@@ -375,6 +379,32 @@ def _check_date(value: Any) -> None:
 def _check_uuid(value: Any) -> None:
     if not isinstance(value, uuid.UUID):
         raise _found(value, "a UUID, which would be read", "Give uuid.UUID(...)")
+
+
+def _decimal_check(precision: int, scale: int, *, is_fixed: bool) -> _Check:
+    """The writer counts what is written of a number, and a reader what its type then makes of it:
+    123.4 has four digits, and is 12340 where two stand behind the point.
+
+    Of -0.00, which rounding makes of -0.001, it makes -0.02 where the type is fixed.
+    """
+
+    def check(value: Any) -> None:
+        if not isinstance(value, decimal.Decimal):
+            raise _found(value, "a Decimal, which would be read")
+        sign, digits, exponent = value.as_tuple()
+        if is_fixed and sign and not value:
+            raise _Misfit("is a Decimal of minus zero, which no Avro has", "Add 0 to it: value + 0")
+        if not isinstance(exponent, int):
+            raise _Misfit("is a Decimal that is no number", "A decimal has no NaN and no infinity")
+        if -exponent > scale:
+            why = f"is a Decimal with {-exponent} digits behind the point, and its type has {scale}"
+            raise _Misfit(why, "Round it (quantize), or declare a larger scale")
+        if value and len(digits) + exponent > precision - scale:
+            before = precision - scale
+            why = f"is a Decimal that needs more than the {before} digits before the point of its"
+            raise _Misfit(f"{why} type", "Declare a larger precision")
+
+    return check
 
 
 _LOGICAL = {

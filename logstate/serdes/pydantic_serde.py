@@ -79,7 +79,10 @@ class PydanticSerde(Serde[M]):
         return validate
 
     def describe(self) -> dict[str, Any]:
-        schema = self.model.model_json_schema(mode="serialization")
+        try:
+            schema = self.model.model_json_schema(mode="serialization")
+        except RuntimeError:  # pydantic's, of a field that it reads and writes by functions alone
+            return {"format": "json", "schema": None}
         for one in (schema, *schema.get("$defs", {}).values()):
             fields = one.get("properties", {})
             computed = {name for name, field in fields.items() if field.get("readOnly")}

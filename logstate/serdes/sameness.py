@@ -163,6 +163,10 @@ def field_names(cls: Any) -> tuple[str, ...] | None:
         return tuple(name for name, field in fields if not field.exclude)
     if dataclasses.is_dataclass(cls):
         return tuple(one.name for one in dataclasses.fields(cls))
+    if hasattr(cls, "__is_model__"):  # of Faust
+        of_faust: Any = cls
+        descriptors = of_faust._options.descriptors.items()  # noqa: SLF001  it has no other name
+        return tuple(name for name, one in descriptors if not one.exclude)
     return None
 
 

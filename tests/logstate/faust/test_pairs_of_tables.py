@@ -42,6 +42,23 @@ def test_two_tables_do_not_go_into_one_store() -> None:
     assert [(pair.table.name, pair.store) for pair in pairs] == [("first", "counts")]
 
 
+@pytest.mark.parametrize(
+    ("forget", "convert", "message"),
+    [
+        (["second"], {"frist": int}, r"convert= has a function for 'frist', which is no table of"),
+        (["first", "second"], {}, r"table 'first' is in tables= and in forget=: leave it out"),
+        ("first, second", {}, r"forget='first, second' is a text: name the tables in a list"),
+    ],
+)
+def test_what_is_named_has_to_be_there_and_to_mean_one_thing(
+    forget: Any, convert: Any, message: str
+) -> None:
+    known = tables_of(APP)
+    logs = {one.changelog: TopicDescription("", 1) for one in known.values()}
+    with pytest.raises(UpgradeError, match=message):
+        adoption._pairs(known, counted_by_value(), {"first": "counts"}, forget, logs, convert)
+
+
 def test_only_inputs_of_others_need_offsets() -> None:
     assert adoption._inputs_of_others(counted_by_value()) == [ORDERS]
 

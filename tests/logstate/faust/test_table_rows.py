@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import faust
@@ -10,7 +11,7 @@ import pytest
 
 from logstate.contracts.errors import SerdeError, UpgradeError
 from logstate.contracts.seams import TopicDescription
-from logstate.faust.table_rows import FaustTable, StoreRows, TableRow, window_problem
+from logstate.faust.table_rows import FaustTable, StoreRows, TableRow, tables_of, window_problem
 from logstate.topics.bound_plan import bind
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust
 from logstate.topology import StreamsBuilder, TumblingWindows
@@ -42,6 +43,7 @@ def topology(size_s: int = 60) -> Topology:
         ({"key_type": str, "value_type": int}, b'"ada"', b"3", TableRow("ada", None, 3)),
         ({"key_type": int}, b"7", b"[1]", TableRow(7, None, [1])),
         ({}, b'["a",["b",1]]', b"3", TableRow(("a", ("b", 1)), None, 3)),
+        ({"value_type": Decimal}, b'"ada"', b'"1.50"', TableRow("ada", None, Decimal("1.50"))),
         ({"key_type": bytes}, b"\xff", b"3", TableRow(b"\xff", None, 3)),
     ],
 )
@@ -49,6 +51,37 @@ def test_a_record_is_the_row_that_faust_reads(
     options: dict[str, Any], key: bytes, value: bytes, row: TableRow
 ) -> None:
     assert FaustTable(table(f"t{len(APP.tables)}", **options)).row(key, value) == row
+
+
+@pytest.mark.parametrize("payload", [b"null", b"3", b"[1]", b"true"])
+def test_what_should_be_text_and_is_none_stays_what_it_is_as_in_faust(payload: bytes) -> None:
+    texts = table(f"t{len(APP.tables)}", key_type=str, value_type=str)
+    read = APP.serializers.loads_value(str, payload, serializer="json")
+    assert FaustTable(texts).row(b'"ada"', payload).value == read
+    assert not isinstance(read, str)
+
+
+def test_none_is_no_value_of_a_store_unless_convert_makes_one_of_it() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value=object).to_table(store="any")
+    store = builder.build().stores["any"]
+    nothing = TableRow("ada", None, None)
+    with pytest.raises(SerdeError, match="a row of a store is never None"):
+        StoreRows(store, "t", None).logged(nothing)
+    assert StoreRows(store, "t", lambda value: value or 0).logged(nothing) == (b"ada", b"0")
+    assert StoreRows(store, "t", lambda value: value).logged(nothing) == (b"ada", None)
+
+
+def test_a_table_that_no_store_can_go_on_with_is_no_matter_where_it_is_forgotten() -> None:
+    app = faust.App("other", broker="kafka://nowhere", store="memory://", autodiscover=False)
+    app.Table("kept")
+    app.SetTable("sets", key_type=str, value_type=str)
+    app.Table("slid").using_window(faust.SlidingWindow(before=1, after=1, expires=10))
+    with pytest.raises(SerdeError, match="SetTable: its changelog has what was added and removed"):
+        tables_of(app, ["slid"])
+    with pytest.raises(SerdeError, match="their bounds depend"):
+        tables_of(app, ["sets"])
+    assert list(tables_of(app, {"sets", "slid"})) == ["kept"]
 
 
 def test_values_that_are_records_come_back_as_such() -> None:

@@ -94,6 +94,14 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
             "start must be at least 0 and below 2**63",
         ),
         ("/stores/per-10s/k1?from=1" + "0" * 5_000, "from must be a whole number; got '1000"),
+        (
+            "/stores/counts/k1?as_of=5",
+            "as_of= means nothing for this read of a timestamped_key_value",
+        ),
+        ("/stores/counts/k1?start=5", "store: it has no times to ask for"),
+        ("/stores/counts?from=5", "from= means nothing for this read of a timestamped_key_value"),
+        ("/stores/per-10s/k1?as_of=5", "store: times here are start, from, to"),
+        ("/stores/per-10s?start=5", "store: times here are from, to"),
         ("/stores/counts/k1?partition=4", "has no partition 4: they are 0 to 3"),
         ("/stores/counts/k1?partition=-1", "partition must be at least 0"),
         ("/stores/counts/k1?at_least=in", "at_least must be topic-partition:offset; got 'in'"),
@@ -108,6 +116,14 @@ def test_wrong_input_is_refused_with_the_reason(http: httpx.Client, path: str, r
     answer = http.get(path)
     assert answer.status_code == 400
     assert reason in answer.json()["error"]
+
+
+def test_a_look_at_the_headers_of_a_page_does_not_take_the_page(http: httpx.Client) -> None:
+    token = http.get("/stores/counts?limit=3").text.splitlines()[-1].split('"')[3]
+    asked = http.head("/stores/counts", params={"continue": token})
+    assert (asked.status_code, asked.headers["content-type"]) == (200, "application/x-ndjson")
+    page = http.get("/stores/counts", params={"continue": token, "limit": 3})
+    assert (page.status_code, len(page.text.splitlines())) == (200, 4)
 
 
 def test_a_range_is_one_of_the_keys_that_are_given_however_they_are_written(

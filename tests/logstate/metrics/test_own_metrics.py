@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from decimal import Decimal
+from math import inf, nan
+from typing import Any
 
+import numpy as np
+import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
@@ -36,6 +42,56 @@ def test_prometheus_sees_them_of_the_applications_that_have_them() -> None:
     assert values["logstate_taxed_total", "shop", None] == 2
     assert values["logstate_rate", "bank", None] == 0.25
     assert values["logstate_items_bucket", "shop", "5"] == 1
+
+
+def test_numbers_of_other_libraries_are_plain_ones_and_add_up() -> None:
+    metrics = Metrics()
+    paid = own(metrics).counter("paid_total", "Paid.")
+    for amount in (Decimal("1.5"), 0.5, np.int64(3), np.float32(0.25), True):
+        paid.add(amount)  # type: ignore[arg-type]
+    own(metrics).gauge("rate", "Rate.").set(Decimal("0.25"))  # type: ignore[arg-type]
+    own(metrics).gauge("asked", "Asked.").ask(lambda: np.float64(0.5))
+    own(metrics).histogram("cents", "Each.", buckets=(1, 5)).observe(np.int64(3))  # type: ignore[arg-type]
+    found = json.loads(json.dumps(metrics.snapshot()))
+    assert found["paid_total"]["series"][0]["value"] == 6.25
+    assert (found["rate"]["series"][0]["value"], found["asked"]["series"][0]["value"]) == (
+        0.25,
+        0.5,
+    )
+    assert found["cents"]["series"][0]["buckets"] == [["1", 0], ["5", 1], ["+Inf", 1]]
+
+
+@pytest.mark.parametrize("amount", [-5, -0.5, nan])
+def test_a_counter_that_is_to_go_down_says_what_to_use(amount: float) -> None:
+    with pytest.raises(
+        ValueError, match=r"a counter only grows, and .* was to be added: use a gaug"
+    ):
+        own(Metrics()).counter("paid_total", "Paid.").add(amount)
+
+
+@pytest.mark.parametrize("wrong", [None, "5", [1], object()])
+def test_what_is_no_number_is_refused_where_it_is_given_and_breaks_no_export(wrong: Any) -> None:
+    metrics, registry = Metrics(), CollectorRegistry()
+    export_to_prometheus(metrics, "shop", registry)
+    mine = own(metrics)
+    mine.gauge("asked", "Asked.").ask(lambda: wrong)
+    for give in (
+        mine.counter("paid_total", "Paid.").add,
+        mine.gauge("rate", "Rate.").set,
+        mine.histogram("items", "Items.").observe,
+    ):
+        with pytest.raises(TypeError, match="a metric takes a number, and was given"):
+            give(wrong)
+    with pytest.raises(ValueError, match="give texts, for whoever looks at the figures"):
+        mine.counter("told_total", wrong if wrong != "5" else None)
+    assert b'logstate_rate{application="shop"' in generate_latest(registry)
+
+
+def test_the_bucket_of_all_others_is_there_once_where_it_is_named_too() -> None:
+    metrics = Metrics()
+    own(metrics).histogram("items", "Items.", buckets=(1, inf)).observe(3)
+    found = metrics.snapshot()["items"]["series"][0]["buckets"]
+    assert found == [["1", 0], ["+Inf", 1]]
 
 
 def test_opentelemetry_sees_those_that_are_defined_after_the_export_began() -> None:

@@ -28,6 +28,7 @@ QUESTIONS: list[tuple[str, Callable[[Any], Any], str]] = [
     ("counts", lambda store: store.get(7), rf"get\(key=\.\.\.\) {KEY}"),
     ("counts", lambda store: store.get(b"a"), BYTES_KEY),
     ("counts", lambda store: store.get(None), NONE),
+    ("counts", lambda store: store.get("a", 5), "has no earlier values, found 5 .*keep versions"),
     ("counts", lambda store: store.range(7, "b"), rf"range\(lower=\.\.\.\) {KEY}"),
     ("counts", lambda store: store.reverse_range("a", 7), rf"reverse_range\(upper=\.\.\.\) {KEY}"),
     ("counts", lambda store: store.prefix_scan(7), rf"prefix_scan\(prefix=\.\.\.\) {KEY}"),

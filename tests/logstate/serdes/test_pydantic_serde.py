@@ -13,7 +13,15 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, computed_field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    computed_field,
+)
 
 from logstate import DeserializationError, SerdeError, StreamsBuilder, UpgradeError, serdes
 from logstate.contracts.compatibility import worst
@@ -271,3 +279,23 @@ def test_what_a_model_keeps_to_itself_is_not_looked_at() -> None:
     value._seen = 5
     assert round_trip(value).n == 3
     assert round_trip(More.model_validate({"n": 3, "names": ["a"]})).names == ["a"]
+
+
+def test_a_model_without_a_json_schema_is_json_of_any_shape() -> None:
+    class Packed(BaseModel):
+        parts: Annotated[
+            frozenset[str],
+            PlainValidator(lambda given: frozenset(given.split()) if type(given) is str else given),
+            PlainSerializer(lambda parts: " ".join(sorted(parts))),
+        ]
+
+    serde = serdes.serde_of(Packed, what="a test")
+    assert serde.describe() == {"format": "json", "schema": None}
+    builder = StreamsBuilder()
+    builder.table("packed", value=Packed, store="rows")
+    packed = Packed(parts=frozenset({"b", "a"}))
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe("packed", "1", packed)
+        assert driver.store("rows").get("1").value == packed
+    with pytest.raises(SerdeError, match="has no JSON schema to register"):
+        serdes.json_schema_of(Packed, registry="mock://packed")
