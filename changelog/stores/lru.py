@@ -11,8 +11,10 @@ Invariants:
 1. an entry has exactly one index row, that of its own sequence;
 2. sequences grow; no index row is below ``_first``;
 3. there are at most ``capacity`` entries, but for a restore: amid a commit's records the log may
-   hold more, and what is to go has its tombstone. Where the capacity was lowered, the next put
-   forgets what is too much.
+   hold more, and what is to go has its tombstone. What is still too much after it, the next use
+   forgets before it looks: where the capacity was lowered, and where Kafka Streams wrote the log,
+   which has no tombstones of what a table forgot. There too the entries put last are those that
+   are left.
 
 A restored store has the order of the changelog: of the last puts, because gets are not logged. So
 after a crash another entry may be the next to go, as in Kafka Streams.
@@ -72,6 +74,8 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         self._spec = spec
         self.capacity = spec.capacity
         self._all_rows = rows
+        self._writes = writes
+        self._context = context
         #: number of entries and next sequence; None: to be found out
         self._known: tuple[int, int] | None = None
         self._first = 0
@@ -84,14 +88,14 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         spec = self._spec
         for key, value, timestamp, headers in records:
             row = None if value is None else restored_row(spec, value, timestamp, headers)
-            self._put_row(key, row, None)
+            self._put_row(key, row, is_restored=True)
 
     def _use(self, key: K) -> V | None:
         raw = self.codec.raw_key(key)
+        entries, sequence = self._held()
         row = self._all_rows.get(_ENTRY + raw)
         if row is None:
             return None
-        entries, sequence = self._counts()
         self._place(raw, row[:8], row[8:], sequence)
         self._known = entries, sequence + 1
         return self.codec.decode_row(row[8:])  # type: ignore[no-any-return]
@@ -105,43 +109,44 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         encode_key, encode = self.codec.encode_key, row_encoder(self._spec, self.codec, context)
         name = self.name
 
-        def log_forgotten(key: bytes) -> None:
-            write = LoggedWrite(key, None, context.timestamp, None)
-            writes.add(key, write, moves_to_end=True)
-
         def put(key: K, value: V | None) -> None:
             try:
                 row_key = encode_key(key)
             except Exception as error:  # noqa: BLE001  serdes raise anything
                 raise unfit_key(name, key, error) from error.__cause__
             row, data, timestamp, headers = encode(value)
-            self._put_row(row_key, row, log_forgotten)
+            self._put_row(row_key, row, is_restored=False)
             write = LoggedWrite(row_key, data, timestamp, headers)
             writes.add(row_key, write, moves_to_end=True)
 
         return put
 
-    def _put_row(
-        self, key: bytes, value: bytes | None, log: Callable[[bytes], None] | None
-    ) -> None:
-        """``log`` None restores: nothing is forgotten and logged that the log does not forget."""
-        entries, sequence = self._counts()
+    def _put_row(self, key: bytes, value: bytes | None, *, is_restored: bool) -> None:
+        """A restore forgets nothing that the log does not forget."""
+        entries, sequence = self._counts() if is_restored else self._held()
         row = self._all_rows.get(_ENTRY + key)
         if value is None:
             if row is not None:
                 self._remove(key, row[:8])
                 self._known = entries - 1, sequence
             return
-        if row is None:
-            entries += 1
-        # Before others are forgotten: where the capacity was lowered, this one may be the oldest.
+        if row is None and not is_restored and entries == self.capacity:
+            entries, _ = self._held(entries - 1)
         self._place(key, None if row is None else row[:8], value, sequence)
-        while log is not None and entries > self.capacity:
-            oldest, its_sequence = self._oldest()
-            self._remove(oldest, its_sequence)
-            log(oldest)
+        self._known = entries + (row is None), sequence + 1
+
+    def _held(self, most: int | None = None) -> tuple[int, int]:
+        """Number of entries and next sequence, once there are at most so many entries."""
+        entries, sequence = self._counts()
+        most = self.capacity if most is None else most
+        while entries > most:
+            key, its_sequence = self._oldest()
+            self._remove(key, its_sequence)
+            write = LoggedWrite(key, None, self._context.timestamp, None)
+            self._writes.add(key, write, moves_to_end=True)
             entries -= 1
-        self._known = entries, sequence + 1
+            self._known = entries, sequence
+        return entries, sequence
 
     def _place(self, key: bytes, old: bytes | None, value: bytes, sequence: int) -> None:
         """Write an entry as the one that was used last."""

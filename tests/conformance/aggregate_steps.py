@@ -9,6 +9,7 @@ from logstate.topology import (
     SessionWindows,
     SlidingWindows,
     TumblingWindows,
+    UnlimitedWindows,
     until_time_limit,
     until_window_closes,
 )
@@ -36,6 +37,8 @@ def windows_of(window: dict[str, Any]) -> Any:
         return SlidingWindows(difference=milliseconds(window["difference_ms"]), grace=grace)
     if kind == "session":
         return SessionWindows(gap=milliseconds(window["gap_ms"]), grace=grace)
+    if kind == "unlimited":
+        return UnlimitedWindows(start_ms=window["start_ms"])
     raise ValueError(f"there are no {kind!r} windows")
 
 
@@ -43,6 +46,8 @@ def windowed_type(window: dict[str, Any]) -> WireType:
     """The type of keys inside these windows."""
     if window["type"] == "session":
         return SESSION
+    if window["type"] == "unlimited":
+        return WireType("windowed", (1 << 63) - 1)
     return WireType("windowed", window.get("size_ms", window.get("difference_ms")))
 
 
@@ -134,9 +139,14 @@ def _suppress(step: Step, flows: Flows) -> Flow:
     flow = flows[step["in"]]
     until, limit = step["until"], step.get("max_records")
     if until["type"] == "window_closes":
-        condition = until_window_closes(max_records=limit)
+        condition = until_window_closes(max_records=limit, max_bytes=step.get("max_bytes"))
     else:
-        condition = until_time_limit(milliseconds(until["ms"]), max_records=limit)
+        condition = until_time_limit(
+            milliseconds(until["ms"]),
+            max_records=limit,
+            max_bytes=step.get("max_bytes"),
+            shut_down_when_full=step.get("shut_down_when_full", False),
+        )
     return flow.then(flow.node.suppress(condition, name=step["name"]))
 
 

@@ -27,6 +27,7 @@ def materialized(step: dict[str, Any]) -> Materialized | None:
         step["store"],
         in_memory=None if impl is None else impl == "in_memory",
         logged=step.get("logging", True),
+        capacity=step.get("capacity"),
         retention=_duration(step, "retention_ms"),
         history=_duration(step, "versioned_history_ms"),
         segment_interval=_duration(step, "versioned_segment_ms"),

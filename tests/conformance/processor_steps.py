@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from logstate.topology import ValueTransformer
+
 from .flows import Flow, Flows, Step, StepBuilder
-from .materialization import added_store
+from .functions import text
+from .materialization import added_store, materialized
 from .processors import supplier_of
-from .wire import WireType
+from .wire import STRING, WireType
 
 
 def _add_store(step: Step, flows: Flows) -> None:
@@ -43,9 +48,25 @@ def _process(step: Step, flows: Flows) -> Flow:
     return flow.then(node, key=key, value=value)
 
 
+class _Tag(ValueTransformer[Any, Any, str]):
+    """Key and value as one text."""
+
+    def transform(self, key: Any, value: Any) -> str | None:
+        return None if value is None else f"{text(key)}:{text(value)}"
+
+
+def _transform_values(step: Step, flows: Flows) -> Flow:
+    flow = flows[step["in"]]
+    node = flow.node.transform_values(
+        _Tag, value=STRING.serde, store=materialized(step), name=step["name"]
+    )
+    return flow.then(node, value=STRING)
+
+
 PROCESSOR_STEPS: dict[str, StepBuilder] = {
     "add_store": _add_store,
     "add_global_store": _add_global_store,
     "process": _process,
     "process_values": _process,
+    "transform_values": _transform_values,
 }

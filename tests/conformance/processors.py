@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from logstate.contracts.records import Record
@@ -43,6 +44,32 @@ class CountPunctuate(NamedProcessor):
             self.context.forward(Record(key, count, timestamp))
             if self.args.get("clear"):
                 self.store.delete(key)
+
+
+class MemoryPunctuate(NamedProcessor):
+    """Passes records on; its schedules forward what it has seen last."""
+
+    takes_null_keys = True
+
+    def start(self) -> None:
+        self.seen: dict[str, Any] = {}
+        for schedule in self.args["schedules"]:
+            self.context.schedule(
+                timedelta(milliseconds=schedule["interval_ms"]),
+                schedule["time"],
+                partial(self.punctuate, schedule["name"]),
+                start=schedule.get("start_ms"),
+            )
+
+    def handle(self, record: Record[Any, Any]) -> None:
+        if record.key is not None:
+            self.seen[text(record.key)] = record.value
+        if self.args["passes"]:
+            self.context.forward(record)
+
+    def punctuate(self, name: str, timestamp: int) -> None:
+        for key, value in sorted(self.seen.items()):
+            self.context.forward(Record(name + key, value, timestamp))
 
 
 class Dedup(NamedProcessor):
@@ -156,6 +183,7 @@ class ValuesTwice(NamedProcessor):
 PROCESSORS: dict[str, type[NamedProcessor]] = {
     "running_count": RunningCount,
     "count_punctuate": CountPunctuate,
+    "memory_punctuate": MemoryPunctuate,
     "dedup": Dedup,
     "header_edit": HeaderEdit,
     "header_to_value": HeaderToValue,

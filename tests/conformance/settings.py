@@ -34,9 +34,17 @@ def builder_of(config: dict[str, Any]) -> StreamsBuilder:
     )
 
 
-def optimization_of(config: dict[str, Any]) -> str:
+_RULES = {
+    "reuse.ktable.source.topics": "reuse_source_topics",
+    "merge.repartition.topics": "merge_repartition_topics",
+    "single.store.self.join": "single_store_self_join",
+}
+
+
+def optimization_of(config: dict[str, Any]) -> str | list[str]:
     """The optimization to build with."""
-    return str(config.get("topology.optimization", "none"))
+    given = str(config.get("topology.optimization", "none"))
+    return given if given in ("none", "all") else [_RULES[rule] for rule in given.split(",")]
 
 
 def driver_settings(config: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logstate.topology import Topology
 
 from .aggregate_steps import AGGREGATE_STEPS
-from .flows import Flows, StepBuilder
+from .flows import Flows, Step, StepBuilder
 from .join_steps import JOIN_STEPS
 from .processor_steps import PROCESSOR_STEPS
 from .settings import builder_of, optimization_of
@@ -26,7 +26,12 @@ def build_topology(case: Case) -> Topology:
     for step in case.steps:
         if step["op"] not in STEPS:
             raise ValueError(f"there is no step {step['op']!r}; known: {', '.join(STEPS)}")
-        flow = STEPS[step["op"]](step, flows)
+        flow = STEPS[step["op"]](_as_given(step), flows)
         if flow is not None:
             flows.named[step["name"]] = flow
     return flows.builder.build(optimization_of(case.config))
+
+
+def _as_given(step: Step) -> Step:
+    """The step without a name where the user gave its operator none."""
+    return {**step, "name": None, "flow": step["name"]} if step.get("is_unnamed") else step

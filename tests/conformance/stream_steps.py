@@ -133,7 +133,9 @@ def _split(step: Step, flows: Flows) -> None:
     else:
         branches = split.default_branch(name=step["default"])
     for name, stream in branches.items():
-        flows.named[name] = flow.then(stream)
+        given = step["name"] is not None
+        known = name if given else step["flow"] + name[len("KSTREAM-BRANCH-0000000000") :]
+        flows.named[known] = flow.then(stream)
 
 
 def _repartition(step: Step, flows: Flows) -> Flow:

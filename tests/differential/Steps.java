@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
@@ -38,10 +39,14 @@ import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
 import org.apache.kafka.streams.kstream.ValueMapperWithKey;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
+import org.apache.kafka.streams.kstream.Windows;
+import org.apache.kafka.streams.kstream.internals.NamedInternal;
+import org.apache.kafka.streams.processor.TopicNameExtractor;
 import org.apache.kafka.streams.state.Stores;
 
 /** Builds a topology from the steps of the recorded runs, with Kafka Streams' DSL. */
@@ -125,6 +130,23 @@ class Steps {
             case "cogroup" -> cogroup(step);
             case "suppress" -> in(step).then(in(step).table().suppress(suppressed(step)));
             case "join" -> joined(step, flows.get(step.get("left").asText()), flows.get(step.get("right").asText()));
+            case "process" -> in(step).of(process(step), in(step).key,
+                step.has("out_value") ? step.get("out_value").asText() : in(step).value);
+            case "transform_values" -> {
+                final Flow result = in(step).of(null, in(step).key, "string");
+                yield result.then(step.has("store")
+                    ? in(step).table().transformValues(Processors.ofTables(), materialized(step, result), named(step))
+                    : in(step).table().transformValues(Processors.ofTables(), named(step)));
+            }
+            case "process_values" -> in(step).then(step.path("is_unnamed").asBoolean()
+                ? in(step).stream().processValues(Processors.ofValues(step))
+                : in(step).stream().processValues(Processors.ofValues(step), named(step)));
+            case "to_dynamic" -> {
+                final String prefix = step.get("prefix").asText();
+                final TopicNameExtractor topic = (key, value, context) -> prefix + Functions.text(key);
+                in(step).stream().to(topic, Produced.with(in(step).keys(), in(step).values()).withName(name(step)));
+                yield null;
+            }
             case "to" -> {
                 in(step).stream().to(step.get("topic").asText(),
                     Produced.with(in(step).keys(), in(step).values()).withName(name(step)));
@@ -134,11 +156,21 @@ class Steps {
         };
     }
 
+    private KStream process(final JsonNode step) {
+        return step.path("is_unnamed").asBoolean() ? in(step).stream().process(Processors.of(step))
+            : in(step).stream().process(Processors.of(step), named(step));
+    }
+
     private Flow source(final JsonNode step) {
         final Flow flow = new Flow(null, step.get("key").asText(), step.get("value").asText(), 0);
         Consumed consumed = Consumed.with(flow.keys(), flow.values()).withName(name(step));
         if (step.has("timestamp_extractor")) {
             consumed = consumed.withTimestampExtractor(Functions.extractor(step.get("timestamp_extractor")));
+        }
+        if (step.has("topics")) {
+            final java.util.List<String> topics = new java.util.ArrayList<>();
+            step.get("topics").forEach(one -> topics.add(one.asText()));
+            return flow.then(builder.stream(topics, consumed));
         }
         final String topic = step.get("topic").asText();
         return flow.then(switch (step.get("op").asText()) {
@@ -202,7 +234,9 @@ class Steps {
         }
         final Map<String, KStream> branches = step.has("default")
             ? branched.defaultBranch(Branched.as(step.get("default").asText())) : branched.noDefaultBranch();
-        branches.forEach((name, stream) -> flows.put(name, flow.then(stream)));
+        // An unnamed split's branches have a generated name before their own.
+        branches.forEach((name, stream) -> flows.put(step.path("is_unnamed").asBoolean()
+            ? step.get("name").asText() + name.substring("KSTREAM-BRANCH-0000000000".length()) : name, flow.then(stream)));
         return null;
     }
 
@@ -268,8 +302,8 @@ class Steps {
             }, "session_windowed", value, 0);
         }
         TimeWindowedKStream windows = window.get("type").asText().equals("sliding")
-            ? stream.windowedBy(sliding(window)) : stream.windowedBy(times(window));
-        windows = windows.emitStrategy(emit(step));
+            ? stream.windowedBy(sliding(window)) : stream.windowedBy(windows(window));
+        windows = emit(step) == null ? windows : windows.emitStrategy(emit(step));
         return new Flow(switch (op) {
             case "count" -> windows.count(named(step), store);
             case "reduce" -> windows.reduce(reducer, named(step), store);
@@ -298,19 +332,30 @@ class Steps {
                 "session_windowed", value, 0);
         }
         final var windows = window.get("type").asText().equals("sliding")
-            ? all.windowedBy(sliding(window)) : all.windowedBy(times(window));
+            ? all.windowedBy(sliding(window)) : all.windowedBy(windows(window));
         return new Flow(windows.aggregate(functions.initial(), named(step), store), "windowed", value, sizeMs(window));
     }
 
     private static Suppressed suppressed(final JsonNode step) {
         final JsonNode until = step.get("until");
-        final JsonNode limit = step.get("max_records");
         if (until.get("type").asText().equals("window_closes")) {
-            return Suppressed.untilWindowCloses(limit == null ? Suppressed.BufferConfig.unbounded()
-                : Suppressed.BufferConfig.maxRecords(limit.asLong()).shutDownWhenFull()).withName(name(step));
+            return Suppressed.untilWindowCloses((Suppressed.StrictBufferConfig) buffer(step, true)).withName(name(step));
         }
-        return Suppressed.untilTimeLimit(millis(until, "ms"), limit == null ? Suppressed.BufferConfig.unbounded()
-            : Suppressed.BufferConfig.maxRecords(limit.asLong()).emitEarlyWhenFull()).withName(name(step));
+        return Suppressed.untilTimeLimit(millis(until, "ms"), buffer(step, step.has("shut_down_when_full"))).withName(name(step));
+    }
+
+    private static Suppressed.BufferConfig buffer(final JsonNode step, final boolean isStrict) {
+        final JsonNode records = step.get("max_records");
+        final JsonNode bytes = step.get("max_bytes");
+        if (records == null && bytes == null) {
+            return Suppressed.BufferConfig.unbounded();
+        }
+        Suppressed.EagerBufferConfig eager = bytes == null ? Suppressed.BufferConfig.maxRecords(records.asLong())
+            : Suppressed.BufferConfig.maxBytes(bytes.asLong());
+        if (bytes != null && records != null) {
+            eager = eager.withMaxRecords(records.asLong());
+        }
+        return isStrict ? eager.shutDownWhenFull() : eager.emitEarlyWhenFull();
     }
 
     private Flow joined(final JsonNode step, final Flow left, final Flow right) {
@@ -321,7 +366,7 @@ class Steps {
         final ValueJoinerWithKey withKey = (k, l, r) -> Functions.text(k) + ":" + Functions.pair(l, r);
         switch (step.get("kind").asText()) {
             case "stream_stream": {
-                JoinWindows windows = JoinWindows.ofTimeDifferenceAndGrace(millis(step, "before_ms"), millis(step, "grace_ms"));
+                JoinWindows windows = JoinWindows.ofTimeDifferenceAndGrace(Duration.ofMillis(1_000), millis(step, "grace_ms"));
                 windows = windows.before(millis(step, "before_ms")).after(millis(step, "after_ms"));
                 final StreamJoined options = StreamJoined.with(left.keys(), left.values(), right.values())
                     .withName(name(step)).withStoreName(step.get("store").asText());
@@ -384,10 +429,14 @@ class Steps {
         final String name = step.get("store").asText();
         Materialized store = step.has("versioned_history_ms")
             ? Materialized.as(Stores.persistentVersionedKeyValueStore(name, millis(step, "versioned_history_ms")))
+            : step.has("capacity") ? Materialized.as(Stores.lruMap(name, step.get("capacity").asInt()))
             : Materialized.as(name);
         store = store.withKeySerde(flow.keys()).withValueSerde(flow.values());
         if (step.has("store_impl") && step.get("store_impl").asText().equals("in_memory")) {
             store = store.withStoreType(org.apache.kafka.streams.state.BuiltInDslStoreSuppliers.IN_MEMORY);
+        }
+        if (!step.path("logging").asBoolean(true)) {
+            store = store.withLoggingDisabled();
         }
         return step.has("retention_ms") ? store.withRetention(millis(step, "retention_ms")) : store;
     }
@@ -402,10 +451,16 @@ class Steps {
     }
 
     private static long sizeMs(final JsonNode window) {
+        if (window.get("type").asText().equals("unlimited")) {
+            return Long.MAX_VALUE;
+        }
         return window.get(window.has("size_ms") ? "size_ms" : "difference_ms").asLong();
     }
 
-    private static TimeWindows times(final JsonNode window) {
+    private static Windows windows(final JsonNode window) {
+        if (window.get("type").asText().equals("unlimited")) {
+            return UnlimitedWindows.of().startOn(Instant.ofEpochMilli(window.get("start_ms").asLong()));
+        }
         final TimeWindows windows = TimeWindows.ofSizeAndGrace(millis(window, "size_ms"), millis(window, "grace_ms"));
         return window.has("advance_ms") ? windows.advanceBy(millis(window, "advance_ms")) : windows;
     }
@@ -418,12 +473,13 @@ class Steps {
         return SessionWindows.ofInactivityGapAndGrace(millis(window, "gap_ms"), millis(window, "grace_ms"));
     }
 
+    /** The operator's name; null where the user gave none. */
     private static String name(final JsonNode step) {
-        return step.get("name").asText();
+        return step.path("is_unnamed").asBoolean() ? null : step.get("name").asText();
     }
 
     private static Named named(final JsonNode step) {
-        return Named.as(name(step));
+        return NamedInternal.empty().withName(name(step));
     }
 
     private static Duration millis(final JsonNode step, final String member) {

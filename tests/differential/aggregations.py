@@ -25,6 +25,8 @@ def group_table(drawing: Drawing, flow: Drawn) -> None:
 
 def _window(drawing: Drawing) -> Step:
     size, grace = drawing.rng.choice((5, 10, 20)), drawing.rng.choice((0, 0, 3, 10))
+    if drawing.chance(0.05):
+        return {"type": "unlimited", "start_ms": drawing.rng.choice((0, 110))}
     return drawing.rng.choice(
         (
             {"type": "tumbling", "size_ms": size, "grace_ms": grace},
@@ -43,6 +45,8 @@ def _window(drawing: Drawing) -> Step:
 def _keys_of(window: Step) -> dict[str, Any]:
     if window["type"] == "session":
         return {"key": "session_windowed", "window_size_ms": None, "grace_ms": 0}
+    if window["type"] == "unlimited":
+        return {"key": "windowed", "window_size_ms": (1 << 63) - 1, "grace_ms": 0}
     size = window.get("size_ms", window.get("difference_ms"))
     return {"key": "windowed", "window_size_ms": size, "grace_ms": window["grace_ms"]}
 
@@ -72,10 +76,11 @@ def aggregation(drawing: Drawing, flow: Drawn) -> None:
     changed: dict[str, Any] = {"kind": "table", "value": value}
     if flow.kind == "grouped_stream" and drawing.chance(0.65):
         members["window"] = window = _window(drawing)
+        members.pop("capacity", None)
         changed |= _keys_of(window)
-        if drawing.chance(0.3):
+        if window["type"] != "unlimited" and drawing.chance(0.3):
             members["emit"] = "on_window_close"
-        if drawing.chance(0.4):
+        if window["type"] != "unlimited" and drawing.chance(0.4):
             members["retention_ms"] = drawing.rng.choice((100, 100_000))
     drawing.add(op, drawing.then(flow, "agg", **changed), **members)
 
@@ -91,25 +96,42 @@ def cogroup(drawing: Drawing, flow: Drawn) -> None:
     if not others:
         return
     groups = []
-    for one, aggregator in ((flow, "concat"), (drawing.rng.choice(others), "concat_star")):
-        grouped = drawing.add(
-            "group_by_key",
-            drawing.then(one, "grouped", kind="grouped_stream"),
-            **{"in": one.name},
-        )
+    inputs = [(flow, "concat"), (drawing.rng.choice(others), "concat_star")]
+    if drawing.chance(0.3):
+        inputs.append((drawing.rng.choice(others), "concat"))
+    for one, aggregator in inputs:
+        found = drawing.then(one, "grouped", kind="grouped_stream")
+        if one.key == "string" and drawing.chance(0.3):
+            mapper = drawing.key_mapper(one)
+            grouped = drawing.add("group_by", found, **{"in": one.name}, mapper=mapper)
+        else:
+            grouped = drawing.add("group_by_key", found, **{"in": one.name})
         groups.append({"in": grouped.name, "aggregator": aggregator})
     changed: dict[str, Any] = {"kind": "table", "value": "string"}
     members: Step = {"groups": groups, **drawing.store(may_be_absent=False)}
-    if drawing.chance(0.5):
+    if drawing.chance(0.5) and flow.key == "string":
         members["window"] = _window(drawing)
+        members.pop("capacity", None)
         changed |= _keys_of(members["window"])
     drawing.add("cogroup", drawing.then(flow, "cogrouped", **changed), **members)
 
 
 def suppress(drawing: Drawing, flow: Drawn) -> None:
-    limit = drawing.rng.choice((None, None, 2))
+    limit = drawing.rng.choice((None, None, 2, 0))
+    size = drawing.rng.choice((None, None, 60, 150))
     until: Step = {"type": "time_limit", "ms": drawing.rng.choice((0, 5, 20))}
     if flow.key != "string" and drawing.chance(0.7):
-        until, limit = {"type": "window_closes"}, None
-    found = drawing.then(flow, "held", has_rows=False)
-    drawing.add("suppress", found, **{"in": flow.name}, until=until, max_records=limit)
+        until = {"type": "window_closes"}
+        limit, size = drawing.rng.choice(((None, None), (None, None), (6, None), (None, 500)))
+    may_be_strict = until["type"] == "time_limit" and limit != 0 and (limit or size)
+    strict = may_be_strict and drawing.chance(0.2)
+    found = drawing.then(flow, "held", has_rows=flow.has_rows)
+    drawing.add(
+        "suppress",
+        found,
+        **{"in": flow.name},
+        until=until,
+        max_records=limit,
+        max_bytes=size,
+        shut_down_when_full=True if strict else None,
+    )

@@ -14,9 +14,14 @@ def drawn_case(seed: int) -> dict[str, Any]:
     """The case of a seed: always the same."""
     rng = Random(seed)
     drawing = drawn_topology(rng)
+    forgets = any("capacity" in step for step in drawing.steps)
     config: dict[str, Any] = {"application.id": "app", "wall_clock_start_ms": 1_000_000}
-    if rng.random() < 0.15:
+    if rng.random() < 0.15 and not forgets:
         config["topology.optimization"] = "all"
+    elif rng.random() < 0.15:
+        rules = ["merge.repartition.topics", "single.store.self.join"]
+        rules += [] if forgets else ["reuse.ktable.source.topics"]
+        config["topology.optimization"] = ",".join(rng.sample(rules, rng.choice((1, 2))))
     if rng.random() < 0.1:
         config["dsl.store.suppliers"] = "in_memory"
     elif rng.random() < 0.1:

@@ -10,6 +10,9 @@ Step = dict[str, Any]
 _EXTRACTORS = ("payload_field_or_partition_time", "payload_field", "payload_field_or_record_time")
 
 
+_NAMED_JOINS = ("stream_stream", "foreign_key")
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A flow by the name of its step: what kind it is, and the types of its records."""
@@ -40,15 +43,23 @@ class Drawing:
         self.outputs: dict[str, dict[str, Any]] = {}
         self.flows: list[Drawn] = []
         self.used: set[str] = set()
+        #: how likely it is that an operator has a generated name
+        self.unnamed = rng.choice((0.0, 0.3, 0.9))
 
     def add(self, op: str, flow: Drawn, **members: Any) -> Drawn:
         """Note a step and the flow that it gives."""
-        step = {"op": op, "name": flow.name, **members}
+        step = {"op": op, "name": flow.name, **members, **self.maybe_unnamed(op, members)}
         self.steps.append({name: value for name, value in step.items() if value is not None})
         self.used.update(members.get(name, "") for name in ("in", "left", "right"))
         self.used.update(group["in"] for group in members.get("groups", ()))
         self.flows.append(flow)
         return flow
+
+    def maybe_unnamed(self, op: str, members: Step) -> Step:
+        """The member that says that the operator has no name, where none is asked for."""
+        always = op in ("repartition", "suppress") or members.get("kind") in _NAMED_JOINS
+        always = always or members.get("grace_ms") is not None
+        return {"is_unnamed": True} if not always and self.chance(self.unnamed) else {}
 
     def name(self, of: str) -> str:
         """A name that no step has yet."""
@@ -67,6 +78,10 @@ class Drawing:
             found["versioned_history_ms"] = self.rng.choice((10, 40, 100))
         elif self.chance(0.3):
             found["store_impl"] = "in_memory"
+        elif self.chance(0.2):
+            found["capacity"] = self.rng.choice((1, 2, 3))
+        if self.chance(0.1):
+            found["logging"] = False
         return found
 
     # --- sources and sinks -----------------------------------------------------------------------
@@ -74,6 +89,8 @@ class Drawing:
     def source(self) -> None:
         topic, kind = f"t{len(self.inputs)}", self.rng.choice(("stream", "stream", "table"))
         types = {"key": "string", "value": self.rng.choice(("string", "int64"))}
+        if self.inputs and self.chance(0.1):
+            topic, types = self.rng.choice(sorted(self.inputs.items()))
         self.inputs[topic] = types
         store = self.store(may_be_versioned=True) if kind == "table" else {}
         flow = Drawn(
@@ -88,6 +105,11 @@ class Drawing:
             # A table's log does not tell the partition's times, should it be its changelog.
             extractor = {self.rng.choice(_EXTRACTORS[kind == "table" :]): 1}
         self.add(kind, flow, topic=topic, **types, timestamp_extractor=extractor, **store)
+        if kind == "stream" and self.chance(0.1) and extractor is None:
+            more = f"{topic}x"
+            self.inputs[more] = types
+            del self.steps[-1]["topic"]
+            self.steps[-1]["topics"] = [topic, more]
 
     def sink(self, flow: Drawn) -> None:
         if flow.kind == "table":
@@ -96,7 +118,8 @@ class Drawing:
         self.outputs[topic] = {"key": flow.key, "value": flow.value}
         if flow.window_size_ms is not None:
             self.outputs[topic]["window_size_ms"] = flow.window_size_ms
-        self.steps.append({"op": "to", "name": self.name("sink"), "in": flow.name, "topic": topic})
+        step = {"op": "to", "name": self.name("sink"), "in": flow.name, "topic": topic}
+        self.steps.append(step | self.maybe_unnamed("to", {}))
         self.used.add(flow.name)
 
     def then(self, flow: Drawn, of: str, **changed: Any) -> Drawn:
@@ -107,6 +130,7 @@ class Drawing:
             "window_size_ms": flow.window_size_ms,
             "grace_ms": flow.grace_ms,
             "has_rows": flow.has_rows,
+            "is_versioned": False,
         }
         return Drawn(self.name(of), **(known | changed))
 
@@ -138,7 +162,8 @@ class Drawing:
             other
             for other in self.flows
             if other.kind == kind
-            and other.key == flow.key == "string"
+            and other.key == flow.key
+            and other.window_size_ms == flow.window_size_ms
             and other.has_rows | (kind != "table")
             and all(getattr(other, name) == value for name, value in like.items())
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .drawing import Drawing, Drawn
 
 
@@ -9,6 +11,8 @@ def stream_join(drawing: Drawing, flow: Drawn) -> None:
     others = drawing.others(flow, "stream")
     if not others:
         return
+    spans = ((0, 0), (3, 3), (10, 0), (0, 10), (3, 10), (-2, 6), (6, -2))
+    before_ms, after_ms = drawing.rng.choice(spans)
     drawing.add(
         "join",
         drawing.then(flow, "joined", value="string"),
@@ -17,8 +21,8 @@ def stream_join(drawing: Drawing, flow: Drawn) -> None:
         left=flow.name,
         right=drawing.rng.choice(others).name,
         joiner=drawing.rng.choice(("concat", "concat_key")),
-        before_ms=drawing.rng.choice((0, 3, 10)),
-        after_ms=drawing.rng.choice((0, 3, 10)),
+        before_ms=before_ms,
+        after_ms=after_ms,
         grace_ms=drawing.rng.choice((0, 2, 10)),
         store=drawing.name("store"),
     )
@@ -67,7 +71,7 @@ def global_join(drawing: Drawing, flow: Drawn) -> None:
 
 
 def tables_join(drawing: Drawing, flow: Drawn) -> None:
-    others = [one for one in drawing.others(flow, "table") if one != flow]
+    others = drawing.others(flow, "table")
     if not others:
         return
     drawing.add(
@@ -83,7 +87,8 @@ def tables_join(drawing: Drawing, flow: Drawn) -> None:
 
 
 def foreign_key_join(drawing: Drawing, flow: Drawn) -> None:
-    others = drawing.others(flow, "table")
+    tables = [one for one in drawing.flows if one.kind == "table" and one.has_rows]
+    others = [one for one in tables if one.key == "string"]
     if not others:
         return
     drawing.add(
@@ -93,7 +98,13 @@ def foreign_key_join(drawing: Drawing, flow: Drawn) -> None:
         type=drawing.rng.choice(("inner", "left")),
         left=flow.name,
         right=drawing.rng.choice(others).name,
-        foreign_key={"field": 0} if flow.value == "string" else {"value_mod": 3},
+        foreign_key=_foreign_key(drawing, flow),
         joiner="concat",
         **drawing.store(may_be_absent=False),
     )
+
+
+def _foreign_key(drawing: Drawing, flow: Drawn) -> Any:
+    if flow.key == "string" and drawing.chance(0.2):
+        return "key" if flow.value == "string" else {"key_null_if_value_gt": 3}
+    return {"field": 0} if flow.value == "string" else {"value_mod": 3}

@@ -16,16 +16,20 @@ _OF_STREAMS: list[_Operator] = [
     stateless.map_values,
     stateless.map_records,
     stateless.select_key,
-    stateless.flat_map,
+    *2 * [stateless.flat_map],
     stateless.flat_map_values,
     stateless.merge,
     stateless.to_table,
     stateless.repartition,
     stateless.split,
+    *2 * [stateless.process],
+    *2 * [stateless.process_values],
+    stateless.through,
+    *2 * [stateless.to_dynamic],
     *4 * [aggregations.group],
     aggregations.cogroup,
-    *2 * [joins.stream_join],
-    *2 * [joins.table_join],
+    *3 * [joins.stream_join],
+    *5 * [joins.table_join],
     joins.global_join,
 ]
 _OF_TABLES: list[_Operator] = [
@@ -35,6 +39,7 @@ _OF_TABLES: list[_Operator] = [
     *2 * [aggregations.group_table],
     *2 * [aggregations.suppress],
     *2 * [joins.tables_join],
+    stateless.transform_values,
     joins.foreign_key_join,
 ]
 #: of a table whose rows no operator can look up
@@ -42,11 +47,11 @@ _OF_UPDATES: list[_Operator] = [stateless.filtered, stateless.map_values, statel
 
 
 def drawn_topology(rng: Random) -> Drawing:
-    """One to three sources, two to seven operators and what they need, sinks."""
+    """One to three sources, two to nine operators and what they need, sinks."""
     drawing = Drawing(rng)
     for _ in range(rng.choice((1, 2, 2, 3))):
         drawing.source()
-    for _ in range(rng.randint(2, 7)):
+    for _ in range(rng.randint(2, 9)):
         _operator(drawing)
     for flow in list(drawing.flows):
         if flow.kind.startswith("grouped") and flow.name not in drawing.used:

@@ -242,6 +242,8 @@ class SinkNode(Node):
     #: whether a chooser is given the record's context
     takes_context: bool = True
     partitioner: Partitioner | None = None
+    #: windowed keys too: those of a repartition topic, as Kafka Streams places them
+    places_whole_keys: bool = False
     #: what an internal format puts around the encoder of its values
     around_value: Callable[[Serializer[Any]], Serializer[Any]] | None = None
     takes_table_edge: bool = False

@@ -186,7 +186,8 @@ def _merge_repartitions(graph: LogicalGraph) -> None:
         merged.priority = changer.priority
         for node in nodes:
             branch = _find_upstream(node, lambda n: changer in n.parents)  # noqa: B023
-            assert branch is not None
+            if branch is None:
+                raise _no_branch(node, changer)
             merged.add_child(branch)
             changer.remove_child(branch)
             parents, children = list(node.parents), list(node.children)
@@ -201,6 +202,18 @@ def _merge_repartitions(graph: LogicalGraph) -> None:
                     group.discard(node.name)
                     group.add(merged.name)
         changer.add_child(merged)
+
+
+def _no_branch(node: RepartitionLogicalNode, changer: LogicalNode) -> TopologyError:
+    """Kafka Streams stops here too; another order of moving would name other topics."""
+    return TopologyError(
+        f"The repartition topics behind {changer.name!r} cannot be merged: {node.topic!r} is"
+        " reached through one that is merged already, as happens where a stream is merged and the"
+        " result meets the stream itself in several joins. Build without"
+        " 'merge_repartition_topics', or call repartition() yourself behind the step that changes"
+        " the key.",
+        declared_at=node.declared_at,
+    )
 
 
 def _drop_null_keys(graph: LogicalGraph) -> None:

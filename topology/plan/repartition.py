@@ -43,7 +43,13 @@ class RepartitionLogicalNode(LogicalNode):
         )
         sink_name, placed = f"{self.topic}-sink", self.partitioner
         sink = SinkNode(
-            sink_name, topic, self.key, self.value, partitioner=placed, declared_at=site
+            sink_name,
+            topic,
+            self.key,
+            self.value,
+            partitioner=placed,
+            places_whole_keys=True,
+            declared_at=site,
         )
         source = SourceNode(self.name, (topic,), self.key, self.value, declared_at=site)
         plan.add_processor(filter_node, self.parent_names())
@@ -66,6 +72,7 @@ class GroupedTableRepartitionLogicalNode(LogicalNode):
             topic,
             self.key,
             self.value,
+            places_whole_keys=True,
             around_value=change_serializer,
             takes_table_edge=True,
             declared_at=self.declared_at,

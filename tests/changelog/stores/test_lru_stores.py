@@ -96,6 +96,25 @@ def test_a_lower_capacity_holds_from_the_first_put_on(first: str) -> None:
     bench.close()
 
 
+def test_an_entry_beyond_the_capacity_is_not_found_after_a_log_without_tombstones() -> None:
+    one, bench = (1).to_bytes(8, "big"), StoreBench(spec_of(2), logs_every_write=True)
+    bench.store.restore([(key, one, 0, None) for key in (b"a", b"b", b"c")])
+
+    assert [bench.store.get(key) for key in "abc"] == [None, 1, 1]
+    assert bench.commit() == [LoggedWrite(b"a", None, 0)]
+    bench.close()
+
+
+def test_a_deletion_after_a_log_without_tombstones_makes_room() -> None:
+    one, bench = (1).to_bytes(8, "big"), StoreBench(spec_of(2), logs_every_write=True)
+    bench.store.restore([(key, one, 0, None) for key in (b"a", b"b", b"c")])
+
+    bench.store.put("b", None)
+    bench.store.put("d", 4)
+    assert keys(bench) == "cd"
+    bench.close()
+
+
 def test_a_deleted_key_makes_room(bench: StoreBench) -> None:
     put(bench, "ab")
     assert bench.store.delete("a") == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from logstate.contracts.errors import TopologyError
 from logstate.topology import (
     JoinWindows,
     Materialized,
@@ -49,6 +50,18 @@ def test_repartitions_below_one_key_change_become_one() -> None:
     merged = build("all")
     assert internal_names(merged) == ["one-repartition"]
     assert [spec.name for spec in merged.sub_topologies[1].stores] == ["c1", "c2"]
+
+
+def test_repartitions_that_cannot_be_merged_are_refused_with_the_way_out() -> None:
+    builder = StreamsBuilder()
+    changed = rekeyed(builder)
+    merged = changed.merge(builder.stream("plain", key=str, value=int))
+    windows = JoinWindows(before=timedelta(seconds=1), after=timedelta(seconds=1))
+    for name in ("one", "two"):
+        merged.join(changed, lambda a, b: a + b, windows=windows, name=name)
+
+    with pytest.raises(TopologyError, match=r"cannot be merged: '.*' is reached through"):
+        builder.build("all")
 
 
 @pytest.mark.parametrize("changed_first", [True, False])

@@ -2,7 +2,8 @@
 
 The partition is left open (the producer hashes the key with murmur2) unless the user gave a
 partitioner or the key is windowed: a windowed key is placed by its inner key alone, so that results
-stay on the partition of their input.
+stay on the partition of their input. Not so in repartition topics: Kafka Streams hashes the whole
+key there, and what it keeps behind them lies accordingly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from logstate.contracts.record_parts import (
     topic_of,
 )
 from logstate.contracts.records import Headers, RecordContext
-from logstate.contracts.serde import Encoders, Serde
+from logstate.contracts.serde import Encoders
 from logstate.contracts.topic_names import is_internal
 from logstate.contracts.windowed_keys import SESSION_TAIL_BYTES, START_BYTES
 from logstate.serdes.windowed_serdes import SessionWindowedSerde, WindowedSerde
@@ -51,7 +52,7 @@ def _writer(sink: SinkNode, task: TaskContext) -> Callable[[Any, Any, int, Heade
     if not isinstance(sink.topic, TopicRef):
         return _dynamic_writer(sink, task)
     topic = task.topic_name(sink.topic.name, is_internal=sink.topic.is_internal)
-    placement = _placement(sink.partitioner, sink.key, task, sink.name)
+    placement = _placement(sink, task)
     encoders = sink.header_encoders(topic)
     if encoders is not None:
         return _header_writer(sink, task, topic, encoders, placement)
@@ -180,14 +181,15 @@ def _not_encoded(task: TaskContext, part: str, sink: str, topic: str, error: Exc
     task.not_encoded(part, sink, topic, error)
 
 
-def _placement(
-    partitioner: Partitioner | None, key: Serde[Any], task: TaskContext, name: str
-) -> Placement | None:
-    if partitioner is not None:
-        return _user_placement(partitioner, task, f"the partitioner of sink {name!r} returned")
-    if isinstance(key, WindowedSerde):
+def _placement(sink: SinkNode, task: TaskContext) -> Placement | None:
+    if sink.partitioner is not None:
+        given_by = f"the partitioner of sink {sink.name!r} returned"
+        return _user_placement(sink.partitioner, task, given_by)
+    if sink.places_whole_keys:
+        return None
+    if isinstance(sink.key, WindowedSerde):
         return _inner_key_placement(task, suffix_bytes=START_BYTES)
-    if isinstance(key, SessionWindowedSerde):
+    if isinstance(sink.key, SessionWindowedSerde):
         return _inner_key_placement(task, suffix_bytes=SESSION_TAIL_BYTES)
     return None
 

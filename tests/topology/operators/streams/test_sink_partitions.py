@@ -16,6 +16,7 @@ from logstate import (
     StreamsBuilder,
     TopologyTestDriver,
     TumblingWindows,
+    serdes,
     skip,
 )
 from logstate.contracts.partitioner import partition_of
@@ -90,6 +91,26 @@ def test_a_windowed_key_lies_where_its_inner_key_does(to: Destination, tmp_path:
     for partition in range(4):
         found = {bytes(one.key() or b"")[:-8] for one in cluster.records("out", partition)}
         assert found == {key for key in KEYS if partition_of(key, 4) == partition}
+
+
+def test_a_repartition_topic_has_a_windowed_key_where_all_of_it_belongs(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    windows = TumblingWindows(size=timedelta(seconds=1))
+    counts = builder.stream("in", value=str).group_by_key().windowed_by(windows).count(store="n")
+    keys = serdes.windowed(str, windows)
+    counts.to_stream().repartition(name="again").to("out", value=int)
+    rows = counts.group_by(lambda key, value: (key, value), key=keys, value=int, name="rows")
+    rows.count(store="rows")
+    cluster = FakeCluster({"in": 4, "out": 4})
+    fill(cluster)
+    with started(builder.build(), cluster, tmp_path):
+        for topic in ("app-again-repartition", "app-rows-repartition"):
+            cluster.wait_for_records(topic, 40, patience.PATIENCE_S)
+    for topic in ("app-again-repartition", "app-rows-repartition"):
+        for partition in range(4):
+            found = {bytes(one.key() or b"") for one in cluster.records(topic, partition)}
+            assert found
+            assert {partition_of(key, 4) for key in found} == {partition}
 
 
 def test_the_cluster_is_asked_once_for_a_chosen_topic(
