@@ -167,6 +167,7 @@ class KafkaPlainProducer:
             extra["on_delivery"] = self._on_delivery
         deadline = time.monotonic() + self._call_limit_s
         while True:
+            # The client counts what it has to tell, such as a lost connection, among its records.
             is_empty = not len(self._producer)
             try:
                 self._producer.produce(topic, value, key, partition, timestamp=timestamp, **extra)
@@ -176,9 +177,8 @@ class KafkaPlainProducer:
                     raise _too_large(topic, len(key or b"") + len(value or b"")) from exc
                 if time.monotonic() >= deadline:
                     raise AbortableError(
-                        f"{len(self._producer)} records were not delivered, and the client had no"
-                        f" room for another one, within {self._call_limit_s:.0f} s; the broker is"
-                        " slow or unreachable"
+                        "records were not delivered, and the client had no room for another one,"
+                        f" within {self._call_limit_s:g} s; the broker is slow or unreachable"
                     ) from exc
                 self._serve(0.05)
             except KafkaException as exc:
@@ -194,8 +194,8 @@ class KafkaPlainProducer:
             raise translated(KafkaException(failure), f"delivering a record{self._failed_where()}")
         if left:
             raise AbortableError(
-                f"{left} records were not delivered within {self._call_limit_s:.0f} s; the broker"
-                " is slow or unreachable"
+                f"records were not delivered within {self._call_limit_s:g} s; the broker is slow"
+                " or unreachable"
             )
         delivered, self._delivered = self._delivered, {}
         return delivered
