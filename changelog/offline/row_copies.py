@@ -49,9 +49,10 @@ class RowCopies:
         self._move = move
         self.source = move.source
         kind, key_format = move.entry["kind"], format_of(move.entry)
-        self._key_part = key_part(kind, key_format)
-        left = (move.entry.get("key") or {}).get("primary_key") or {}
-        self._left_part = key_part("key_value", str(left.get("format", "")))
+        key = move.entry.get("key")
+        self._part_before = key_part(kind, key, move.hashed_before)
+        self._part_after = key_part(kind, key, move.hashed_after)
+        self._left_part = key_part("key_value", (key or {}).get("primary_key"), move.hashed_of_left)
         self._time_of = session_times if kind == "session" else start_of_window
         self._clocks = clocks
         self._merged = merged
@@ -103,7 +104,7 @@ class RowCopies:
     def _copy(self, source: TopicPartition, record: FetchedRecord) -> ProducedFields:
         move = self._move
         key, value = record.key(), record.value()
-        part = self._key_part(key)
+        part = self._part_before(key)
         if murmur2_partition(part, move.before) != source.partition:
             raise _misplaced(source, record, part, move.before)
         if move.left_partitions is not None:
@@ -111,7 +112,7 @@ class RowCopies:
         time_ms = record.timestamp()[1]
         return (
             move.target,
-            murmur2_partition(part, move.after),
+            murmur2_partition(self._part_after(key), move.after),
             key,
             value,
             time_ms if time_ms > 0 else NO_TIMESTAMP,

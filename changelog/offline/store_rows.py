@@ -89,7 +89,7 @@ class StoreRows:
             "versioned" if kind == "versioned" else layout_of(kind, format_of(entry)),
             key.serializer(topic, True) if key else encoder(inner, is_key=True),
             value.serializer(topic, False) if value else encoder(entry.get("value"), is_key=False),
-            key_part(kind, format_of(entry)),
+            key_part(kind, entry.get("key"), int(entry.get("hashed_windows", 0))),
         )
 
     @property

@@ -9,9 +9,10 @@ next start compares it with its own topology (:mod:`logstate.topics.upgrade`).
                   changelog_topic, changelog_topic_id, logged_as, formerly (all names that it had
                   before), partitions, sub_topology,
                   source_topics, fed_by (those of them that its rows come of, for each operator
-                  that writes it), placed_by (which hash decides where a key is, if one does)
+                  that writes it), placed_by (which hash decides where a key is, if one does),
+                  hashed_windows (how many windows of its rows' keys are hashed, if one is)
     topics        repartition topic -> partitions, key, value; usual_name where its state was moved
-                  to other partitions since
+                  to other partitions since; hashes_windows where keys have windows
     inputs        every topic of others that is read
     forgotten     store that was given up, or its topic -> the entry that it had
 """
@@ -28,10 +29,15 @@ from logstate.contracts.records import ProducedRecord
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, topic_name
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.placement import placed_by
+from logstate.topics.placement import hashed_windows, is_placed_whole, placed_by
+from logstate.topics.row_places import windows_of
 from logstate.topology.graph.sub_topology import SubTopology
 
 VERSION = 1
+#: where keys are hashed with their windows, which a library that knows version 1 alone does not do
+NEWEST_VERSION = 2
+#: in the entry of a repartition topic
+HASHES_WINDOWS = "hashes_windows"
 
 
 def manifest(plan: BoundPlan) -> dict[str, Any]:
@@ -59,14 +65,18 @@ def content(plan: BoundPlan) -> dict[str, Any]:
                 name = plan.resolved(ref.name, ref.is_internal)
                 if name in plan.repartition_topics:
                     usual = topic_name(plan.application_id, ref.name, is_internal=ref.is_internal)
+                    key = source.key.describe()
+                    is_hashed = windows_of(key) and is_placed_whole(plan.topology, ref)
                     topics[name] = {
                         **({} if usual == name else {"usual_name": usual}),
+                        **({HASHES_WINDOWS: True} if is_hashed else {}),
                         "partitions": plan.partition_counts[name],
-                        "key": source.key.describe(),
+                        "key": key,
                         "value": source.value.describe(),
                     }
+    hashes_windows = any(HASHES_WINDOWS in one for one in topics.values())
     return {
-        "version": VERSION,
+        "version": NEWEST_VERSION if hashes_windows else VERSION,
         "application_id": plan.application_id,
         "describe": plan.topology.describe(),
         "stores": dict(sorted(stores.items())),
@@ -78,6 +88,9 @@ def content(plan: BoundPlan) -> dict[str, Any]:
 
 def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[str, Any]:
     changelog = plan.changelog_topics[spec.name]
+    hashed = hashed_windows(plan.topology, sub_topology, spec)
+    # A reader looks for a key without its windows, which is not what is hashed then.
+    placed = placed_by(plan.topology, sub_topology, spec) if hashed == 0 else None
     return {
         **fingerprint(spec),
         "changelog_topic": changelog,
@@ -91,5 +104,6 @@ def _store(plan: BoundPlan, sub_topology: SubTopology, spec: StoreSpec) -> dict[
             sorted(plan.resolved(ref.name, ref.is_internal) for ref in topics)
             for topics in sub_topology.fed_by(spec.name)
         ],
-        "placed_by": placed_by(plan.topology, sub_topology, spec),
+        "placed_by": placed,
+        **({"hashed_windows": hashed} if hashed else {}),
     }

@@ -14,6 +14,8 @@ from logstate.changelog.store_fingerprint import store_changes
 from logstate.contracts.compatibility import NOTHING_DECIDED, Change, Decisions, Verdict
 from logstate.serdes.compatibility import serde_changes
 from logstate.topics.left_logs import OF_KAFKA_STREAMS, may_hold_rows_of
+from logstate.topics.manifest import HASHES_WINDOWS
+from logstate.topics.row_places import windows_of
 
 Manifest = Mapping[str, Any]
 Entry = Mapping[str, Any]
@@ -56,6 +58,11 @@ _EXCHANGED = (
     "Its rows, or the clocks that belong to them, are those of another side: what one input left"
     " would be taken for the other's. Declare the sides of the join, or the groups of the cogroup,"
     " in the order that they had, or use stores of other names and forget these"
+)
+_PLACED_WITHOUT_WINDOWS = (
+    "Earlier versions put windowed keys where the hash of the key inside says, and rows of the"
+    " stores behind would not be found. Move them with `logstate reshard`, to as many partitions"
+    " (docs/resharding.md), or name this topic and these stores anew and forget the old ones"
 )
 _TOPIC_GONE = (
     "Records in it that were not processed yet would never be. Let the version that reads it finish"
@@ -196,8 +203,19 @@ def _topic_changes(
         counts = (entry["partitions"], declared[name]["partitions"])
         if counts[0] != counts[1]:
             yield Change(Verdict.REFUSED, subject, "partitions", *counts, _COUNT)
+        if is_placed_otherwise(entry, declared[name]):
+            places = ("by the key inside its window", "by the whole key")
+            meaning = _PLACED_WITHOUT_WINDOWS
+            yield Change(Verdict.REFUSED, subject, "placement", *places, meaning)
         for part in ("key", "value"):
             yield from serde_changes(subject, part, entry[part], declared[name][part])
+
+
+def is_placed_otherwise(stored: Entry, declared: Entry) -> bool:
+    """Whether what lies in a repartition topic, and behind it, would be looked for elsewhere."""
+    if HASHES_WINDOWS in stored or HASHES_WINDOWS not in declared:
+        return False
+    return bool(windows_of(stored["key"])) and stored["partitions"] > 1
 
 
 def _change(verdict: Verdict, store: str, stored: Any, declared: Any, meaning: str) -> Change:

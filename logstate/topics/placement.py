@@ -4,12 +4,19 @@ It does where a task reads repartition topics only, whose producer is the applic
 partitioner is the default one, and where its own operators keep the store: their rows have the keys
 of the records that they process. A processor of the user's may put any key, and a store whose keys
 are written otherwise than those of its input has rows where the input's bytes are hashed to.
+
+A windowed key is hashed whole in repartition topics, and without its (outer) window by whoever
+writes windowed keys to other topics, as Kafka Streams' own sinks do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.graph.nodes import Node, TopicRef
+from logstate.topics.row_places import windows_of, windows_of_rows
+from logstate.topology.graph.nodes import Node, SourceNode, TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.key_bytes import key_bytes_agree
 from logstate.topology.plan.plan import Topology
@@ -29,6 +36,63 @@ def placed_by(topology: Topology, sub_topology: SubTopology, spec: StoreSpec) ->
     if any(key_bytes_agree(key, spec.key.describe()) is False for key in sources):
         return None
     return BY_HASH
+
+
+def is_placed_whole(topology: Topology, topic: TopicRef) -> bool:
+    """Whether windowed keys lie in a topic where the hash of all of them says."""
+    sinks = [one for sub in topology.sub_topologies for one in sub.sinks_into.get(topic, ())]
+    return any(one.places_whole_keys and one.partitioner is None for one in sinks)
+
+
+def hashed_windows(
+    topology: Topology,
+    sub_topology: SubTopology,
+    spec: StoreSpec,
+    without: Collection[TopicRef] = (),
+) -> int | None:
+    """How many windows in the keys of a store's rows are hashed; None where its inputs differ.
+
+    ``without``: repartition topics that an earlier version has written.
+    """
+    windows = len(windows_of_rows(spec.kind, spec.key.describe()))
+    fed_by = frozenset[TopicRef]().union(*sub_topology.fed_by(spec.name))
+    feeding = [source for source in sub_topology.sources if fed_by.intersection(source.topics)]
+    return _hashed_by_all(topology, windows, (feeding, sub_topology.sources), without)
+
+
+def hashed_windows_of_left(
+    topology: Topology, sub_topology: SubTopology, key: Mapping[str, Any]
+) -> int | None:
+    """The same of keys of a foreign-key join's left rows, in the sub-topology that has these."""
+    return _hashed_by_all(topology, len(windows_of(key)), (sub_topology.sources,), ())
+
+
+def _hashed_by_all(
+    topology: Topology,
+    windows: int,
+    candidates: Iterable[Sequence[SourceNode]],
+    without: Collection[TopicRef],
+) -> int | None:
+    """By those sources, or the next, where anybody knows how their topics were written."""
+    if not windows:
+        return 0
+    for sources in candidates:
+        found = {*_hashed_by(topology, sources, without)}
+        if found:
+            return min(windows, found.pop()) if len(found) == 1 else None
+    return None
+
+
+def _hashed_by(
+    topology: Topology, sources: Sequence[SourceNode], without: Collection[TopicRef]
+) -> Iterator[int]:
+    for source in sources:
+        windows = len(windows_of(source.key.describe()))
+        for topic in source.topics:
+            if is_placed_whole(topology, topic) and topic not in without:
+                yield windows
+            elif not topic.is_internal or topic in without:
+                yield max(0, windows - 1)
 
 
 def _is_placed_by_hash(topology: Topology, topic: TopicRef) -> bool:

@@ -1,8 +1,9 @@
-"""To which partition a row of a changelog belongs: by murmur2 of its key, without its window. Pure.
+"""To which partition a row of a changelog belongs: by murmur2 of its key. Pure.
 
 Instances find a row where the records of its key arrive. Producers of the JVM, Kafka Streams and
-this library place these by murmur2 of the serialised key; of a window by the key inside it. What a
-store lays around the key in its changelog is taken off first.
+this library place these by murmur2 of the serialised key, of which a window is a part in some
+topics and in others not (:mod:`logstate.topics.placement`). The windows that are not, and whatever
+else a store lays around the key in its changelog, are taken off first.
 """
 
 from __future__ import annotations
@@ -14,28 +15,52 @@ from typing import Any
 from logstate.contracts.changelog_keys import HEAD_BYTES, TAIL_BYTES, layout_of
 from logstate.contracts.formats import KEY_AND_ID, WINDOWED
 from logstate.contracts.partitioner import partition_of
+from logstate.contracts.stores import traits_of
 
 _LENGTH = struct.Struct(">i")
+_WINDOWS = frozenset({"window", "session"})
 _SUBSCRIPTION_WITH_PARTITION = 1
 _VERSION_BITS = 0x7F
 
 
-def key_part(kind: str, key_format: str) -> Callable[[bytes], bytes]:
+def key_part(
+    kind: str, key: Mapping[str, Any] | None, hashed_windows: int = 0
+) -> Callable[[bytes], bytes]:
     """What of a changelog key decides about its partition.
 
-    >>> key_part("timestamped_window", "string")(b"ada" + bytes(12))
+    ``key`` is the description of the store's keys; the innermost ``hashed_windows`` stay.
+
+    >>> key_part("timestamped_window", {"format": "string"})(b"ada" + bytes(12))
     b'ada'
     """
+    key_format = str((key or {}).get("format", ""))
     if kind == "foreign_key_subscription" or key_format == KEY_AND_ID:
         return _first_part
     layout = layout_of(kind, key_format, of_buffers=True)
-    head, tail = HEAD_BYTES.get(layout, 0), TAIL_BYTES.get(layout, 0)
-    if key_format in WINDOWED and layout not in WINDOWED.values():
-        tail += TAIL_BYTES[WINDOWED[key_format]]
+    windows = windows_of_rows(kind, key)
+    head = HEAD_BYTES.get(layout, 0)
+    tail = sum(TAIL_BYTES[one] for one in windows[: max(0, len(windows) - hashed_windows)])
+    if layout in HEAD_BYTES:
+        tail += TAIL_BYTES.get(layout, 0)
     if not (head or tail):
         return lambda key: key
     end = -tail or None
     return lambda key: key[head:end]
+
+
+def windows_of(key: Mapping[str, Any] | None) -> list[str]:
+    """The layouts of the windows in keys of a description, the outermost first."""
+    found = []
+    while key and key.get("format") in WINDOWED:
+        found.append(WINDOWED[key["format"]])
+        key = key.get("inner")
+    return found
+
+
+def windows_of_rows(kind: str, key: Mapping[str, Any] | None) -> list[str]:
+    """The same of a store's changelog, whose layout may be a window around the key."""
+    layout = traits_of(kind).key_layout
+    return [*([layout] if layout in _WINDOWS else []), *windows_of(key)]
 
 
 def _first_part(key: bytes) -> bytes:

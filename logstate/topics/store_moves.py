@@ -24,9 +24,16 @@ from logstate.contracts.topic_names import changelog_topic, generation_of
 from logstate.serdes.join_serdes import CombinedKeySerde
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.manifest import manifest
-from logstate.topics.manifest_changes import Entry, Manifest, manifest_changes
+from logstate.topics.manifest_changes import (
+    Entry,
+    Manifest,
+    is_placed_otherwise,
+    manifest_changes,
+)
 from logstate.topics.merged_clocks import FinalResults
+from logstate.topics.placement import hashed_windows, hashed_windows_of_left
 from logstate.topics.upgrade import check, logged_as_stored
+from logstate.topology.graph.nodes import TopicRef
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.aggregates.sliding_aggregate import SlidingAggregateNode
 from logstate.topology.operators.aggregates.window_aggregate import WindowAggregateNode
@@ -50,6 +57,10 @@ class StoreMove:
     left_partitions: int | None
     #: of a store whose results are sent when they are final
     final_results: FinalResults | None
+    #: how many windows of its keys are hashed (:mod:`logstate.topics.placement`), also of left rows
+    hashed_before: int = 0
+    hashed_after: int = 0
+    hashed_of_left: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,23 +124,37 @@ def planned(bound: BoundPlan, stored: Manifest, existing: Collection[str]) -> Mo
     """
     stored = without_mark(stored)
     as_stored = logged_as_stored(bound, stored, NOTHING_DECIDED)
-    tasks = tuple(_task_moves(as_stored, stored))
     topics = stored.get("topics", {})
+    misplaced = dict(_misplaced(as_stored, topics))
+    tasks = tuple(_task_moves(as_stored, stored, misplaced))
     drained = tuple(
         name
         for name, entry in topics.items()
-        if as_stored.partition_counts.get(name, entry["partitions"]) != entry["partitions"]
+        if name in misplaced
+        or as_stored.partition_counts.get(name, entry["partitions"]) != entry["partitions"]
     )
     label = _free_generation(bound.application_id, existing)
     plan = _in_generation(bound, as_stored, tasks, {n: topics[n] for n in drained}, label)
-    stores = tuple(_store_moves(plan, stored, tasks))
+    stores = tuple(_store_moves(plan, stored, tasks, {*misplaced.values()}))
     _check(plan, stored, tasks, stores)
     read = {*plan.subscription, *topics}
     left = tuple(t for t in stored.get("inputs", ()) if t not in read)
     return Moves(plan, stored, stores, tasks, drained, left)
 
 
-def _task_moves(plan: BoundPlan, stored: Manifest) -> Iterator[TaskMove]:
+def _misplaced(plan: BoundPlan, stored: Mapping[str, Entry]) -> Iterator[tuple[str, TopicRef]]:
+    """Repartition topics, as they are called, whose keys an earlier version has hashed."""
+    now = manifest(plan)["topics"]
+    for ref in {ref for sub in plan.topology.sub_topologies for ref in sub.source_topics}:
+        name = plan.resolved(ref.name, ref.is_internal)
+        if name in stored and name in now and is_placed_otherwise(stored[name], now[name]):
+            yield name, ref
+
+
+def _task_moves(
+    plan: BoundPlan, stored: Manifest, misplaced: Collection[str]
+) -> Iterator[TaskMove]:
+    """Tasks that are more or fewer than they were, or read what is placed otherwise now."""
     known = stored["stores"]
     lefts = _left_sub_topologies(plan.topology.sub_topologies)
     changed = {
@@ -138,9 +163,14 @@ def _task_moves(plan: BoundPlan, stored: Manifest) -> Iterator[TaskMove]:
         for spec in sub.stores
         if spec.name in known and known[spec.name]["partitions"] != plan.task_count(sub)
     }
+    changed |= {
+        sub.id
+        for sub in plan.topology.sub_topologies
+        if any(name in misplaced for name in plan.source_topics(sub))
+    }
     for sub in plan.topology.sub_topologies:
         entries = [known[spec.name] for spec in sub.stores if spec.name in known]
-        answers_to = {lefts[name] for name in map(_registration, sub.stores) if name in lefts}
+        answers_to = {lefts[name].id for name in map(_registration, sub.stores) if name in lefts}
         if not entries or (sub.id not in changed and not answers_to & changed):
             continue
         first = entries[0]
@@ -153,10 +183,12 @@ def _task_moves(plan: BoundPlan, stored: Manifest) -> Iterator[TaskMove]:
         )
 
 
-def _left_sub_topologies(sub_topologies: Collection[SubTopology]) -> dict[str | None, int]:
+def _left_sub_topologies(
+    sub_topologies: Collection[SubTopology],
+) -> dict[str | None, SubTopology]:
     """Registration topic -> the sub-topology that subscribes there."""
     return {
-        node.registration_topic: sub.id
+        node.registration_topic: sub
         for sub in sub_topologies
         for node in sub.nodes
         if isinstance(node, SubscriptionSendNode)
@@ -193,7 +225,10 @@ def _in_generation(
 
 
 def _store_moves(
-    plan: BoundPlan, stored: Manifest, tasks: Collection[TaskMove]
+    plan: BoundPlan,
+    stored: Manifest,
+    tasks: Collection[TaskMove],
+    misplaced: Collection[TopicRef],
 ) -> Iterator[StoreMove]:
     lefts = _left_sub_topologies(plan.topology.sub_topologies)
     counts = {sub.id: plan.task_count(sub) for sub in plan.topology.sub_topologies}
@@ -203,6 +238,7 @@ def _store_moves(
             if entry is None or not spec.is_logged or spec.source_topic is not None:
                 continue
             left = lefts.get(_registration(spec))
+            sub = move.sub_topology
             yield StoreMove(
                 spec,
                 entry,
@@ -210,9 +246,17 @@ def _store_moves(
                 changelog_topic(plan.application_id, plan.logged_as[spec.name]),
                 move.before,
                 move.after,
-                None if left is None else counts[left],
-                _final_results(move.sub_topology, spec),
+                None if left is None else counts[left.id],
+                _final_results(sub, spec),
+                hashed_windows(plan.topology, sub, spec, misplaced) or 0,
+                hashed_windows(plan.topology, sub, spec) or 0,
+                _hashed_of_left(plan, left, spec) or 0,
             )
+
+
+def _hashed_of_left(plan: BoundPlan, left: SubTopology | None, spec: StoreSpec) -> int | None:
+    key = spec.key.describe().get("primary_key") if left else None
+    return 0 if left is None or key is None else hashed_windows_of_left(plan.topology, left, key)
 
 
 def _final_results(sub: SubTopology, spec: StoreSpec) -> FinalResults | None:
@@ -236,7 +280,7 @@ def _check(
     tasks: Collection[TaskMove],
     stores: Collection[StoreMove],
 ) -> None:
-    problems = [*_immovable(tasks, stored), *_split(tasks, stored)]
+    problems = [*_immovable(plan, tasks, stored), *_split(tasks, stored)]
     if problems:
         raise UpgradeError(
             f"the state of application {plan.application_id!r} cannot be moved: "
@@ -255,11 +299,12 @@ def _check(
 
 
 def _is_expected(change: Change, moving: Collection[str]) -> bool:
-    is_count = change.subject.startswith("topic ") and change.part == "partitions"
-    return is_count or (change.subject in moving and change.part in _EXPECTED)
+    of_topic = change.subject.startswith("topic ") and change.part in ("partitions", "placement")
+    return of_topic or (change.subject in moving and change.part in _EXPECTED)
 
 
-def _immovable(tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
+def _immovable(plan: BoundPlan, tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
+    lefts = _left_sub_topologies(plan.topology.sub_topologies)
     for move in tasks:
         for spec in move.sub_topology.stores:
             if spec.name not in stored["stores"]:
@@ -274,6 +319,15 @@ def _immovable(tasks: Collection[TaskMove], stored: Manifest) -> Iterator[str]:
                 yield (
                     f"store {spec.name!r} has no changelog: its rows are local, in directories of"
                     " tasks that would have other keys. Forget it under this name first"
+                )
+            elif None in {
+                hashed_windows(plan.topology, move.sub_topology, spec),
+                _hashed_of_left(plan, lefts.get(_registration(spec)), spec),
+            }:
+                yield (
+                    f"store {spec.name!r} has rows of windowed keys that lie by the whole key where"
+                    " they come of a repartition topic, and by the key inside the window where they"
+                    " come of another one, and no row says of which it came"
                 )
 
 

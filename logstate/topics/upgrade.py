@@ -17,7 +17,7 @@ from typing import Any
 from logstate.contracts.compatibility import Change, Decisions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.manifest import VERSION, content, manifest
+from logstate.topics.manifest import NEWEST_VERSION, VERSION, content, manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes, renames
 
 _LOGGER = logging.getLogger(__name__)
@@ -126,9 +126,9 @@ def _check_readable(application_id: str, stored: Manifest) -> None:
             " waits. Wait for its end, or run `logstate reshard` again, which begins anew; with"
             " --give-up the application goes on as it was"
         )
-    if stored.get("version", VERSION) > VERSION:
+    if stored.get("version", VERSION) > NEWEST_VERSION:
         raise UpgradeError(
             f"application {application_id!r}: its manifest has version {stored['version']}, and"
-            f" this logstate reads version {VERSION}. A newer logstate started last: run that"
-            " version again, or a newer one"
+            f" this logstate reads version {NEWEST_VERSION}. A newer logstate started last: run"
+            " that version again, or a newer one"
         )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from logstate import serdes
 from logstate.app import Application
 from logstate.changelog.offline.reshard import Resharded, reshard
 from logstate.cli import app as command
@@ -19,10 +20,11 @@ from logstate.contracts.errors import (
     StoreUnavailableError,
     UpgradeError,
 )
-from logstate.contracts.records import ProducedRecord
+from logstate.contracts.records import ProducedRecord, Windowed
 from logstate.contracts.seams import NewTopic
 from logstate.kafka.cluster import KafkaCluster
 from logstate.topology import Materialized, StreamsBuilder, TumblingWindows
+from logstate.topology.graph.nodes import SinkNode
 from logstate.topology.plan.plan import Topology
 from tests.broker.group_settings import expect_heartbeats_within
 from tests.patience import until
@@ -212,7 +214,7 @@ class WindowedShop(Shop):
 def test_a_store_that_is_renamed_after_a_move_keeps_its_clock(
     bootstrap: str, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    shop = WindowedShop(bootstrap, unique("windows"), tmp_path)
+    shop = RegroupedShop(bootstrap, unique("windows"), tmp_path)
     shop.order(at_ms=15_000)
     assert shop.run_until(1) == {(10_000, 1)}
     shop.inputs = f"{shop.name}.wide"
@@ -247,5 +249,71 @@ def test_an_interrupted_move_stops_starts_until_it_is_ended_or_given_up(shop: Sh
 
     assert not [name for name in own_topics(shop) if "-g1." in name]
     shop.inputs = old
+    shop.order()
+    shop.run(2)
+
+
+WINDOWS = TumblingWindows(size=timedelta(seconds=1), grace=timedelta(minutes=1))
+
+
+class RegroupedShop(Shop):
+    """Orders per user and second, and of these so many per second, behind a repartition topic."""
+
+    times_ms = range(1_000, 9_000, 1_000)
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        orders = builder.stream(self.inputs, key=str, value=str)
+        per_user = orders.group_by_key().windowed_by(WINDOWS).count(store="per-user")
+        per_second = per_user.group_by(
+            lambda key, count: (key._replace(key="all"), count),
+            key=serdes.windowed(str, WINDOWS),
+            value=int,
+            name="per-second",
+        )
+        per_second.reduce(int.__add__, int.__sub__, store="per-second")
+        return builder.build()
+
+    def order(self, *_: Any, **__: Any) -> None:
+        for time_ms in self.times_ms:
+            super().order(at_ms=time_ms)
+
+    def run(self, orders: int, *, finds_each: bool = True) -> None:
+        expected = dict.fromkeys(self.times_ms, orders * len(USERS))
+        with Application(
+            self.topology(),
+            application_id=self.name,
+            bootstrap=self.bootstrap,
+            state_dir=self.path / "state",
+        ) as app:
+            until(lambda: self.totals(app) == expected)
+            if finds_each:
+                keys = [Windowed("all", start, start + 1_000) for start in expected]
+                rows = [app.store("per-second").get(key) for key in keys]
+                assert [row.value for row in rows] == [*expected.values()]
+
+    def totals(self, app: Application) -> dict[Any, int]:
+        try:
+            return {key.start_ms: row.value for key, row in app.store("per-second").all()}
+        except StoreUnavailableError:
+            return {}
+
+
+def test_rows_of_windowed_keys_that_an_earlier_version_placed_are_found_after_a_move(
+    bootstrap: str, unique: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = RegroupedShop(bootstrap, unique("windowed"), tmp_path)
+    shop.order()
+    with monkeypatch.context() as earlier:
+        never = property(lambda _: False, lambda *_: None)
+        earlier.setattr(SinkNode, "places_whole_keys", never, raising=False)
+        shop.run(1, finds_each=False)  # it looked for one key in the wrong place
+    with pytest.raises(UpgradeError, match="by the key inside its window"):
+        shop.run(1)
+
+    done = shop.move(partitions=2)
+
+    assert done.partitions == {"per-second": (2, 2)}
+    assert shop.move(partitions=2) == Resharded()
     shop.order()
     shop.run(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from logstate.contracts.partitioner import partition_of
@@ -39,7 +41,30 @@ _OF_ORDER = KeyAndIdSerde(string, string).serializer("t", True)((KEY.decode(), "
 def test_a_row_of_every_kind_lies_with_the_records_of_its_key(
     kind: str, key_format: str, logged: bytes
 ) -> None:
-    assert key_part(kind, key_format)(logged) == KEY
+    assert key_part(kind, {"format": key_format, "inner": {"format": "string"}})(logged) == KEY
+
+
+@pytest.mark.parametrize(
+    ("kind", "levels", "hashed", "part"),
+    [
+        ("timestamped_key_value", 1, 1, KEY + pack_start(10)),
+        ("timestamped_window", 1, 1, KEY + pack_start(10)),
+        ("timestamped_window", 1, 0, KEY),
+        ("suppress_buffer", 2, 1, KEY + pack_start(10)),
+        ("suppress_buffer", 2, 2, KEY + pack_start(10) * 2),
+    ],
+)
+def test_windows_that_are_hashed_with_the_key_stay(
+    kind: str, levels: int, hashed: int, part: bytes
+) -> None:
+    key: dict[str, Any] = {"format": "string"}
+    for _ in range(levels):
+        key = {"format": "windowed", "inner": key}
+    logged = KEY + pack_start(10) * levels
+    if kind == "timestamped_window":
+        logged += pack_window_tail(20, 1)
+
+    assert key_part(kind, key, hashed)(logged) == part
 
 
 def test_a_subscription_lies_with_its_right_row_and_names_the_place_of_its_left() -> None:
@@ -49,11 +74,11 @@ def test_a_subscription_lies_with_its_right_row_and_names_the_place_of_its_left(
     subscription = Subscription(bytes(16), Instruction.SUBSCRIBE_AND_ANSWER, "left", 3)
     key, value = keys(("right", "left")), serde.serializer(topic, False)(subscription)
 
-    moved = with_place_of_left(key, value, key_part("key_value", "string"), 6)
+    moved = with_place_of_left(key, value, key_part("key_value", {"format": "string"}), 6)
 
-    assert key_part("foreign_key_subscription", "combined_key")(key) == b"right"
+    assert key_part("foreign_key_subscription", {"format": "combined_key"})(key) == b"right"
     assert moved is not None
     assert serde.deserializer(topic, False)(moved) == subscription._replace(
         primary_partition=partition_of(b"left", 6)
     )
-    assert with_place_of_left(key, None, key_part("key_value", "string"), 6) is None
+    assert with_place_of_left(key, None, key_part("key_value", {"format": "string"}), 6) is None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from logstate import Materialized, StreamsBuilder
+from logstate import Materialized, StreamsBuilder, TumblingWindows, serdes, until_time_limit
 from logstate.contracts.compatibility import NOTHING_DECIDED
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.manifest import manifest
@@ -105,3 +106,75 @@ def test_a_mark_is_no_part_of_the_manifest_that_it_stands_in() -> None:
     assert without_mark(marked) == stored
     with pytest.raises(UpgradeError, match="--give-up"):
         accepted(plan_of(by_word, **{"in": 4}, out=1), marked, NOTHING_DECIDED)
+
+
+WINDOWS = TumblingWindows(size=timedelta(seconds=1))
+WINDOWED = serdes.windowed(str, WINDOWS)
+
+
+def regrouped(builder: StreamsBuilder) -> None:
+    """Counts of windows, and of what is repartitioned by these, held back until they are final."""
+    windowed = builder.stream("in", key=str, value=str).group_by_key().windowed_by(WINDOWS)
+    counts = windowed.count(store="counts")
+    rows = counts.group_by(lambda key, count: (key, count), key=WINDOWED, value=int, name="rows")
+    totals = rows.count(store="totals")
+    totals.suppress(until_time_limit(timedelta(seconds=1)), name="held").to_stream().to("out")
+
+
+def of_an_earlier_version(stored: dict[str, Any]) -> dict[str, Any]:
+    """Its manifest, which knew nothing of windows that are hashed."""
+    topics = {
+        name: {part: told for part, told in entry.items() if part != "hashes_windows"}
+        for name, entry in stored["topics"].items()
+    }
+    stores = {
+        name: {part: told for part, told in entry.items() if part != "hashed_windows"}
+        for name, entry in stored["stores"].items()
+    }
+    return {**stored, "version": 1, "topics": topics, "stores": stores}
+
+
+def test_rows_of_windowed_keys_that_an_earlier_version_placed_move_to_as_many_partitions() -> None:
+    plan = plan_of(regrouped, **{"in": 4}, out=1)
+    stored = of_an_earlier_version(manifest(plan))
+    with pytest.raises(UpgradeError, match=r"'app-rows-repartition'.*placement.*reshard"):
+        accepted(plan, stored, NOTHING_DECIDED)
+
+    moves = planned(plan, stored, ())
+
+    assert moves.counts == {"totals": (4, 4), "held-store": (4, 4)}
+    assert moves.drained == ("app-rows-repartition",)
+    assert {(one.hashed_before, one.hashed_after) for one in moves.stores} == {(0, 1)}
+    then = manifest(moves.plan)
+    now = logged_as_stored(plan, then, NOTHING_DECIDED)
+    assert accepted(now, then, NOTHING_DECIDED) is now
+    again = planned(plan, then, ())
+    assert not again.stores
+    assert not again.drained
+
+
+def test_rows_of_windowed_keys_in_one_partition_stay_and_their_manifest_says_how_they_lie() -> None:
+    plan = plan_of(regrouped, **{"in": 1}, out=1)
+    own = manifest(plan)
+
+    assert accepted(plan, of_an_earlier_version(own), NOTHING_DECIDED) is not None
+    assert (own["version"], own["topics"]["app-rows-repartition"]["hashes_windows"]) == (2, True)
+    assert manifest(plan_of(by_word, **{"in": 1}, out=1))["version"] == 1
+
+
+def test_windowed_keys_of_both_kinds_of_topics_in_one_store_cannot_move() -> None:
+    def declare(builder: StreamsBuilder) -> None:
+        written = builder.stream("in", key=WINDOWED, value=str)
+        again = written.repartition(name="again")
+        written.merge(again).group_by_key().count(store="both")
+
+    with pytest.raises(UpgradeError, match=r"store 'both' has rows of windowed keys"):
+        moved(declare, 4, 6)
+    stores = manifest(plan_of(declare, **{"in": 4}))["stores"]
+    assert stores["both"]["placed_by"] is None
+
+
+def test_a_reader_looks_for_a_key_whose_window_was_hashed_in_every_partition() -> None:
+    stores = manifest(plan_of(regrouped, **{"in": 4}, out=1))["stores"]
+
+    assert (stores["totals"]["placed_by"], stores["totals"]["hashed_windows"]) == (None, 1)
