@@ -214,7 +214,7 @@ class WindowedShop(Shop):
 def test_a_store_that_is_renamed_after_a_move_keeps_its_clock(
     bootstrap: str, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
-    shop = RegroupedShop(bootstrap, unique("windows"), tmp_path)
+    shop = WindowedShop(bootstrap, unique("windows"), tmp_path)
     shop.order(at_ms=15_000)
     assert shop.run_until(1) == {(10_000, 1)}
     shop.inputs = f"{shop.name}.wide"

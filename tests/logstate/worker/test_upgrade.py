@@ -163,7 +163,7 @@ def test_a_manifest_of_a_newer_version_is_refused(cluster: FakeCluster) -> None:
     WorkerRig(cluster, counted()).start().stop()
     newer = b'{"version":99,"stores":{}}'
     cluster.produce(CUTS, MANIFEST_KEY, newer, timestamp=0)
-    with pytest.raises(UpgradeError, match="version 99, and this logstate reads version 1"):
+    with pytest.raises(UpgradeError, match="version 99, and this logstate reads version 2"):
         WorkerRig(cluster, counted()).start()
 
 
