@@ -31,7 +31,9 @@ from tests.simulation.swarm import draw
 
 _STORE, _PARTITIONS = "counts", 4
 _WORKERS = (2, 1, 1)
-_ASKED, _LISTENS, _TELLS, _MACHINE_DIES = 0.7, 0.7, 0.7, 0.01
+_ASKED, _MACHINE_DIES = 0.7, 0.01
+#: of schedules in which workers hang: how long, and so many times as often as anything is drawn
+_HANGS_MS, _TIMES = 1_500, 3
 #: how often one address is claimed by two, for the whole schedule
 _SHARED = 0.4
 #: rounds of heartbeats at the end: after so many everybody has heard everything
@@ -60,6 +62,9 @@ def topology(*, in_memory: bool) -> Topology:
 
 class Directories(Standbys):
     """A schedule of two or three instances, one of which has two workers."""
+
+    #: how likely an instance hears and tells in a turn, and how often somebody may be asked
+    listens, tells, questions = 0.7, 0.7, 1
 
     @classmethod
     def of(cls, seed: int) -> Directories:
@@ -114,12 +119,13 @@ class Directories(Standbys):
         super()._turn(turn)
         for one in self.instances:
             one.look()
-            if one.is_alive and rng.random() < _LISTENS:
+            if one.is_alive and rng.random() < self.listens:
                 one.listen(rng.choice((1, 3, 100)))
-            if one.is_alive and rng.random() < _TELLS:
+            if one.is_alive and rng.random() < self.tells:
                 one.tell()
-        if rng.random() < _ASKED:
-            self._ask(rng)
+        for _ in range(self.questions):
+            if rng.random() < _ASKED:
+                self._ask(rng)
 
     def _machine_dies(self, instance: SimulatedInstance, turn: int) -> None:
         for slot in instance.slots:
@@ -260,3 +266,19 @@ class Directories(Standbys):
         if value_of(answer) != wanted:
             raise WrongAnswer(f"{key} at the end: {value_of(answer)} of {wanted}")
         self.counters["compared_last_answers"] += 1
+
+
+class SlowDirectories(Directories):
+    """The same, where workers hang instead of dying, instances seldom hear of each other, and all
+    of them are asked all the time: who has lost a partition does not know it, nor does who asks.
+    """
+
+    listens, tells, questions = 0.1, 0.3, 6
+
+    @classmethod
+    def of(cls, seed: int) -> SlowDirectories:
+        """The configuration and the faults of a seed."""
+        drawn = super().of(seed).swarm
+        hanging = {"kind": "zombie", "step": "", "disk": "", "amount": _HANGS_MS}
+        faults = tuple(replace(fault, **hanging) for fault in drawn.faults * _TIMES)
+        return cls(replace(drawn, faults=faults))

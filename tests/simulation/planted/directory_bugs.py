@@ -13,7 +13,7 @@ from tests.simulation import directories, instances
 from tests.simulation.planted.bug import Patch, scenario_bug
 
 
-@scenario_bug(directories.Directories.of)
+@scenario_bug(directories.SlowDirectories.of)
 def a_stale_directory_answers_for_a_key_that_was_lost(patch: Patch) -> None:
     """Who is asked answers what it has, without a look at how new that is and who claims it."""
 
