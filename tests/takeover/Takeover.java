@@ -19,6 +19,7 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.StreamJoined;
@@ -26,6 +27,7 @@ import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
@@ -129,6 +131,21 @@ public class Takeover {
                 .join(stream("right"), (left, right) -> left + "+" + right, near, joined));
             case "stream-left-join" -> out(stream("left")
                 .leftJoin(stream("right"), (left, right) -> left + "+" + right, near, joined));
+            case "windowed-again" -> {
+                final Serde<Windowed<String>> windows =
+                    WindowedSerdes.timeWindowedSerdeFrom(String.class, TEN.toMillis());
+                windowed(stream("left").groupByKey(text)
+                    .windowedBy(tumbling).count(Materialized.as("counts")).toStream()
+                    .repartition(Repartitioned.with(windows, Serdes.Long())
+                        .withName("again").withNumberOfPartitions(3))
+                    .groupByKey(Grouped.with(windows, Serdes.Long()))
+                    .reduce(Long::sum, Materialized.as("sums")));
+            }
+            case "lru-join" -> {
+                final KTable<String, String> two = builder.table(prefix + "right",
+                    Consumed.with(TEXT, TEXT), Materialized.as(Stores.lruMap("right", 2)));
+                out(stream("left").leftJoin(two, (left, right) -> left + "+" + right));
+            }
             case "schedule" -> {
                 builder.addStateStore(Stores.keyValueStoreBuilder(
                     Stores.persistentKeyValueStore("last"), TEXT, TEXT).withLoggingEnabled(Map.of()));

@@ -60,7 +60,7 @@ def script(topology: str, count: int) -> list[list[Chunk]]:
 
 
 def _chunks(topology: str, part: list[Input], *, is_first: bool) -> Iterator[Chunk]:
-    """Halves of each topic; of foreign keys, each key once."""
+    """Halves of each topic; of foreign keys, each key once, and one by one for several tasks."""
     half = len(part) // 2
     for records in (part[:half], part[half:]):
         for topic in ("right", "left"):
@@ -68,7 +68,12 @@ def _chunks(topology: str, part: list[Input], *, is_first: bool) -> Iterator[Chu
             if is_empty or topic not in READS[topology]:
                 continue
             wanted = [record for record in records if record.topic == topic]
-            yield from _by_key(wanted) if topology == "foreign-key-join" else [wanted]
+            if topology == "foreign-key-join":
+                yield from _by_key(wanted)
+            elif topology == "windowed-again":
+                yield from ([record] for record in wanted)
+            else:
+                yield wanted
 
 
 def _by_key(records: list[Input]) -> Iterator[Chunk]:

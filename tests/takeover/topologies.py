@@ -122,6 +122,19 @@ def _versioned(t: Takeover) -> None:
     t.out(t.stream("left").left_join(table, _plus, grace=TEN, name="waiting"))
 
 
+def _windowed_again(t: Takeover) -> None:
+    """The only one with several tasks: what was kept is found where the whole key is hashed to."""
+    counts = t.grouped().windowed_by(TUMBLING).count(store="counts").to_stream()
+    again = counts.repartition(name="again", partitions=3).group_by_key()
+    t.windowed(again.reduce(lambda one, other: one + other, store="sums"))
+
+
+def _lru(t: Takeover) -> None:
+    two = Materialized("right", capacity=2)
+    table = t.builder.table(t.topic("right"), key=str, value=str, store=two)
+    t.out(t.stream("left").left_join(table, _plus))
+
+
 def _closed(t: Takeover) -> None:
     store = Materialized("counts", retention=timedelta(hours=1))
     t.windowed(t.grouped().windowed_by(TUMBLING).count(store=store, emit="close"))
@@ -163,19 +176,23 @@ TOPOLOGIES: dict[str, Callable[[Takeover], None]] = {
     "stream-left-join": lambda t: t.out(
         t.stream("left").left_join(t.stream("right"), _plus, windows=NEAR, name="j")
     ),
+    "lru-join": _lru,
     "schedule": _schedule,
+    "windowed-again": _windowed_again,
 }
 
 
 _TWO_INPUTS = {
     *("stream-table-join", "empty-table-join", "versioned-join", "table-table-join"),
-    *("foreign-key-join", "stream-join", "stream-left-join"),
+    *("foreign-key-join", "stream-join", "stream-left-join", "lru-join"),
 }
 #: which inputs each reads
 READS = {name: {"left", "right"} if name in _TWO_INPUTS else {"left"} for name in TOPOLOGIES}
 
 #: what comes out has gone through topics of the application's own
-BEHIND_TOPICS = {"aggregate-behind-repartition", "table-aggregate", "foreign-key-join"}
+BEHIND_TOPICS = {
+    *("aggregate-behind-repartition", "table-aggregate", "foreign-key-join", "windowed-again")
+}
 
 
 def topology_of(name: str, application_id: str) -> Topology:
