@@ -16,12 +16,13 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Cluster, LogConsumer, Step, Steps
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.serde import record_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore_pace import RestorePace
 from logstate.restore.restore_plan import within
+from logstate.restore.shortened_logs import ShortenedLogs
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.processor.timestamp_extractors import wall_clock_time
@@ -96,6 +97,7 @@ class Restorer:
         self._active: dict[TopicPartition, tuple[OwnedTask, StoreTarget]] = {}
         self._monotonic_ms = monotonic_ms
         self._paces: dict[TopicPartition, RestorePace] = {}
+        self._shortened = ShortenedLogs(monotonic_ms)
         self._is_assigned = True
         #: keys and values of what it took
         self.taken_bytes = 0
@@ -124,8 +126,13 @@ class Restorer:
             del self._active[changelog]
             self._is_assigned = False
 
-    def poll(self, timeout_s: float, *, beside: bool = False) -> Steps[None]:
-        """Read once and take what came into the stores; ``beside``: while tasks run."""
+    def poll(
+        self, timeout_s: float, admin: Admin | None = None, *, beside: bool = False
+    ) -> Steps[None]:
+        """Read once and take what came into the stores; ``beside``: while tasks run.
+
+        ``admin`` is asked whether logs were shortened, where nobody else does.
+        """
         if not self._active:
             return
         if self._consumer is None:
@@ -137,7 +144,7 @@ class Restorer:
             self._is_assigned = True
         polled = yield Step(self._steps["poll"], consumer.poll, (_BATCH, timeout_s))
         for changelog in polled.out_of_range:
-            self._start_over(changelog)
+            self.start_over(changelog, "was cut off below its restore")
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
@@ -149,6 +156,8 @@ class Restorer:
             if target.is_done:
                 del self._active[changelog]
                 self._is_assigned = False
+        if admin is not None and not polled.records:
+            yield from self._look_at_ends(admin)
 
     def close(self) -> Steps[None]:
         """Release the consumer."""
@@ -157,13 +166,27 @@ class Restorer:
             self._consumer = None
             self._is_assigned = False
 
-    def _start_over(self, changelog: TopicPartition) -> None:
-        """The log begins behind the position by now: the task decides anew where to read from."""
+    def start_over(self, changelog: TopicPartition, what_happened: str) -> None:
+        """The log is not what was planned for: the task decides anew where to read, and to where.
+
+        Only where the log is being read.
+        """
         if changelog in self._active:
             owned, _ = self._active[changelog]
-            _LOGGER.warning("task %s: %s was cut off below its restore", owned.task_id, changelog)
+            _LOGGER.warning("task %s: %s %s", owned.task_id, changelog, what_happened)
             self.remove(owned)
             owned.move_to(Stage.ASSIGNED)
+
+    def _look_at_ends(self, admin: Admin) -> Steps[None]:
+        """Nothing came: a log that was shortened would be waited for in vain."""
+        reading = {tp: (self._position(o, t), t.target) for tp, (o, t) in self._active.items()}
+        for changelog, end in (yield from self._shortened.found(admin, reading)).items():
+            position, target = reading[changelog]
+            self.start_over(
+                changelog,
+                f"lost its tail: it ends at {end}, and its restore, at {position}, was to reach"
+                f" {target}",
+            )
 
     def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         owned, target = self._active[changelog]

@@ -349,6 +349,12 @@ class Standbys:
         for owned in self._asked:
             if self._tasks.get(owned.task_id) is not owned or owned.stage is not Stage.STANDBY:
                 continue  # it was promoted meanwhile, or begins again
+            shortened = [str(t.changelog) for t in owned.targets if ends[t.changelog] < t.target]
+            if shortened:
+                _LOGGER.warning("task %s: %s lost their tails", owned.task_id, shortened)
+                self._follower.remove(owned)
+                owned.move_to(Stage.ASSIGNED)  # it is opened anew, and judged as at any start
+                continue
             owned.start_positions = committed[owned.task_id]
             for target in owned.targets:
                 log = LogRange(0, ends[target.changelog])
