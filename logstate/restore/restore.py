@@ -86,9 +86,11 @@ class Restorer:
         monotonic_ms: Callable[[], float] = lambda: 0.0,
         *,
         steps: str = "restore",
+        keeps_place: bool = False,
     ) -> None:
+        """``keeps_place``: a log that was read to its end is read on soon, and stays assigned."""
         #: what the calls to the outside are called
-        self._steps = {name: f"{steps}_{name}" for name in ("assign", "poll", "position")}
+        self._steps = {name: f"{steps}_{name}" for name in ("assign", "poll", "position", "rest")}
         self._rows_max = config.restore_rows_max
         self._bytes_max = config.restore_bytes
         self._cluster = cluster
@@ -98,7 +100,10 @@ class Restorer:
         self._monotonic_ms = monotonic_ms
         self._paces: dict[TopicPartition, RestorePace] = {}
         self._shortened = ShortenedLogs(monotonic_ms)
+        self._keeps_place = keeps_place
         self._is_assigned = True
+        #: the consumer has logs, which its client fetches though nobody polls
+        self._has_logs = False
         #: keys and values of what it took
         self.taken_bytes = 0
 
@@ -106,6 +111,11 @@ class Restorer:
     def is_idle(self) -> bool:
         """True where nothing is being restored."""
         return not self._active
+
+    @property
+    def must_rest(self) -> bool:
+        """Nothing is being restored, and the consumer still has logs."""
+        return self._has_logs and not self._active
 
     def add(self, owned: OwnedTask) -> None:
         """Begin with a task whose ``targets`` are set; those already reached are done at once.
@@ -134,6 +144,8 @@ class Restorer:
         ``admin`` is asked whether logs were shortened, where nobody else does.
         """
         if not self._active:
+            if not self._keeps_place:
+                yield from self.rest()
             return
         if self._consumer is None:
             self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
@@ -141,7 +153,7 @@ class Restorer:
         if not self._is_assigned:
             positions = {tp: self._position(o, t) for tp, (o, t) in self._active.items()}
             yield Step(self._steps["assign"], consumer.assign, (positions,))
-            self._is_assigned = True
+            self._is_assigned = self._has_logs = True
         polled = yield Step(self._steps["poll"], consumer.poll, (_BATCH, timeout_s))
         for changelog in polled.out_of_range:
             self.start_over(changelog, "was cut off below its restore")
@@ -158,13 +170,25 @@ class Restorer:
                 self._is_assigned = False
         if admin is not None and not polled.records:
             yield from self._look_at_ends(admin)
+        if not self._keeps_place:
+            yield from self.rest()
+
+    def rest(self) -> Steps[None]:
+        """Let go of the logs where none is being read.
+
+        The client would fetch what the tasks write to them now, and keep it; and a log that went
+        out from under its position meanwhile would not be assigned anew where it is read again.
+        """
+        if self._consumer is not None and self.must_rest:
+            yield Step(self._steps["rest"], self._consumer.assign, ({},))
+            self._has_logs = False
 
     def close(self) -> Steps[None]:
         """Release the consumer."""
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
-            self._is_assigned = False
+            self._is_assigned = self._has_logs = False
 
     def start_over(self, changelog: TopicPartition, what_happened: str) -> None:
         """The log is not what was planned for: the task decides anew where to read, and to where.

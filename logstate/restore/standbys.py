@@ -71,7 +71,9 @@ class Standbys:
         self._admin = admin
         self._clock = clock
         self._rows = rows
-        self._follower = Restorer(config, cluster, None, clock.monotonic_ms, steps="standby")
+        self._follower = Restorer(
+            config, cluster, None, clock.monotonic_ms, steps="standby", keeps_place=True
+        )
         self._tasks: dict[TaskId, OwnedTask] = {}
         self._wanted: frozenset[TaskId] = frozenset()
         self._cluster = cluster
@@ -160,6 +162,7 @@ class Standbys:
             if beside:
                 return
         if not self._wanted:
+            yield from self._follower.rest()
             return
         try:
             if (yield from self._open_next(beside=beside)) and beside:

@@ -222,7 +222,7 @@ class Worker:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
             return  # the brokers do not answer; being polled keeps the membership
-        if len(tasks.running()) < len(tasks):
+        if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
         yield from live.open_transactions.look(every, self.wishes.neighbours)
