@@ -4,6 +4,9 @@ They are caches without a changelog: read completely before the first task runs,
 live in memory and are read anew at each start, through their processor, so a processor that
 transforms what it stores gives the same rows after a restart (KAFKA-7663).
 
+A log that loses records which were not read, by retention or with its tail, takes the worker with
+it: which rows they deleted nobody knows, so the next worker reads the table anew.
+
 Not synchronised in time with the streams that look them up, as in Kafka Streams.
 
 What fails is answered by the handlers of errors, as everywhere; a dead letter is none here, because
@@ -19,6 +22,7 @@ from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
+from logstate.contracts.errors import TopicsChangedError
 from logstate.contracts.processing import ALONE, Surroundings
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, Polled, Step, Steps
@@ -56,6 +60,8 @@ class GlobalStores:
         #: partitions whose position is outside their log: the client tells it once, and reads them
         #: no more until they are assigned anew
         self._overtaken: set[TopicPartition] = set()
+        #: where each partition is read from at first
+        self._began_at: dict[TopicPartition, int] = {}
         self.stores: dict[str, Any] = {}
         #: somebody queries them, so views are to be published; and they are
         self._is_queried = False
@@ -91,6 +97,8 @@ class GlobalStores:
 
         What belongs to a transaction that is still open is left for ``poll``, as in Kafka Streams:
         nobody knows how long that takes. ``is_stopping`` ends it early.
+
+        Raises TopicsChangedError, as ``poll`` does, where a log has lost what was not read.
         """
         if not self._tasks:
             return
@@ -100,7 +108,7 @@ class GlobalStores:
         ends = yield Step("end_offsets", admin.end_offsets, (partitions,))
         self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
         for partition, start in starts.items():
-            self._tasks[partition].start_at({partition: start})
+            self._begin(partition, start)
         yield Step("global_assign", self._consumer.assign, (starts,))
         self._work_time.begin(
             until_ms=float("inf")
@@ -157,18 +165,35 @@ class GlobalStores:
         self._overtaken |= polled.out_of_range.keys()
         self._take(polled)
         if self._overtaken:
-            yield from self._skip_deleted(sorted(self._overtaken))
+            yield from self._find_again(sorted(self._overtaken))
         return [partition for partition, _ in polled.ends]
 
-    def _skip_deleted(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Retention overtook the reading: go on where these logs begin now."""
+    def _begin(self, partition: TopicPartition, start: int) -> None:
+        self._began_at[partition] = start
+        self._tasks[partition].start_at({partition: start})
+
+    def _find_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Positions that are outside their logs: read on there where nothing was missed."""
         assert self._consumer is not None
         assert self._admin is not None
         starts = yield Step("start_offsets", self._admin.start_offsets, (partitions,))
-        for partition, start in starts.items():
-            _LOGGER.warning("global topic %s: read on from its start at %d", partition, start)
-            self._tasks[partition].start_at({partition: start})
+        ends = yield Step("end_offsets", self._admin.end_offsets, (partitions,))
         positions = {tp: task.queues[tp].position for tp, task in self._tasks.items()}
+        for partition in partitions:
+            position, start, end = positions[partition], starts[partition], ends[partition]
+            if start <= position <= end:
+                continue  # a broker that has just become the leader knew less
+            if position != self._began_at[partition]:
+                raise TopicsChangedError(
+                    f"global topic {partition} holds the offsets {start} to {end}, and was read to"
+                    f" {position}: records are gone unread, by retention or by an unclean election"
+                    " of a leader, and with them deletions of rows. The worker begins again and"
+                    " reads the table anew. If that comes again, this instance reads more slowly"
+                    " than the topic's retention deletes: give it a longer one"
+                )
+            _LOGGER.warning("global topic %s: read from its start at %d", partition, start)
+            self._begin(partition, start)
+            positions[partition] = start
         yield Step("global_assign", self._consumer.assign, (positions,))
         self._overtaken.clear()
 

@@ -16,12 +16,13 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.record_parts import timestamp_of
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.contracts.seams import Cluster, LogConsumer, Step, Steps
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
 from logstate.contracts.serde import record_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.restore_pace import RestorePace
 from logstate.restore.restore_plan import within
+from logstate.restore.shortened_logs import ShortenedLogs
 from logstate.task.owned_task import OwnedTask, Stage, StoreTarget
 from logstate.topology.declaring.declaration_site import function_site
 from logstate.topology.processor.timestamp_extractors import wall_clock_time
@@ -85,9 +86,11 @@ class Restorer:
         monotonic_ms: Callable[[], float] = lambda: 0.0,
         *,
         steps: str = "restore",
+        keeps_place: bool = False,
     ) -> None:
+        """``keeps_place``: a log that was read to its end is read on soon, and stays assigned."""
         #: what the calls to the outside are called
-        self._steps = {name: f"{steps}_{name}" for name in ("assign", "poll", "position")}
+        self._steps = {name: f"{steps}_{name}" for name in ("assign", "poll", "position", "rest")}
         self._rows_max = config.restore_rows_max
         self._bytes_max = config.restore_bytes
         self._cluster = cluster
@@ -96,7 +99,11 @@ class Restorer:
         self._active: dict[TopicPartition, tuple[OwnedTask, StoreTarget]] = {}
         self._monotonic_ms = monotonic_ms
         self._paces: dict[TopicPartition, RestorePace] = {}
+        self._shortened = ShortenedLogs(monotonic_ms)
+        self._keeps_place = keeps_place
         self._is_assigned = True
+        #: the consumer has logs, which its client fetches though nobody polls
+        self._has_logs = False
         #: keys and values of what it took
         self.taken_bytes = 0
 
@@ -104,6 +111,11 @@ class Restorer:
     def is_idle(self) -> bool:
         """True where nothing is being restored."""
         return not self._active
+
+    @property
+    def must_rest(self) -> bool:
+        """Nothing is being restored, and the consumer still has logs."""
+        return self._has_logs and not self._active
 
     def add(self, owned: OwnedTask) -> None:
         """Begin with a task whose ``targets`` are set; those already reached are done at once.
@@ -124,9 +136,16 @@ class Restorer:
             del self._active[changelog]
             self._is_assigned = False
 
-    def poll(self, timeout_s: float, *, beside: bool = False) -> Steps[None]:
-        """Read once and take what came into the stores; ``beside``: while tasks run."""
+    def poll(
+        self, timeout_s: float, admin: Admin | None = None, *, beside: bool = False
+    ) -> Steps[None]:
+        """Read once and take what came into the stores; ``beside``: while tasks run.
+
+        ``admin`` is asked whether logs were shortened, where nobody else does.
+        """
         if not self._active:
+            if not self._keeps_place:
+                yield from self.rest()
             return
         if self._consumer is None:
             self._consumer = yield Step("new_log_consumer", self._cluster.log_consumer)
@@ -134,10 +153,10 @@ class Restorer:
         if not self._is_assigned:
             positions = {tp: self._position(o, t) for tp, (o, t) in self._active.items()}
             yield Step(self._steps["assign"], consumer.assign, (positions,))
-            self._is_assigned = True
+            self._is_assigned = self._has_logs = True
         polled = yield Step(self._steps["poll"], consumer.poll, (_BATCH, timeout_s))
         for changelog in polled.out_of_range:
-            self._start_over(changelog)
+            self.start_over(changelog, "was cut off below its restore")
         for changelog, records in polled.records.items():
             if changelog in self._active:
                 self._take(changelog, records)
@@ -149,21 +168,49 @@ class Restorer:
             if target.is_done:
                 del self._active[changelog]
                 self._is_assigned = False
+        if admin is not None and not polled.records:
+            yield from self._look_at_ends(admin)
+        if not self._keeps_place:
+            yield from self.rest()
+
+    def rest(self) -> Steps[None]:
+        """Let go of the logs where none is being read.
+
+        The client would fetch what the tasks write to them now, and keep it; and a log that went
+        out from under its position meanwhile would not be assigned anew where it is read again.
+        """
+        if self._consumer is not None and self.must_rest:
+            yield Step(self._steps["rest"], self._consumer.assign, ({},))
+            self._has_logs = False
 
     def close(self) -> Steps[None]:
         """Release the consumer."""
         if self._consumer is not None:
             yield Step("close_log_consumer", self._consumer.close)
             self._consumer = None
-            self._is_assigned = False
+            self._is_assigned = self._has_logs = False
 
-    def _start_over(self, changelog: TopicPartition) -> None:
-        """The log begins behind the position by now: the task decides anew where to read from."""
+    def start_over(self, changelog: TopicPartition, what_happened: str) -> None:
+        """The log is not what was planned for: the task decides anew where to read, and to where.
+
+        Only where the log is being read.
+        """
         if changelog in self._active:
             owned, _ = self._active[changelog]
-            _LOGGER.warning("task %s: %s was cut off below its restore", owned.task_id, changelog)
+            _LOGGER.warning("task %s: %s %s", owned.task_id, changelog, what_happened)
             self.remove(owned)
             owned.move_to(Stage.ASSIGNED)
+
+    def _look_at_ends(self, admin: Admin) -> Steps[None]:
+        """Nothing came: a log that was shortened would be waited for in vain."""
+        reading = {tp: (self._position(o, t), t.target) for tp, (o, t) in self._active.items()}
+        for changelog, end in (yield from self._shortened.found(admin, reading)).items():
+            position, target = reading[changelog]
+            self.start_over(
+                changelog,
+                f"lost its tail: it ends at {end}, and its restore, at {position}, was to reach"
+                f" {target}",
+            )
 
     def _take(self, changelog: TopicPartition, records: Sequence[FetchedRecord]) -> None:
         owned, target = self._active[changelog]

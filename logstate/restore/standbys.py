@@ -71,7 +71,9 @@ class Standbys:
         self._admin = admin
         self._clock = clock
         self._rows = rows
-        self._follower = Restorer(config, cluster, None, clock.monotonic_ms, steps="standby")
+        self._follower = Restorer(
+            config, cluster, None, clock.monotonic_ms, steps="standby", keeps_place=True
+        )
         self._tasks: dict[TaskId, OwnedTask] = {}
         self._wanted: frozenset[TaskId] = frozenset()
         self._cluster = cluster
@@ -160,6 +162,7 @@ class Standbys:
             if beside:
                 return
         if not self._wanted:
+            yield from self._follower.rest()
             return
         try:
             if (yield from self._open_next(beside=beside)) and beside:
@@ -349,6 +352,12 @@ class Standbys:
         for owned in self._asked:
             if self._tasks.get(owned.task_id) is not owned or owned.stage is not Stage.STANDBY:
                 continue  # it was promoted meanwhile, or begins again
+            shortened = [str(t.changelog) for t in owned.targets if ends[t.changelog] < t.target]
+            if shortened:
+                _LOGGER.warning("task %s: %s lost their tails", owned.task_id, shortened)
+                self._follower.remove(owned)
+                owned.move_to(Stage.ASSIGNED)  # it is opened anew, and judged as at any start
+                continue
             owned.start_positions = committed[owned.task_id]
             for target in owned.targets:
                 log = LogRange(0, ends[target.changelog])

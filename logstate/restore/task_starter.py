@@ -19,7 +19,7 @@ the worker's next turn, so nothing here holds up the tasks that run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
@@ -56,7 +56,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class TaskStarter:
-    """Brings assigned tasks to the point where the restorer takes over."""
+    """Brings assigned tasks to the point where the restorer takes over.
+
+    ``look_again``: asked once, before the first of them is begun; False puts it off.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,9 @@ class TaskStarter:
         admin: Admin,
         clock: Clock,
         rows: TaskRows,
+        look_again: Callable[[], Steps[bool]] | None = None,
     ) -> None:
+        self._look_again = look_again
         self._plan = plan
         self._config = config
         self._consumer = consumer
@@ -95,6 +100,10 @@ class TaskStarter:
             tasks = tasks[:1]
         if not tasks:
             return []
+        if self._look_again is not None:
+            if not (yield from self._look_again()):
+                return []
+            self._look_again = None
         found = yield from self._committed(tasks, blocks_tasks=bool(beside))  # 1
         prepared = []
         for owned in tasks:

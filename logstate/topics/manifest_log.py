@@ -3,6 +3,11 @@
 Two instances may start at the same moment over nothing, with topologies that do not fit. Neither
 finds a manifest, so a look before writing does not tell them apart. Each looks again after it has
 written: the later record in the log is that of the instance which gives way.
+
+A reset or a move to other partitions begins where nobody is in the group, with a mark in the place
+of the manifest. An instance that has written its own by then, and has not joined yet, would not see
+the mark: it looks once more when it is a member (``decided_manifests``). Whoever writes one later
+finds that the group has a member, and does not go on.
 """
 
 from __future__ import annotations
@@ -48,7 +53,17 @@ class ManifestLog:
         if self._partition.topic not in described:
             return []
         ends = yield Step("manifest_ends", self._admin.end_offsets, ([self._partition],))
-        end = ends[self._partition]
+        return (yield from self._read_to(ends[self._partition], is_stopping))
+
+    def decided_manifests(self, is_stopping: Callable[[], bool]) -> Steps[list[bytes] | None]:
+        """The same, without those of transactions that are open: nobody is waited for.
+
+        Where nothing was written since, that is one question to the brokers.
+        """
+        stable = yield Step("manifest_stable_end", self._admin.stable_offsets, ([self._partition],))
+        return (yield from self._read_to(stable[self._partition], is_stopping))
+
+    def _read_to(self, end: int, is_stopping: Callable[[], bool]) -> Steps[list[bytes] | None]:
         found: list[bytes] = []
         if self._position < end:
             consumer = yield from self._open()

@@ -112,7 +112,8 @@ def _former_names(
     )
 
 
-def _check_readable(application_id: str, stored: Manifest) -> None:
+def check_unmarked(application_id: str, stored: Manifest) -> None:
+    """Raises UpgradeError where the application is being reset, or moved to other partitions."""
     if "reset_since" in stored:
         raise UpgradeError(
             f"application {application_id!r} is being reset since {stored['reset_since']}, or the"
@@ -126,6 +127,10 @@ def _check_readable(application_id: str, stored: Manifest) -> None:
             " waits. Wait for its end, or run `logstate reshard` again, which begins anew; with"
             " --give-up the application goes on as it was"
         )
+
+
+def _check_readable(application_id: str, stored: Manifest) -> None:
+    check_unmarked(application_id, stored)
     if stored.get("version", VERSION) > NEWEST_VERSION:
         raise UpgradeError(
             f"application {application_id!r}: its manifest has version {stored['version']}, and"

@@ -222,7 +222,7 @@ class Worker:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
             return  # the brokers do not answer; being polled keeps the membership
-        if len(tasks.running()) < len(tasks):
+        if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
         yield from live.open_transactions.look(every, self.wishes.neighbours)
@@ -340,7 +340,7 @@ class Worker:
         for owned in (yield from starter.prepare(assigned, beside=beside)) if assigned else ():
             self._restorer.add(owned)
         wait_s = 0.0 if self.processing.had_work else _BESIDE_S if beside else _RESTORE_POLL_S
-        yield from self._restorer.poll(wait_s, beside=bool(beside))
+        yield from self._restorer.poll(wait_s, self._live.admin, beside=bool(beside))
         for owned in self._tasks.in_stage(Stage.RESTORING):
             if all(target.is_done for target in owned.targets):
                 starter.restored(owned)

@@ -34,7 +34,7 @@ from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.manifest import manifest_record
 from logstate.topics.manifest_log import ManifestLog, decoded
-from logstate.topics.upgrade import accepted
+from logstate.topics.upgrade import accepted, check_unmarked
 from logstate.topics.written_counts import WrittenCounts
 from logstate.topology.plan.plan import Topology
 from logstate.worker.assignment import Assignment
@@ -221,6 +221,18 @@ class WorkerStart:
         if rivals is None:
             return False
         yield from self._give_way(plan, own, rivals)
+        return True
+
+    def _look_again(self, plan: BoundPlan, manifests: ManifestLog) -> Steps[bool]:
+        """As a member: raise UpgradeError if a reset or a move began while it was none.
+
+        False where it was told to stop.
+        """
+        found = yield from manifests.decided_manifests(self.is_stopping)
+        if found is None:
+            return False
+        for one in found:  # any of them: who starts beside this one may have written over a mark
+            check_unmarked(plan.application_id, decoded(one))
         yield from manifests.close()
         return True
 
@@ -247,6 +259,8 @@ class WorkerStart:
         background: Background,
     ) -> StartedWorker:
         config, cluster, clock = self.config, self.cluster, self.clock
+        assert clients.manifests is not None, "it has been announced"
+        look_again = partial(self._look_again, plan, clients.manifests)
         counts = WrittenCounts(plan.partition_counts, admin)
         plan = replace(plan, partition_counts=counts)
         inputs = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
@@ -262,7 +276,7 @@ class WorkerStart:
             consumer,
             Committer(plan, consumer, self.transactions, clients.outputs),
             background,
-            TaskStarter(plan, config, cluster, consumer, admin, clock, rows),
+            TaskStarter(plan, config, cluster, consumer, admin, clock, rows, look_again),
             rows,
             Standbys(plan, config, cluster, admin, clock, rows),
             OpenTransactions(config, cluster, admin, clock),

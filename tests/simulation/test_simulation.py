@@ -18,6 +18,7 @@ from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
 from tests.simulation.planted.bug import BUGS, planted
@@ -173,6 +174,15 @@ def test_an_answer_is_right_and_not_overtaken_however_late_the_directory_is() ->
         assert totals[what] >= 200, what
     for what in ("promotions", "machines_that_died", "answers_lost_to_an_address"):
         assert totals[what] >= 10, what
+
+
+def test_an_instance_whose_global_table_was_cut_off_begins_again_and_finds_the_same_rows() -> None:
+    totals = Counter[str]()
+    for outcome in run_seeds(range(8), OvertakenTables.of):
+        assert outcome.failure is None, f"{outcome.seed}: {outcome.failure}"
+        totals += outcome.counters
+    assert totals["tables_cut_off"] >= 50
+    assert totals["exits"] >= 40
 
 
 @pytest.mark.slow

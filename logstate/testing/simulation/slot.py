@@ -10,7 +10,7 @@ from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import LogstateError, StoreCorruptedError
+from logstate.contracts.errors import LogstateError, StoreCorruptedError, TopicsChangedError
 from logstate.contracts.records import TaskId
 from logstate.contracts.seams import GroupConsumer, Polled, Step
 from logstate.contracts.worker_config import WorkerConfig
@@ -252,10 +252,11 @@ class Slot:
             return
         except ProcessKilled as exc:
             clear_frames(exc.__traceback__)
-        except LogstateError:
-            if not self._injected:
+        except LogstateError as exc:
+            if not self._injected and not isinstance(exc, TopicsChangedError):
                 raise
-            # A fault of the brokers that the worker does not survive: somebody starts it again.
+            # A fault of the brokers that the worker does not survive, or topics that are not those
+            # any more which it began with: somebody starts it again.
             self._ended("exits")
             return
         assert self._process is not None

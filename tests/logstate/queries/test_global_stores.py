@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logstate.contracts.clock import ManualClock
-from logstate.contracts.errors import RetriableError, StoreUnavailableError
+from logstate.contracts.errors import RetriableError, StoreUnavailableError, TopicsChangedError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import TopicDescription
 from logstate.queries.global_stores import GlobalStores
@@ -127,44 +127,86 @@ def test_what_comes_later_is_followed(rig: GlobalRig) -> None:
     assert rig.rows() == {"b": "Bob"}
 
 
-def test_following_survives_a_log_whose_start_overtook_it(rig: GlobalRig) -> None:
+def overtaken(rig: GlobalRig) -> None:
+    """A row is deleted, and the log is cut off above that."""
+    rig.name("a", None)
+    rig.name("b", "Bob")
+    rig.cluster.log(NAMES_0).delete_before(rig.cluster.log(NAMES_0).end - 1)
+
+
+def test_a_log_whose_start_overtook_the_reading_ends_the_worker_and_the_next_one_reads_it_anew(
+    rig: GlobalRig,
+) -> None:
     rig.name("a", "Ada")
-    rig.name("z", "Zoe", partition=1)
     rig.bootstrap()
-    for number in range(5):
-        rig.name(f"k{number}", "v")
-    rig.cluster.log(NAMES_0).delete_before(4)
-    rig.name("y", "Yan", partition=1)
-    for _ in range(3):
+    overtaken(rig)
+    with pytest.raises(TopicsChangedError, match="names-0 holds the offsets 2 to 3, and was read"):
         rig.poll()
-    assert rig.rows() == {"a": "Ada", "k3": "v", "k4": "v", "y": "Yan", "z": "Zoe"}
+    rig.stores = rig.fresh()
+    rig.bootstrap()
+    assert rig.rows() == {"b": "Bob"}
 
 
-@pytest.mark.parametrize("call", ["start_offsets", "log_assign"])
-def test_a_log_that_was_overtaken_is_read_on_though_asking_for_its_start_failed(
+def test_a_log_whose_start_overtakes_a_bootstrap_ends_it() -> None:
+    rig = GlobalRig(fetch_records_max=1)
+    rig.name("a", "Ada")
+    rig.name("c", "Cy")
+
+    def overtake_at_the_second() -> None:
+        rig.recorder.before["global_poll"] = lambda: overtaken(rig)
+
+    rig.recorder.before["global_poll"] = overtake_at_the_second
+    with pytest.raises(TopicsChangedError, match="records are gone unread"):
+        rig.bootstrap()
+
+
+def test_a_log_that_is_cut_off_before_anything_of_it_was_read_is_read_from_its_start(
+    rig: GlobalRig,
+) -> None:
+    rig.name("a", "Ada")
+    rig.recorder.before["global_poll"] = lambda: overtaken(rig)
+    rig.bootstrap()
+    rig.poll()
+    assert rig.rows() == {"b": "Bob"}
+
+
+def test_a_log_that_lost_rows_which_were_read_ends_the_worker(rig: GlobalRig) -> None:
+    rig.name("a", "Ada")
+    rig.name("b", "Bob")
+    rig.bootstrap()
+    rig.cluster.log(NAMES_0).truncate(1)
+    with pytest.raises(TopicsChangedError, match="holds the offsets 0 to 1, and was read to 2"):
+        rig.poll()
+
+
+def lose_the_position(rig: GlobalRig) -> None:
+    """A broker says that it is outside of the log, which it is not."""
+    consumer: Any = rig.stores._consumer
+    consumer._fetcher.seek(NAMES_0, 1_000_000)
+
+
+@pytest.mark.parametrize("call", ["start_offsets", "end_offsets", "log_assign"])
+def test_a_position_that_is_said_to_be_outside_is_read_on_though_the_first_question_failed(
     rig: GlobalRig, call: str
 ) -> None:
     """The client tells it once: where that was forgotten, the table stood still for ever."""
     rig.name("a", "Ada")
     rig.bootstrap()
-    for number in range(3):
-        rig.name(f"k{number}", "v")
-    rig.cluster.log(NAMES_0).delete_before(3)
+    rig.name("b", "Bob")
+    lose_the_position(rig)
     rig.cluster.faults.add(Fault(call, RetriableError("no answer")))
     with pytest.raises(RetriableError, match="no answer"):
         rig.poll()
     rig.poll()
     rig.poll()
-    assert rig.rows() == {"a": "Ada", "k2": "v"}
+    assert rig.rows() == {"a": "Ada", "b": "Bob"}
 
 
 def test_where_one_log_was_overtaken_the_others_are_followed_as_before(rig: GlobalRig) -> None:
     rig.name("a", "Ada")
     rig.name("b", "Bob", partition=1)
     rig.bootstrap()
-    for number in range(3):
-        rig.name(f"k{number}", "v")
-    rig.cluster.log(NAMES_0).delete_before(4)
+    lose_the_position(rig)
     rig.poll()
     rig.name("c", "Cy", partition=1)
     rig.poll()

@@ -314,6 +314,38 @@ def test_the_consumer_is_made_once_when_it_is_needed_and_closed_once(rig: Restor
     assert rig.recorder.take() == ["close_log_consumer"]
 
 
+def assigned(rig: RestoreRig) -> list[TopicPartition]:
+    consumer: Any = rig.restorer._consumer
+    return consumer._fetcher.partitions  # type: ignore[no-any-return]
+
+
+def test_a_consumer_that_has_nothing_to_read_has_no_logs(rig: RestoreRig) -> None:
+    """Its client would fetch all that the task writes now."""
+    rig.write("a", 1)
+    rig.restore(rig.task())
+    assert assigned(rig) == []
+    assert not rig.restorer.must_rest
+    rig.poll()
+    assert rig.recorder.arguments["restore_assign"] == [({LOG: 0},)]
+    assert rig.recorder.arguments["restore_rest"] == [({},)]
+
+
+def test_a_task_that_is_removed_leaves_no_log_to_the_consumer(rig: RestoreRig) -> None:
+    rig.write("a", 1)
+    owned = rig.task(target=9)
+    rig.restorer.add(owned)
+    rig.poll()
+    assert assigned(rig) == [LOG]
+    rig.restorer.remove(owned)
+    assert rig.restorer.must_rest
+    rig.poll()
+    assert assigned(rig) == []
+    rig.write("a", 2)
+    owned.targets[0].target = 2
+    rig.restore(owned)
+    assert rows(owned) == {"a": 2}
+
+
 # --- logs that are cut off ------------------------------------------------------------------------
 
 

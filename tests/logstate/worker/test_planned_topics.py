@@ -120,6 +120,28 @@ def test_new_partitions_of_a_global_table_are_read(tmp_path: Path) -> None:
     assert cluster.records("out")[0].value() == b"vrow"
 
 
+def test_a_global_table_whose_log_was_cut_off_above_a_deletion_does_not_keep_the_row(
+    tmp_path: Path,
+) -> None:
+    cluster = FakeCluster({"in": 1, "rows": 1, "out": 1})
+    cluster.produce("rows", b"k1", b"row")
+    with running(cluster, built(looked_up), tmp_path) as app:
+        assert app.store("rows").get("k1") is not None
+        with cluster.lock:  # nobody reads in between
+            cluster.produce("rows", b"k1", None)
+            cluster.produce("rows", b"k2", b"row")
+            cluster.topic("rows").logs[0].delete_before(2)
+
+        def is_rebuilt() -> bool:
+            try:
+                return app.store("rows").get("k2") is not None
+            except LogstateError:  # between two workers
+                return False
+
+        patience.until(is_rebuilt)
+        assert app.store("rows").get("k1") is None
+
+
 @pytest.mark.parametrize("declare", [counted, counted_elsewhere])
 def test_with_state_it_stops_and_names_the_remedy(
     declare: Callable[[StreamsBuilder], None], tmp_path: Path

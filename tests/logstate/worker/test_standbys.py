@@ -155,6 +155,18 @@ def test_a_standby_is_given_up_when_another_member_is_the_heir(cluster: FakeClus
     assert restored(second) == 0  # its rows are on the disk
 
 
+def test_a_member_that_follows_nothing_any_more_reads_no_logs(cluster: FakeCluster) -> None:
+    first, second = pair(cluster)
+    send(cluster, "a")
+    follow(first, second)
+    nearer = Peer(members(first)[0].member_id + "0", None, "c")
+    own = members(first, second)
+    second.worker.wishes.neighbours = Neighbours((own[0], nearer, own[1]))
+    second.steps.clear()
+    second.turn(5)
+    assert [name for name in second.steps if "standby" in name] == ["standby_rest"]
+
+
 def test_a_task_is_followed_before_the_group_has_noticed_that_its_owner_is_gone(
     cluster: FakeCluster,
 ) -> None:

@@ -175,6 +175,59 @@ def test_an_application_that_is_being_reset_does_not_start(cluster: FakeCluster)
         WorkerRig(cluster, counted()).start()
 
 
+def marked(since: str) -> bytes:
+    return f'{{"version":1,"stores":{{}},"{since}":"2026-01-02T03:04:05+00:00"}}'.encode()
+
+
+def written_before_joining(cluster: FakeCluster, *manifests: bytes) -> WorkerRig:
+    """It has read the log of the manifests and written its own, and joins when these are there."""
+    rig = WorkerRig(cluster, counted())
+    rig.drive_to("subscribe")
+    for manifest in manifests:
+        cluster.produce(CUTS, MANIFEST_KEY, manifest, timestamp=0)
+    return rig
+
+
+@pytest.mark.parametrize("since", ["reset_since", "resharding_since"])
+def test_a_mark_that_is_written_between_announcing_and_joining_is_seen_before_a_task_begins(
+    cluster: FakeCluster, since: str
+) -> None:
+    cluster.produce("in", b"a", b"one", timestamp=1)
+    rig = written_before_joining(cluster, marked(since))
+    with pytest.raises(UpgradeError, match=r"is being (reset|moved)"):
+        rig.until_running()
+    assert rig.is_finished
+    assert "committed" not in rig.steps
+    assert cluster.committed_offset("app", "in") is None
+
+
+def test_a_mark_that_another_one_has_written_over_is_seen_as_well(cluster: FakeCluster) -> None:
+    """Who starts beside this one puts the mark back, but that may come too late."""
+    rig = written_before_joining(cluster, marked("reset_since"), manifest_of(counted()))
+    with pytest.raises(UpgradeError, match="is being reset"):
+        rig.until_running()
+
+
+def test_the_look_before_the_first_task_is_one_question_where_nothing_was_written(
+    cluster: FakeCluster,
+) -> None:
+    rig = written_before_joining(cluster)
+    rig.steps.clear()
+    rig.until_running().turn(5)
+    looks = [name for name in rig.steps if "manifest" in name]
+    assert looks == ["manifest_stable_end", "close_manifest_reader"]
+
+
+def test_the_look_before_the_first_task_waits_for_no_open_transaction(cluster: FakeCluster) -> None:
+    rig = written_before_joining(cluster)
+    producer = cluster.transactional_producer("dead")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord(CUTS, 0, b"cut:0_0", b"", 0)])
+    producer.flush()
+    rig.until_running()
+
+
 def test_a_stop_is_heard_while_an_open_transaction_hides_the_manifest(
     cluster: FakeCluster,
 ) -> None:

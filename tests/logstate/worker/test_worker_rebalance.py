@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from logstate.contracts.errors import AbortableError, BrokerError, RetriableError
-from logstate.contracts.records import TaskId, TopicPartition
+from logstate.contracts.records import ProducedRecord, TaskId, TopicPartition
 from logstate.contracts.seams import Polled, Rebalance, Step
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
@@ -357,3 +357,20 @@ def test_who_fails_ends_its_transaction_before_it_leaves_the_group() -> None:
     ends = [name for name in rig.steps if name in ("abort", "close_consumer")]
     assert ends == ["abort", "close_consumer"]
     assert outputs(cluster) == []
+
+
+def test_a_restore_that_goes_to_another_member_leaves_no_log_behind(cluster: FakeCluster) -> None:
+    """The client would go on fetching it, while all tasks that are left run."""
+    WorkerRig(cluster, counted).start().until_running().stop()
+    producer = cluster.transactional_producer("stranger")
+    producer.init_transactions()
+    producer.begin()
+    producer.produce([ProducedRecord("app-counts-changelog", 1, b"k", None, 5)])
+    producer.flush()
+    first = WorkerRig(cluster, counted, name="one").start()
+    first.until(lambda: first.stages == {"0_0": Stage.RUNNING, "0_1": Stage.RESTORING})
+    heir = WorkerRig(cluster, counted, name="two").start()
+    together(first, heir, until=lambda: "0_1" in heir.stages and first.stages)
+    first.until_running("0_0").turn(2)
+    assert "restore_rest" in first.steps[first.steps.index("subscribe") :]
+    assert not first.worker._restorer.must_rest

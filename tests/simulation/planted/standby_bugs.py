@@ -39,8 +39,8 @@ def a_standby_takes_what_was_aborted(patch: Patch) -> None:
         del is_committed
         return read(log, position, count, is_committed=False)
 
-    def wrong(self: Restorer, timeout_s: float, *, beside: bool = False) -> Any:
-        steps = poll(self, timeout_s, beside=beside)
+    def wrong(self: Restorer, *arguments: Any, beside: bool = False) -> Any:
+        steps = poll(self, *arguments, beside=beside)
         is_standby = self._steps["poll"] == "standby_poll"
         result = None
         while True:

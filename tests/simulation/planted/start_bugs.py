@@ -24,7 +24,7 @@ def a_manifest_behind_an_open_transaction_is_not_waited_for(patch: Patch) -> Non
     edit(
         patch,
         ManifestLog,
-        "new_manifests",
+        "_read_to",
         old,
         "else:\n                return found\n            if False:",
     )

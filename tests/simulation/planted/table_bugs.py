@@ -77,7 +77,7 @@ def a_global_table_is_not_followed(patch: Patch) -> None:
 def a_global_table_forgets_where_it_was(patch: Patch) -> None:
     """Where one partition is cut off, all the others are read from there too."""
     old = "self._consumer.assign, (positions,)"
-    edit(patch, GlobalStores, "_skip_deleted", old, "self._consumer.assign, (starts,)")
+    edit(patch, GlobalStores, "_find_again", old, "self._consumer.assign, (starts,)")
 
 
 @rare_bug(of_variant("sources"))
