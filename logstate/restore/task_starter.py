@@ -141,7 +141,9 @@ class TaskStarter:
             check_cut(str(owned.task_id), cut.positions, ends)
         owned.task.set_clocks(  # 7
             clocks_under_new_names(
-                clocks_of_streams(owned.metadata.values()) if cut is None else cut.clocks,
+                clocks_of_streams(owned.metadata.values(), self._plan.logged_as)
+                if cut is None
+                else cut.clocks,
                 self._plan.formerly,
             ),
             {tp: m.partition_time_ms for tp, m in owned.metadata.items()},

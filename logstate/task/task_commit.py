@@ -32,20 +32,28 @@ class TaskCommit:
     partition_times: Mapping[TopicPartition, int]
 
 
-def processor_times(clocks: Mapping[str, int]) -> dict[str, int]:
-    """Kafka Streams' named times out of our clocks: store -> time."""
-    return {
+def processor_times(clocks: Mapping[str, int], logged_as: Mapping[str, str]) -> dict[str, int]:
+    """Kafka Streams' named times out of our clocks: store -> time.
+
+    A store of another name than its changelog's (``logged_as``) has that one there.
+    """
+    stores = {
         name.removeprefix(_EMITTED): time
         for name, time in clocks.items()
         if time >= 0 and name.startswith(_EMITTED)
     }
+    return {logged_as.get(store, store): time for store, time in stores.items()}
 
 
-def clocks_of_streams(metadata: Iterable[OffsetMetadata]) -> dict[str, int]:
+def clocks_of_streams(
+    metadata: Iterable[OffsetMetadata], logged_as: Mapping[str, str]
+) -> dict[str, int]:
     """Our clocks where an instance of Kafka Streams committed last; the largest of each counts."""
     clocks: dict[str, int] = {}
+    ours = {there: here for here, there in logged_as.items()}
     for one in metadata:
-        named = {_EMITTED + store: time for store, time in one.processor_times.items()}
+        times = one.processor_times.items()
+        named = {_EMITTED + ours.get(store, store): time for store, time in times}
         for name, time in {STREAM_TIME: one.partition_time_ms, **named}.items():
             clocks[name] = max(time, clocks.get(name, -1))
     return clocks

@@ -6,6 +6,7 @@ import base64
 from datetime import timedelta
 
 from logstate.changelog.cut import METADATA_BYTES_MAX, Cut, decode_cut, encode_cut
+from logstate.contracts.compatibility import Decisions
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
 from logstate.testing import FakeCluster
@@ -103,6 +104,29 @@ def test_what_kafka_streams_has_emitted_is_not_emitted_again() -> None:
     put(cluster, 21)
     rig.commit()
     assert outputs(cluster) == [("k", "final:1"), ("k", "final:2")]
+
+
+def test_a_renamed_store_has_its_changelogs_name_with_kafka_streams_there_and_back() -> None:
+    cluster = cluster_of({"in": 1, "out": 1})
+    first = WorkerRig(cluster, one).start().until_running()
+    put(cluster, 5)
+    first.commit()
+    first.stop()
+    renamed = Decisions(renamed={"final": "ours"})
+    rig = WorkerRig(cluster, lambda builder: windowed(builder, "ours"), decisions=renamed)
+    rig.start().until_running()
+    rig.clock.advance(1_000)  # what has closed is looked for once a second
+    put(cluster, 12)
+    rig.commit()
+    assert outputs(cluster) == [("k", "ours:1")]
+    committed = metadata(cluster)
+    told = decode_cut(committed.metadata, committed_offset=committed.offset or 0)
+    assert told.processor_times == {"final": 12}
+    rig.stop()
+    streams = encode_cut_of_streams(12, {"final": 12})
+    cluster.group("app").offsets.committed[IN] = Committed(committed.offset, streams)
+    rig = WorkerRig(cluster, lambda builder: windowed(builder, "ours"), disk=Disk())
+    assert clocks(rig.start().until_running())["emitted:ours"] == 12
 
 
 def encode_cut_of_streams(time: int, times: dict[str, int]) -> str:
