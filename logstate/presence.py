@@ -132,7 +132,7 @@ class Presence:
             self._cluster,
             after,
             from_beginning=from_beginning,
-            wall_clock_ms=self._clock.wall_clock_ms,
+            clock=self._clock,
         )
 
     def task_counts(self) -> dict[int, int]:

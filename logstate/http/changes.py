@@ -4,18 +4,21 @@ They are read from the store's changelog: any instance has those of all partitio
 the tasks does not notice. Order is that of each partition's commits. A row that is written several
 times between two commits is one change, and so is what compaction has left of older ones.
 
-The id of an event is the position of the reader after it, in every partition, and when that was, in
-seconds: ``0:15,1:7@1767225600``. A log that is compacted keeps a deletion for a time only
-(``delete.retention.ms``): who goes on from an older id could miss it without a word, so he begins
-anew. A reader to whom nothing is sent is told his id every second, and so has a young one.
+The id of an event is the position of the reader after it, in every partition, when that was, in
+seconds, and the topic's id: ``0:15,1:7@1767225600~VYjCa2OgT1iIuY2n8pGfdw``. Places in a log that
+was deleted, or moved to other partitions, mean nothing in its successor. A log that is compacted
+keeps a deletion for a time only (``delete.retention.ms``): who goes on from an older id could miss
+it without a word, so he begins anew. A reader to whom nothing is sent is told his id every second,
+and so has a young one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
+from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, LogstateError
 from logstate.contracts.records import FetchedRecord, TopicPartition
@@ -24,6 +27,7 @@ from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.http.keys import document, plain
+from logstate.topics.manifest_log import newest_manifest
 
 #: records of one look, and how long it waits for the first
 _BATCH = 1_000
@@ -58,9 +62,9 @@ class ChangeReader:
         after: str,
         *,
         from_beginning: bool,
-        wall_clock_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
-        self._wall_clock_ms = wall_clock_ms
+        self._clock = clock
         self._layout = layout_of(spec.kind, "")  # a windowed serde reads its windows itself
         if self._layout == "opaque":
             raise NoChangesError(f"store {spec.name!r} is of kind {spec.kind}: internal to a join")
@@ -72,8 +76,16 @@ class ChangeReader:
             self._key, self._value = row_decoders(spec.key, spec.value, topic)
         else:
             self._key, self._value = record_decoders(*spec.source_serdes, topic)
-        now_ms = wall_clock_ms()
-        self._positions = _begin(cluster, topic, after, now_ms, from_beginning=from_beginning)
+        admin = cluster.admin()
+        try:
+            if spec.source_topic is None:
+                topic = _log(spec.name, application_id, cluster, admin, clock) or topic
+            now_ms = clock.wall_clock_ms()
+            self._topic_id, self._positions = _begin(
+                admin, topic, after, now_ms, from_beginning=from_beginning
+            )
+        finally:
+            admin.close()
         self._consumer = cluster.log_consumer()
         self._consumer.assign(self._positions)
 
@@ -111,7 +123,7 @@ class ChangeReader:
 
     def _id(self) -> str:
         places = ",".join(f"{tp.partition}:{at}" for tp, at in self._positions.items())
-        return f"{places}@{self._wall_clock_ms() // 1_000}"
+        return f"{places}@{self._clock.wall_clock_ms() // 1_000}~{self._topic_id}"
 
     def _row(self, record: FetchedRecord) -> Mapping[str, Any]:
         key, value, headers = record.key(), record.value(), list(record.headers() or ())
@@ -126,35 +138,48 @@ class ChangeReader:
         return found
 
 
+def _log(
+    store: str, application_id: str, cluster: Cluster, admin: Admin, clock: Clock
+) -> str | None:
+    """The changelog as the manifest names it: that of a store that was renamed or moved has another
+    name than the store. None where there is none yet.
+    """
+    manifest = newest_manifest(application_id, cluster, admin, clock) or {}
+    entry: Mapping[str, Any] = manifest.get("stores", {}).get(store, {})
+    return entry.get("changelog_topic")
+
+
 def _begin(
-    cluster: Cluster, topic: str, after: str, now_ms: int, *, from_beginning: bool
-) -> dict[TopicPartition, int]:
-    admin = cluster.admin()
-    try:
-        found = admin.describe_topics([topic]).get(topic)
-        if found is None:
-            raise NoChangesError(f"there is no topic {topic!r} yet: the application has not run")
-        partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
-        start = admin.start_offsets(partitions)
-        if not after:
-            return start if from_beginning else admin.stable_offsets(partitions)
-        end = admin.end_offsets(partitions)
-        given = _place(after)
-        if given is None or given.positions.keys() != {tp.partition for tp in partitions}:
-            raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
-        wanted = {tp: given.positions[tp.partition] for tp in partitions}
-        gone = [tp for tp, at in wanted.items() if not start[tp] <= at <= end[tp]]
-        if gone:
-            ranges = ", ".join(f"{tp} has {start[tp]} to {end[tp]}" for tp in gone)
-            raise ChangesGoneError(
-                f"{after!r:.200} lies outside of what is left ({ranges}): expired windows are"
-                " deleted, or the application was reset. Read the store, and begin anew"
-            )
-        if given.at_ms is not None and wanted != end:
-            _check_age(admin, topic, after, now_ms - given.at_ms)
-        return wanted
-    finally:
-        admin.close()
+    admin: Admin, topic: str, after: str, now_ms: int, *, from_beginning: bool
+) -> tuple[str, dict[TopicPartition, int]]:
+    """The topic's id, and where to begin."""
+    found = admin.describe_topics([topic]).get(topic)
+    if found is None:
+        raise NoChangesError(f"there is no topic {topic!r} yet: the application has not run")
+    partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
+    start = admin.start_offsets(partitions)
+    if not after:
+        return found.topic_id, start if from_beginning else admin.stable_offsets(partitions)
+    end = admin.end_offsets(partitions)
+    given = _place(after)
+    if given is not None and given.topic_id not in (None, found.topic_id):
+        raise ChangesGoneError(
+            f"{after!r:.200} is a place in a log that was deleted, or moved to other partitions,"
+            " since. Read the store, and begin anew"
+        )
+    if given is None or given.positions.keys() != {tp.partition for tp in partitions}:
+        raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
+    wanted = {tp: given.positions[tp.partition] for tp in partitions}
+    gone = [tp for tp, at in wanted.items() if not start[tp] <= at <= end[tp]]
+    if gone:
+        ranges = ", ".join(f"{tp} has {start[tp]} to {end[tp]}" for tp in gone)
+        raise ChangesGoneError(
+            f"{after!r:.200} lies outside of what is left ({ranges}): expired windows are"
+            " deleted, or the application was reset. Read the store, and begin anew"
+        )
+    if given.at_ms is not None and wanted != end:
+        _check_age(admin, topic, after, now_ms - given.at_ms)
+    return found.topic_id, wanted
 
 
 def _check_age(admin: Admin, topic: str, after: str, age_ms: int) -> None:
@@ -175,21 +200,23 @@ def _check_age(admin: Admin, topic: str, after: str, age_ms: int) -> None:
 
 
 class _Place(NamedTuple):
-    """What an id says; the time is not in those of earlier versions."""
+    """What an id says; earlier versions told less."""
 
     positions: dict[int, int]
     at_ms: int | None
+    topic_id: str | None
 
 
 def _place(text: str) -> _Place | None:
     """Of an id; None where it is none."""
-    places, separator, at_s = text.partition("@")
+    told, _, topic_id = text.partition("~")
+    places, separator, at_s = told.partition("@")
     parts = [part.split(":") for part in places.split(",")]
     numbers = [number for part in parts for number in part] + [at_s] * bool(separator)
     if not all(len(part) == 2 for part in parts) or not all(map(_is_number, numbers)):
         return None
     positions = {int(partition): int(offset) for partition, offset in parts}
-    return _Place(positions, 1_000 * int(at_s) if separator else None)
+    return _Place(positions, 1_000 * int(at_s) if separator else None, topic_id or None)
 
 
 def _is_number(text: str) -> bool:

@@ -21,7 +21,7 @@ from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
-from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps
+from logstate.contracts.seams import Admin, Cluster, LogConsumer, Step, Steps, run_steps
 from logstate.contracts.topic_names import cuts_topic
 
 _BATCH = 1_000
@@ -99,6 +99,21 @@ class ManifestLog:
             assign = self._consumer.assign
             yield Step("manifest_assign", assign, ({self._partition: self._position},))
         return self._consumer
+
+
+def newest_manifest(
+    application_id: str, cluster: Cluster, admin: Admin, clock: Clock
+) -> dict[str, Any] | None:
+    """The one that counts; None where the application has not run. Waits for the brokers."""
+    topic = cuts_topic(application_id)
+    if topic not in admin.describe_topics([topic]):
+        return None
+    log = ManifestLog(application_id, cluster, admin, clock)
+    try:
+        found = run_steps(log.decided_manifests(lambda: False))
+    finally:
+        run_steps(log.close())
+    return decoded(found[-1]) if found else None
 
 
 def decoded(manifest: bytes) -> dict[str, Any]:

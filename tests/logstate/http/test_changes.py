@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from logstate.app import Application
+from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition
@@ -177,14 +178,13 @@ def test_an_id_that_is_older_than_deletions_are_kept_is_gone_on_from_nowhere(pol
     clock = ManualClock(1_000_000)
 
     def reader(after: str) -> ChangeReader:
-        return ChangeReader(
-            spec, "app", cluster, after, from_beginning=True, wall_clock_ms=clock.wall_clock_ms
-        )
+        return ChangeReader(spec, "app", cluster, after, from_beginning=True, clock=clock)
 
     cluster.produce(topic, b"k", b"v", timestamp=1)
     first = reader("")
     place = first.read().decode().partition("\n")[0].removeprefix("id: ")
-    assert place == "0:1@1000"
+    topic_id = cluster.admin().describe_topics([topic])[topic].topic_id
+    assert place == f"0:1@1000~{topic_id}"
     clock.advance(55_000)
     reader(place).close()  # nothing was written since: nothing can have been missed
     cluster.produce(topic, b"k", None, timestamp=2)
@@ -194,9 +194,33 @@ def test_an_id_that_is_older_than_deletions_are_kept_is_gone_on_from_nowhere(pol
     else:
         reader(place).close()
     reader("0:1").close()  # of an earlier version: nobody knows how old it is
-    assert first.read().decode().startswith("id: 0:2@1055\n")
-    assert first.read().decode() == ": nothing yet\nid: 0:2@1055\n\n"
+    assert first.read().decode().startswith("id: 0:2@1055~")
+    assert first.read().decode() == f": nothing yet\nid: 0:2@1055~{topic_id}\n\n"
     first.close()
+
+
+def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", value=str, store="rows")
+    spec = builder.build("none").stores["rows"]
+    logs = ("app-rows-changelog", "app-g1.rows-changelog", "app-cuts")
+    cluster, clock = FakeCluster(dict.fromkeys(logs, 1)), ManualClock()
+    cluster.produce("app-rows-changelog", b"k", b"of another time", timestamp=1)
+    cluster.produce("app-g1.rows-changelog", b"k", b"now", timestamp=1)
+    for log in logs[:2]:
+        manifest = json.dumps({"stores": {"rows": {"changelog_topic": log}}}).encode()
+        cluster.produce("app-cuts", MANIFEST_KEY, manifest, timestamp=0)
+
+    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock)
+
+    told = reader.read().decode()
+    assert '"value":"now"' in told
+    reader.close()
+    place = told.partition("\n")[0].removeprefix("id: ")
+    other = "0:1@0~of-the-log-before"
+    with pytest.raises(ChangesGoneError, match="in a log that was deleted, or moved"):
+        ChangeReader(spec, "app", cluster, other, from_beginning=True, clock=clock)
+    ChangeReader(spec, "app", cluster, place, from_beginning=True, clock=clock).close()
 
 
 class Named(Serde[str]):
@@ -231,9 +255,7 @@ def test_headers_say_how_a_source_topic_is_read_and_nothing_about_a_changelog(
     cluster = FakeCluster({topic: 1})
     cluster.produce(topic, b"k", data, timestamp=1, headers=[("codec", b"utf-16")])
     clock = ManualClock()
-    reader = ChangeReader(
-        spec, "app", cluster, "", from_beginning=True, wall_clock_ms=clock.wall_clock_ms
-    )
+    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock)
     told = reader.read().decode()
     reader.close()
     assert '"key":"k","value":"\u00e4"' in told
