@@ -11,7 +11,7 @@ from logstate.app_settings import AppSettings
 from logstate.changelog.cuts.named_cut import NamedCut
 from logstate.changelog.cuts.named_cuts import create_cut
 from logstate.contracts.errors import ConfigError, LogstateError, check
-from logstate.contracts.setting_rules import durations
+from logstate.contracts.setting_rules import durations, positions
 from logstate.directory.metadata import KeyQueryMetadata, StreamsMetadata
 from logstate.http.remote_store import AsyncRemoteStore, RemoteStore
 from logstate.instance.health import Health
@@ -292,6 +292,7 @@ class ApplicationView:
         check(
             durations("remote_store()", timeout=timeout),
             durations("remote_store()", max_age=max_age, optional=True),
+            positions("at_least of remote_store()", at_least or {}),
         )
         if standbys and at_least:
             raise ConfigError(

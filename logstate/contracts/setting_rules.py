@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
 from logstate.contracts.record_parts import is_topic
 from logstate.contracts.record_parts import shown as quoted
@@ -98,6 +99,15 @@ def topic(name: str, given: object) -> Iterator[str]:
             f"{name} must be the name of a topic, which has 1 to 249 letters, digits, '.', '_' and"
             f" '-'; got {shown(given)}"
         )
+
+
+def positions(name: str, given: Mapping[Any, Any]) -> Iterator[str]:
+    """Offsets by partitions, these as ``topic-partition``."""
+    for where, offset in given.items():
+        topic_, _, partition = str(where).rpartition("-")
+        if not topic_ or not (partition.isascii() and partition.isdecimal()):
+            yield f"{name} takes offsets by 'topic-partition'; got {shown(where)}"
+        yield from count(f"the offset of {where} in {name}", offset, least=0)
 
 
 def is_application_id(given: object) -> bool:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -215,6 +216,22 @@ def test_over_http_copies_are_asked_for_by_name(trio: Trio) -> None:
 def test_positions_cannot_be_asked_of_copies(trio: Trio) -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
         trio.apps[0].remote_store("counts", standbys=True, at_least={"in-0": 1})
+
+
+@pytest.mark.parametrize(
+    ("at_least", "reason"),
+    [
+        ({"in": 1}, "takes offsets by 'topic-partition'; got 'in'"),
+        ({("in", 0): 1}, "takes offsets by 'topic-partition'"),
+        ({"in-0": -1}, "the offset of in-0 in at_least of .* must be at least 0; got -1"),
+        ({"in-0": 1.5}, "the offset of in-0 in at_least of .* must be a whole number"),
+    ],
+)
+def test_positions_that_are_none_are_refused_where_they_are_given(
+    trio: Trio, at_least: dict[Any, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        trio.apps[0].remote_store("counts", at_least=at_least)
 
 
 # The threads of a killed process end where they are.
