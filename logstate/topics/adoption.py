@@ -33,6 +33,10 @@ _NEW = (
     "It would start from nothing. Take over with the stores that there are, and add others with a"
     " later version"
 )
+_NOT_LOGGED = (
+    "If Kafka Streams keeps it without a changelog (withLoggingDisabled), declare it with"
+    " logged=False"
+)
 _UNDER_ANOTHER_NAME = "If it is one of those that are read by nothing ({others}), say renamed="
 _IN_ITS_SOURCE = (
     "With topology.optimization=all Kafka Streams keeps a source table in its source topic: build"
@@ -147,6 +151,7 @@ def _missing(plan: BoundPlan, left: LeftByKafkaStreams) -> Iterator[Change]:
         hints = [_UNDER_ANOTHER_NAME.format(others=others)] if others else []
         hints += [_IN_ITS_SOURCE] if spec.kind == "timestamped_key_value" else []
         verdict = Verdict.DECISION if others else Verdict.REFUSED
+        hints.append(_NOT_LOGGED)
         meaning = ". ".join((f"There is no {changelog!r}", *hints, _NEW))
         yield Change(verdict, f"store {spec.name!r}", "store", None, spec.kind, meaning)
 

@@ -18,7 +18,7 @@ from logstate.testing import FakeCluster
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
 from logstate.topics.preview import preview
-from logstate.topology import StreamsBuilder, Topology
+from logstate.topology import Materialized, StreamsBuilder, Topology
 
 INPUT = TopicPartition("in", 0)
 OF_THE_JVM = base64.b64encode(struct.pack(">bq", 2, 5)).decode()
@@ -104,6 +104,17 @@ def test_a_store_that_is_added_with_the_takeover_is_refused() -> None:
     error = refusal(jvm_cluster("counts-changelog"), topology(both))
     assert "There is no 'app-more-changelog'" in error
     assert "add others with a later version" in error
+    assert "withLoggingDisabled" in error
+
+
+def test_a_store_that_the_jvm_does_not_log_is_declared_so() -> None:
+    def both(builder: StreamsBuilder) -> None:
+        grouped = builder.stream("in", key=str, value=str).group_by_key()
+        grouped.count(store="counts")
+        grouped.count(store=Materialized("more", logged=False))
+
+    plan = started(jvm_cluster("counts-changelog"), topology(both))
+    assert plan.changelog_topics == {"counts": "app-counts-changelog", "more": None}
 
 
 def test_a_table_that_the_jvm_keeps_in_its_source_topic_needs_the_same_optimisation() -> None:
