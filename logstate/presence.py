@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from logstate.instance.worker_processes import WorkerProcesses
 from logstate.local_worker import LocalWorker
 from logstate.restore.standby_places import Holder, Neighbours, Peer
 from logstate.told_figures import ToldFigures
+from logstate.topics.manifest_log import log_of
 from logstate.topics.placement import placed_by
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
@@ -133,6 +134,9 @@ class Presence:
             after,
             from_beginning=from_beginning,
             clock=self._clock,
+            log_of=partial(
+                log_of, application_id=application_id, cluster=self._cluster, clock=self._clock
+            ),
         )
 
     def task_counts(self) -> dict[int, int]:

@@ -27,7 +27,11 @@ from logstate.changelog.commit_of_task import CommitOfTask
 from logstate.changelog.cut import UNKNOWN_TIME_MS
 from logstate.changelog.offline.handover_of_tasks import NOTHING, position_of, task_handover
 from logstate.changelog.offline.row_copies import NO_TIMESTAMP
-from logstate.changelog.offline.stopped_application import StoppedApplication, commits_of_tasks
+from logstate.changelog.offline.stopped_application import (
+    StoppedApplication,
+    commits_of_tasks,
+    names_of_logs,
+)
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
 from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
 from logstate.contracts.errors import ConfigError, UpgradeError
@@ -122,6 +126,7 @@ class Filling:
     ) -> None:
         self._application, self._told = application, told
         stored, self._cut_records = application.stored()
+        self._stored = stored
         _check_is_whole(stored)
         self.entry = store_entry(stored, store)
         self.rows = StoreRows.of(store, self.entry, key=key, value=value)
@@ -175,7 +180,12 @@ class Filling:
         inputs = [TopicPartition(topic, partition) for topic in sources for partition in partitions]
         committed = application.committed(inputs)
         commits = commits_of_tasks(
-            entry["sub_topology"], sources, len(partitions), committed, self._cut_records
+            entry["sub_topology"],
+            sources,
+            len(partitions),
+            committed,
+            self._cut_records,
+            self._stored,
         )
         unread = [tp for tp in inputs if committed.get(tp, NOTHING).offset is None]
         return _Before(committed, commits, application.input_begins(unread, "earliest"))
@@ -255,6 +265,7 @@ class Filling:
                 positions=logs if reached is None else {**logs, self._topic: reached},
                 clocks=clocks[task.partition],
                 topic_ids={**ids, **told.topic_ids},
+                logged_as=names_of_logs(self._stored),
             )
             offsets.update(handed.offsets)
             records += handed.records

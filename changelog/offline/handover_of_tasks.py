@@ -53,7 +53,13 @@ class Handover:
         positions = {tp.topic: self.ends[tp] for tp in logs if tp in self.ends}
         ids = {name: plan.topic_ids[name] for name in inputs if name in plan.topic_ids}
         return task_handover(
-            plan.application_id, task, inputs, positions=positions, clocks=clocks, topic_ids=ids
+            plan.application_id,
+            task,
+            inputs,
+            positions=positions,
+            clocks=clocks,
+            topic_ids=ids,
+            logged_as=plan.logged_as,
         )
 
 
@@ -78,14 +84,17 @@ def task_handover(
     positions: Mapping[str, int],
     clocks: Mapping[str, int],
     topic_ids: Mapping[str, str],
+    logged_as: Mapping[str, str],
 ) -> TaskHandover:
-    """The commit of a task; ``inputs`` is input topic to (next offset, partition time in ms)."""
+    """The commit of a task; ``inputs`` is input topic to (next offset, partition time in ms),
+    ``logged_as`` store to the name in its changelog's.
+    """
     cut = encode_task_cut(
         inputs,
         positions=positions,
         clocks=clocks,
         topic_ids=topic_ids,
-        processor_times=processor_times(clocks),
+        processor_times=processor_times(clocks, logged_as),
     )
     offsets = {
         TopicPartition(name, task.partition): (inputs[name][0], metadata)

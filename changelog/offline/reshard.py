@@ -163,7 +163,7 @@ class _Resharding:
         committed = self._check_nothing_is_in_flight(moves)
         commits = {
             move.sub_topology.id: commits_of_tasks(
-                move.number_before, move.sources_before, move.before, committed, cut_records
+                move.number_before, move.sources_before, move.before, committed, cut_records, stored
             )
             for move in moves.tasks
         }

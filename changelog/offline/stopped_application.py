@@ -227,21 +227,30 @@ def commits_of_tasks(
     partitions: int,
     committed: Mapping[TopicPartition, Committed],
     cut_records: Mapping[bytes, bytes],
+    stored: Manifest,
 ) -> dict[TaskId, CommitOfTask]:
     """What each task of a sub-topology committed last; a task that never did has nothing."""
+    logged_as = names_of_logs(stored)
     found = {}
     for partition in range(partitions):
         task = TaskId(number, partition)
         told = {topic: committed.get(TopicPartition(topic, partition)) for topic in sources}
         known = {t: one for t, one in told.items() if one is not None and one.offset is not None}
-        found[task] = _commit_of(known, cut_records.get(cut_key(task)))
+        found[task] = _commit_of(known, cut_records.get(cut_key(task)), logged_as)
     return found
 
 
-def _commit_of(told: Mapping[str, Committed], cut_record: bytes | None) -> CommitOfTask:
+def names_of_logs(stored: Manifest) -> dict[str, str]:
+    """Store -> the name in its changelog's, of a manifest."""
+    return {name: entry.get("logged_as", name) for name, entry in stored["stores"].items()}
+
+
+def _commit_of(
+    told: Mapping[str, Committed], cut_record: bytes | None, logged_as: Mapping[str, str]
+) -> CommitOfTask:
     commit = commit_of_task(told, cut_record)
     if commit.clocks:
         return commit
     # Kafka Streams committed last, or nobody.
     metadata = [decode_cut(one.metadata, committed_offset=one.offset or 0) for one in told.values()]
-    return commit._replace(clocks=clocks_of_streams(metadata))
+    return commit._replace(clocks=clocks_of_streams(metadata, logged_as))

@@ -14,7 +14,7 @@ and so has a young one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
@@ -27,7 +27,6 @@ from logstate.contracts.serde import record_decoders, row_decoders
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import changelog_topic
 from logstate.http.keys import document, plain
-from logstate.topics.manifest_log import newest_manifest
 
 #: records of one look, and how long it waits for the first
 _BATCH = 1_000
@@ -50,7 +49,8 @@ class ChangeReader:
     """The changes of one store, for one reader; every call waits for brokers.
 
     ``after``: the id of the last event that was read; "" begins with what is committed from now on,
-    or with the oldest change that is there (``from_beginning``). Raises NoChangesError,
+    or with the oldest change that is there (``from_beginning``). ``log_of`` asks for the changelog
+    of a store, whose name may be another one than the store's. Raises NoChangesError,
     ChangesGoneError, or LogstateError where the brokers cannot be asked.
     """
 
@@ -63,6 +63,7 @@ class ChangeReader:
         *,
         from_beginning: bool,
         clock: Clock,
+        log_of: Callable[[Admin, str], str | None],
     ) -> None:
         self._clock = clock
         self._layout = layout_of(spec.kind, "")  # a windowed serde reads its windows itself
@@ -79,7 +80,7 @@ class ChangeReader:
         admin = cluster.admin()
         try:
             if spec.source_topic is None:
-                topic = _log(spec.name, application_id, cluster, admin, clock) or topic
+                topic = log_of(admin, spec.name) or topic
             now_ms = clock.wall_clock_ms()
             self._topic_id, self._positions = _begin(
                 admin, topic, after, now_ms, from_beginning=from_beginning
@@ -136,17 +137,6 @@ class ChangeReader:
         )
         found["value"] = None if value is None else plain(self._value(value, headers))
         return found
-
-
-def _log(
-    store: str, application_id: str, cluster: Cluster, admin: Admin, clock: Clock
-) -> str | None:
-    """The changelog as the manifest names it: that of a store that was renamed or moved has another
-    name than the store. None where there is none yet.
-    """
-    manifest = newest_manifest(application_id, cluster, admin, clock) or {}
-    entry: Mapping[str, Any] = manifest.get("stores", {}).get(store, {})
-    return entry.get("changelog_topic")
 
 
 def _begin(

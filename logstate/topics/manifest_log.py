@@ -101,19 +101,24 @@ class ManifestLog:
         return self._consumer
 
 
-def newest_manifest(
-    application_id: str, cluster: Cluster, admin: Admin, clock: Clock
-) -> dict[str, Any] | None:
-    """The one that counts; None where the application has not run. Waits for the brokers."""
+def log_of(
+    admin: Admin, store: str, *, application_id: str, cluster: Cluster, clock: Clock
+) -> str | None:
+    """The changelog of a store as the newest manifest names it; None where it names none.
+
+    That of a store that was renamed, or moved to other partitions, is called otherwise than it.
+    Waits for the brokers.
+    """
     topic = cuts_topic(application_id)
     if topic not in admin.describe_topics([topic]):
-        return None
+        return None  # the application has not run
     log = ManifestLog(application_id, cluster, admin, clock)
     try:
         found = run_steps(log.decided_manifests(lambda: False))
     finally:
         run_steps(log.close())
-    return decoded(found[-1]) if found else None
+    stores = decoded(found[-1]).get("stores", {}) if found else {}
+    return stores.get(store, {}).get("changelog_topic")  # type: ignore[no-any-return]
 
 
 def decoded(manifest: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,22 @@ from logstate.changelog.cut import MANIFEST_KEY
 from logstate.contracts.clock import ManualClock
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import NewTopic
+from logstate.contracts.seams import Admin, NewTopic
 from logstate.contracts.serde import HeaderList, Serde
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import changelog_topic
 from logstate.http.changes import ChangeReader, ChangesGoneError
 from logstate.testing import FakeCluster
+from logstate.topics.manifest_log import log_of
 from logstate.topology import StreamsBuilder
 from tests.logstate.neighbours import KEYS, PARTITIONS, cluster_with, instance, send, shared, until
 from tests.patience import PATIENCE_S
 from tests.unhurried import no_silence  # noqa: F401  for this module
+
+
+def no_other(_admin: Admin, _store: str) -> None:
+    """The log of each store is called after it."""
+
 
 TOTAL = sum(range(1, len(KEYS) + 1))
 
@@ -178,7 +185,9 @@ def test_an_id_that_is_older_than_deletions_are_kept_is_gone_on_from_nowhere(pol
     clock = ManualClock(1_000_000)
 
     def reader(after: str) -> ChangeReader:
-        return ChangeReader(spec, "app", cluster, after, from_beginning=True, clock=clock)
+        return ChangeReader(
+            spec, "app", cluster, after, from_beginning=True, clock=clock, log_of=no_other
+        )
 
     cluster.produce(topic, b"k", b"v", timestamp=1)
     first = reader("")
@@ -210,8 +219,9 @@ def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log()
     for log in logs[:2]:
         manifest = json.dumps({"stores": {"rows": {"changelog_topic": log}}}).encode()
         cluster.produce("app-cuts", MANIFEST_KEY, manifest, timestamp=0)
+    named = partial(log_of, application_id="app", cluster=cluster, clock=clock)
 
-    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock)
+    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=named)
 
     told = reader.read().decode()
     assert '"value":"now"' in told
@@ -219,8 +229,10 @@ def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log()
     place = told.partition("\n")[0].removeprefix("id: ")
     other = "0:1@0~of-the-log-before"
     with pytest.raises(ChangesGoneError, match="in a log that was deleted, or moved"):
-        ChangeReader(spec, "app", cluster, other, from_beginning=True, clock=clock)
-    ChangeReader(spec, "app", cluster, place, from_beginning=True, clock=clock).close()
+        ChangeReader(spec, "app", cluster, other, from_beginning=True, clock=clock, log_of=named)
+    ChangeReader(
+        spec, "app", cluster, place, from_beginning=True, clock=clock, log_of=named
+    ).close()
 
 
 class Named(Serde[str]):
@@ -255,7 +267,9 @@ def test_headers_say_how_a_source_topic_is_read_and_nothing_about_a_changelog(
     cluster = FakeCluster({topic: 1})
     cluster.produce(topic, b"k", data, timestamp=1, headers=[("codec", b"utf-16")])
     clock = ManualClock()
-    reader = ChangeReader(spec, "app", cluster, "", from_beginning=True, clock=clock)
+    reader = ChangeReader(
+        spec, "app", cluster, "", from_beginning=True, clock=clock, log_of=no_other
+    )
     told = reader.read().decode()
     reader.close()
     assert '"key":"k","value":"\u00e4"' in told
