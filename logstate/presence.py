@@ -55,7 +55,8 @@ def places_of(topology: Topology, application_id: str) -> dict[str, StorePlace]:
         topic = spec.source_topic or changelog_topic(application_id, spec.name)
         is_placed = sub.is_global or placed_by(topology, sub, spec) is not None
         encode_key = spec.key.serializer(topic, True)
-        return StorePlace(spec.name, sub.id, sub.is_global, encode_key, is_placed)
+        matches = any(topic.is_pattern for topic in sub.source_topics)
+        return StorePlace(spec.name, sub.id, sub.is_global, encode_key, is_placed, matches)
 
     subs = (*topology.sub_topologies, *topology.global_sub_topologies)
     return {spec.name: place(sub, spec) for sub in subs for spec in sub.stores}

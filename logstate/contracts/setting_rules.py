@@ -21,6 +21,7 @@ from logstate.contracts.record_parts import is_topic
 from logstate.contracts.record_parts import shown as quoted
 
 #: part of names of topics and directories
+_PARTITION = re.compile(r".+-[0-9]{1,9}")
 _APPLICATION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
@@ -104,8 +105,7 @@ def topic(name: str, given: object) -> Iterator[str]:
 def positions(name: str, given: Mapping[Any, Any]) -> Iterator[str]:
     """Offsets by partitions, these as ``topic-partition``."""
     for where, offset in given.items():
-        topic_, _, partition = str(where).rpartition("-")
-        if not topic_ or not (partition.isascii() and partition.isdecimal()):
+        if not _PARTITION.fullmatch(str(where)):
             yield f"{name} takes offsets by 'topic-partition'; got {shown(where)}"
         yield from count(f"the offset of {where} in {name}", offset, least=0)
 

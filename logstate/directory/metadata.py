@@ -63,6 +63,8 @@ class StorePlace:
     encode_key: Callable[[Any], bytes]
     #: the application itself put each key where its hash says
     is_placed: bool = True
+    #: its tasks read whatever topics match, so there may be more of them later
+    reads_patterns: bool = False
 
 
 @dataclass(frozen=True)

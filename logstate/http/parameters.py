@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from logstate.contracts.errors import LogstateError
+from logstate.contracts.setting_rules import positions
 
 if TYPE_CHECKING:
     from starlette.datastructures import QueryParams as Query
@@ -87,6 +88,8 @@ def at_least(query: Query) -> dict[str, int]:
         if not partition or not offset.isdecimal():
             raise BadRequestError(f"at_least must be topic-partition:offset; got {one!r:.100}")
         found[partition] = whole("the offset of at_least", offset)
+    for trouble in positions("at_least", found):
+        raise BadRequestError(trouble)
     return found
 
 

@@ -131,6 +131,7 @@ class RemoteStore(StoreReads):
         """The same, of a call that began before."""
         call = _Call(read, (key, *arguments), end_s)
         self._codec.arguments_out(read, call.arguments)  # a wrong key is no reason to wait
+        self._check_at_least(end_s)
         place, lookup = self._place, self._lookup
         chosen = checked_partition(self.name, partition)
         if chosen is not None:
@@ -175,6 +176,7 @@ class RemoteStore(StoreReads):
         Of ``approximate_num_entries`` the value is their number.
         """
         self._codec.arguments_out(read, arguments)
+        self._check_at_least(self.end_s())
         for partition in range(self._count(self.end_s())):
             call = _Call(read, arguments, self.end_s())
             yield self._retried(call, lambda number=partition: number)  # type: ignore[misc]
@@ -191,6 +193,11 @@ class RemoteStore(StoreReads):
             raise StoreAccessError(
                 f"store {self.name!r} has no partition {partition}: they are 0 to {count - 1}"
             )
+
+    def _check_at_least(self, end_s: float) -> None:
+        """Positions of partitions that there are not would be asked of nobody."""
+        for name in self._at_least:
+            self._check_partition(_partition_in(name), end_s)
 
     def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer:
         return self._until_known(lambda: self._once(call, number()), call.end_s)
@@ -294,14 +301,23 @@ class RemoteStore(StoreReads):
 
     def _check_positions(self, positions: Mapping[str, int], partition: int) -> None:
         for name, wanted in self._at_least.items():
-            if name.rpartition("-")[2] != str(partition):
+            if not self._place.is_global and _partition_in(name) != partition:
                 continue  # of another task
+            if positions and name not in positions and not self._place.reads_patterns:
+                raise StoreAccessError(
+                    f"store {self.name!r}: at_least asks for offset {wanted} of {name}, and the"
+                    f" task of partition {partition} reads {', '.join(sorted(positions))}"
+                )
             found = positions.get(name, 0)
             if found < wanted:
                 raise StoreUnavailableError(
                     f"store {self.name!r}: partition {partition} is at offset {found} of {name},"
                     f" and at_least asks for {wanted}"
                 )
+
+
+def _partition_in(name: str) -> int:
+    return int(name.rpartition("-")[2])
 
 
 class AsyncRemoteStore:

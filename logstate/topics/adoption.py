@@ -21,6 +21,7 @@ from typing import NamedTuple
 from logstate.changelog.cut import decode_cut
 from logstate.contracts.compatibility import Change, Decisions, Verdict
 from logstate.contracts.seams import Admin, Committed, Step, Steps
+from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, is_changelog, is_repartition, store_of
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.left_by_faust import refuse_tables_left_by_faust
@@ -50,6 +51,11 @@ _LEFT_BEHIND = (
 _LOGGED = (
     "Kafka Streams wrote its changelog, and this topology finds it in its source topic: build"
     " without reuse of source topics"
+)
+_LOGGED_THERE_ONLY = (
+    "Kafka Streams wrote its changelog, and this topology would begin with nothing in its place:"
+    " declare the store without logged=False. If its rows are not wanted, declare it under another"
+    " name, and say forget={{{name!r}}}"
 )
 _TOPIC_LEFT = (
     "Records in it that the JVM did not process would never be. Name it as it was named, build with"
@@ -162,9 +168,17 @@ def _unread(plan: BoundPlan, left: LeftByKafkaStreams, decisions: Decisions) -> 
         if spec is None and name in decisions.forget:
             continue
         verdict = Verdict.DECISION if spec is None else Verdict.REFUSED
-        meaning = _LEFT_BEHIND.format(name=name) if spec is None else _LOGGED
-        declared = None if spec is None else f"in {spec.source_topic!r}"
+        declared, meaning = _declared_otherwise(name, spec)
         yield Change(verdict, f"store {name!r}", "changelog", "written", declared, meaning)
+
+
+def _declared_otherwise(name: str, spec: StoreSpec | None) -> tuple[str | None, str]:
+    """How, and what to do."""
+    if spec is None:
+        return None, _LEFT_BEHIND.format(name=name)
+    if spec.source_topic is None:
+        return "not logged", _LOGGED_THERE_ONLY.format(name=name)
+    return f"in {spec.source_topic!r}", _LOGGED
 
 
 def _unread_repartition_topics(

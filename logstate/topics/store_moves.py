@@ -221,7 +221,9 @@ def _in_generation(
     for name, entry in drained.items():
         usual = entry.get("usual_name", name)
         topics[usual] = beginning + generation_of(label, usual.removeprefix(beginning))
-    return replace(bound, logged_as=logged_as).with_moved_topics(topics)
+    # Tasks that have not committed since a store was renamed have its clocks under those names.
+    renamed = replace(bound, logged_as=logged_as, formerly=as_stored.formerly)
+    return renamed.with_moved_topics(topics)
 
 
 def _store_moves(

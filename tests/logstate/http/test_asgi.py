@@ -110,6 +110,10 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
             "/stores/counts/k1?at_least=in-0:1" + "0" * 5_000,
             "the offset of at_least must be a whole",
         ),
+        ("/stores/counts/k1?at_least=in:1", "at_least takes offsets by 'topic-partition'; got"),
+        ("/stores/counts/k1?at_least=in-" + "9" * 5_000 + ":1", "takes offsets by 'topic-part"),
+        ("/stores/counts/k1?at_least=in-4:1", "has no partition 4: they are 0 to 3"),
+        ("/stores/counts?at_least=in-4:1", "has no partition 4: they are 0 to 3"),
     ],
 )
 def test_wrong_input_is_refused_with_the_reason(http: httpx.Client, path: str, reason: str) -> None:

@@ -16,7 +16,12 @@ from typing import Any
 import pytest
 
 from logstate.app import Application
-from logstate.contracts.errors import StoreArgumentError, StoreError, StoreUnavailableError
+from logstate.contracts.errors import (
+    StoreAccessError,
+    StoreArgumentError,
+    StoreError,
+    StoreUnavailableError,
+)
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import Windowed
 from logstate.contracts.serving import Serving
@@ -241,6 +246,21 @@ def test_a_wrong_question_is_answered_at_once(pair: Pair) -> None:
     store = app.remote_store("counts")
     with pytest.raises(StoreError, match=r"has no fetch\(\)"):
         store.fetch(pair.elsewhere(app), 0)
+
+
+def test_positions_that_no_task_has_are_not_waited_for(pair: Pair) -> None:
+    for app in pair.apps:
+        for key in map(pair.elsewhere, pair.apps):
+            beyond = app.remote_store("counts", at_least={"in-99": 1}, timeout=PATIENT)
+            with pytest.raises(StoreAccessError, match="has no partition 99: they are 0 to"):
+                beyond.get(key)
+            with pytest.raises(StoreAccessError, match="has no partition 99: they are 0 to"):
+                list(beyond.all())
+            partition = partition_of(key.encode(), PARTITIONS)
+            read = f"the task of partition {partition} reads in-{partition}"
+            other = app.remote_store("counts", at_least={f"inn-{partition}": 1}, timeout=PATIENT)
+            with pytest.raises(StoreAccessError, match=read):
+                other.get(key)
 
 
 def asks(app: Application) -> tuple[Callable[..., Any], str, ReadRequest]:

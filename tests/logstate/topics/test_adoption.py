@@ -33,7 +33,7 @@ def jvm_cluster(*internal: str, metadata: str = OF_THE_JVM) -> FakeCluster:
     return cluster
 
 
-def counting(store: str) -> Callable[[StreamsBuilder], object]:
+def counting(store: str | Materialized) -> Callable[[StreamsBuilder], object]:
     return lambda builder: (
         builder.stream("in", key=str, value=str).group_by_key().count(store=store)
     )
@@ -115,6 +115,17 @@ def test_a_store_that_the_jvm_does_not_log_is_declared_so() -> None:
 
     plan = started(jvm_cluster("counts-changelog"), topology(both))
     assert plan.changelog_topics == {"counts": "app-counts-changelog", "more": None}
+
+
+def test_a_store_that_only_the_jvm_logs_is_not_begun_with_nothing() -> None:
+    cluster = jvm_cluster("counts-changelog")
+    error = refusal(cluster, topology(counting(Materialized("counts", logged=False))))
+    assert "declare the store without logged=False" in error
+    assert "source topic" not in error
+
+    renamed = topology(counting(Materialized("tallies", logged=False)))
+    plan = started(cluster, renamed, Decisions(forget={"counts"}))
+    assert plan.changelog_topics == {"tallies": None}
 
 
 def test_a_table_that_the_jvm_keeps_in_its_source_topic_needs_the_same_optimisation() -> None:

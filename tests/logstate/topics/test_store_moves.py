@@ -43,6 +43,14 @@ def test_the_application_starts_over_the_manifest_of_the_move_and_only_there() -
         accepted(other, then, NOTHING_DECIDED)
 
 
+def test_a_store_keeps_the_names_that_it_had_before_it_was_renamed() -> None:
+    stored = manifest(plan_of(by_word, **{"in": 4}, out=1))
+    stored["stores"]["counts"]["formerly"] = ["tallies"]
+    moves = planned(plan_of(by_word, **{"in": 6}, out=1), stored, ())
+
+    assert manifest(moves.plan)["stores"]["counts"]["formerly"] == ["tallies"]
+
+
 def test_the_next_move_is_of_the_next_generation() -> None:
     first = manifest(moved(by_word, 4, 6).plan)
     existing = ("app-g1.counts-changelog", "app-g1.by-word-repartition")
