@@ -172,6 +172,7 @@ class DirectoryLink:
             while not self._is_stopping and (consumer.position(partition) or 0) < end:
                 self._listen(consumer)
             self._has_read_all = True
+            self._listened()  # a new producer takes half a second to write its first entry
             producer = self._cluster.plain_producer()
             clients.callback(_closed, producer)
             while not self._is_stopping:

@@ -25,11 +25,12 @@ def link(
     name: str,
     tasks: dict[str, TaskEntry],
     told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+    listened: Callable[[], None] = lambda: None,
 ) -> DirectoryLink:
     def describe() -> InstanceEntry:
         return InstanceEntry(name, f"http://{name}:1", 0, 50, tasks=dict(tasks))
 
-    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, told_to_stop=told_to_stop)
+    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, listened, told_to_stop)
 
 
 def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:
@@ -64,6 +65,22 @@ def test_instances_hear_of_each_other_and_of_a_clean_end() -> None:
         ]
         == "compact"
     )
+
+
+def test_who_comes_knows_the_others_before_it_has_told_of_itself() -> None:
+    cluster = FakeCluster({TOPIC.partition.topic: 1})
+    there = InstanceEntry("b", "http://b:1", 1, 60_000, tasks={"0_0": TaskEntry(1, "running")})
+    cluster.produce(TOPIC.partition.topic, b"b", encode_entry(there), timestamp=1, partition=0)
+    heard: list[tuple[str | None, int]] = []
+
+    def listened() -> None:
+        heard.append((owner(one, "0_0"), len(cluster.records(TOPIC.partition.topic))))
+
+    one = link(cluster, "a", {}, listened=listened)
+    one.start()
+    patience.until(lambda: bool(heard))
+    one.stop()
+    assert heard[0] == ("b", 1)
 
 
 def test_brokers_that_are_away_are_waited_for_and_said_so() -> None:
