@@ -16,6 +16,7 @@ from tests.simulation.foreign_keys import ForeignKeys
 from tests.simulation.held_outputs import HeldOutputs
 from tests.simulation.histories import Histories
 from tests.simulation.large_cuts import LargeCuts
+from tests.simulation.overtaken_tables import OvertakenTables
 from tests.simulation.partition_times import PartitionTimes
 from tests.simulation.pauses import Pauses
 from tests.simulation.refused_results import RefusedResults
@@ -47,6 +48,7 @@ STORIES = {
     "held_outputs": Story(HeldOutputs.of),
     "histories": Story(Histories.of),
     "large_cuts": Story(LargeCuts.of),
+    "overtaken_tables": Story(OvertakenTables.of),
     "partition_times": Story(PartitionTimes.of),
     "pauses": Story(Pauses.of),
     "refused_results": Story(RefusedResults.of),
