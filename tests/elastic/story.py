@@ -33,6 +33,8 @@ BROKER = {
 _AFTER_S = 3.0
 #: a step in which nothing moves: what a pause is here anyway, between two commits
 NOTHING = "nothing"
+#: for so long after its start a broker compiles what it runs: all of a core, a third of one later
+_WARMING_UP_S = 60.0
 _LOADED_S = 300.0
 _DRAINED_S = 120.0
 
@@ -142,6 +144,7 @@ class Story:
         if not self._watcher.wait_for(self._keys, _LOADED_S):
             raise TimeoutError(f"only {self._watcher.outputs} outputs")
         self._catch_up()
+        time.sleep(_WARMING_UP_S)
         self._report(HEAD)
         still_s = time.time()
         with self._move(NOTHING):
