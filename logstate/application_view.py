@@ -203,8 +203,9 @@ class ApplicationView:
         compacts; it can be read for as long as ``keep``, or until ``logstate cut delete``. Blocks
         the caller as long as copying takes; the application goes on meanwhile. See docs/spark.md.
 
-        Raises ConfigError if there is a cut of this name or no such store, TopicError before the
-        first start, RestoreError if a changelog has records that no commit covers, BrokerError.
+        Raises ConfigError if there is a cut of this name, somebody else makes one now, or there is
+        no such store; TopicError before the first start; RestoreError if a changelog has records
+        that no commit covers, or the cut is deleted while it is made; BrokerError.
         """
         settings = self._settings
         kafka = {**settings.clients.common, **settings.clients.admin}

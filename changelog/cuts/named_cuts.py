@@ -9,20 +9,19 @@ given, and a read is refused from then on.
 Cost: as much reading, writing and disk as the changelogs have bytes. The application is not asked
 and does not wait.
 
-Invariants: the record that names a cut is written when its copies are complete and counted, and
-goes before they do. A crash between leaves topics without a record, which ``delete_cut`` removes.
+Who makes a cut, while others may want to, and what is left where that fails, is in ``cut_shelf``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from logstate.changelog.cuts.cut_copies import CutCopies
+from logstate.changelog.cuts.cut_shelf import CutShelf
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.latest_cut import cut_at_notes, newest_cut
 from logstate.changelog.cuts.logs import (
@@ -39,6 +38,7 @@ from logstate.changelog.cuts.named_cut import (
     parse_named_cut,
 )
 from logstate.changelog.cuts.snapshots import ground_of, snapshot
+from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import (
     ConfigError,
     LogstateError,
@@ -46,10 +46,10 @@ from logstate.contracts.errors import (
     TopicError,
     check,
 )
-from logstate.contracts.records import ProducedRecord, TopicPartition
-from logstate.contracts.seams import Admin, Cluster, NewTopic, PlainProducer
+from logstate.contracts.records import TopicPartition
+from logstate.contracts.seams import Admin, Cluster, NewTopic
 from logstate.contracts.setting_rules import duration, durations, shown
-from logstate.contracts.topic_names import cut_copies, cut_copy_topic, named_cuts_topic
+from logstate.contracts.topic_names import cut_copy_topic, named_cuts_topic
 
 #: what is in a copy stays, however old its event times are and however late
 _KEPT = {
@@ -65,7 +65,6 @@ _ANY_SIZE = {"message.max.bytes": "1000000000"}
 #: dates end in the year 9999
 _LONGEST = timedelta(days=36_500)
 _WHY = ". Leave it out, and the cut is kept until it is deleted"
-_NAMES = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 
 
 def create_cut(
@@ -86,9 +85,11 @@ def create_cut(
     ``across_repartitions``: have all tasks cut together instead, so that nothing is in flight in
     repartition topics, and try it for so long.
 
-    Raises ConfigError if there is a cut of this name or no such store, or repartition topics lead
-    in a circle; SnapshotError if the tasks did not cut together in time; TopicError if the
-    application has never run, RestoreError and BrokerError as ``latest_cut`` does::
+    Raises ConfigError if there is a cut of this name, if somebody else makes one or died of it, if
+    there is no such store, or repartition topics lead in a circle; SnapshotError if the tasks did
+    not cut together in time; TopicError if the application has never run; RestoreError if the cut
+    is deleted while it is made; RestoreError and BrokerError as ``latest_cut`` does. What was begun
+    is deleted then::
 
         create_cut("localhost:9092", "shop", "before-v2", keep=timedelta(days=30))
         spark.read.format("logstate").option("cut", "before-v2")
@@ -99,26 +100,27 @@ def create_cut(
     manifest, _ = read_manifest(config, application)
     wanted = _wanted(application, manifest, stores)
 
-    def newest() -> CutValue:
-        return newest_cut(config, application)
-
-    with _shelf(config, application) as shelf:
+    cluster = _cluster(config)
+    # Without a repartition topic nothing is in flight.
+    across = across_repartitions if manifest.get("topics") else None
+    with _shelf(config, application, cluster) as shelf:
         shelf.give_up_expired()
-        shelf.check_free(name)
         sources = [one for one in sources_of(config, manifest).values() if one.topic in wanted]
-        with shelf.nothing_left_half_made(name):
-            if across_repartitions is None or not manifest.get("topics"):
-                return shelf.add(name, sources, wanted, keep, newest)
-            with ground_of(config, application, shelf.cluster) as ground:
-                seconds = across_repartitions.total_seconds()
-                return shelf.add(
-                    name,
-                    sources,
-                    wanted,
-                    keep,
-                    lambda: cut_at_notes(config, application, lambda: snapshot(ground, seconds)),
-                    ahead=newest,
-                )
+        topics = {one.topic: cut_copy_topic(application, name, one.name) for one in sources}
+        with shelf.making(name) as making, _cuts(config, application, cluster, across) as found:
+            ids = making.create_topics(_new_copies(shelf.admin, sources, topics))
+            copies = CutCopies(config, shelf.producer, sources, topics)
+            cut = copies.follow(*found)
+            kept = {
+                store: StoreCopy(entry, topics[one.topic], ids[topics[one.topic]], copies.ends(one))
+                for one in sources
+                for store, entry in wanted[one.topic].items()
+            }
+            now_ms = _now_ms()
+            until_ms = None if keep is None else now_ms + int(keep.total_seconds() * 1000)
+            made = NamedCut(name, now_ms, until_ms, cut, dict(sorted(kept.items())))
+            making.complete(made)
+            return made
 
 
 def list_cuts(
@@ -174,120 +176,55 @@ def delete_cut(
 ) -> None:
     """Give up a named cut, or what is left of one that was never completed.
 
+    One that is being made is given up too: whoever makes it is refused.
+
     Raises ConfigError if there is nothing of this name, BrokerError if nobody answers.
     """
     check_cut_name(name)
-    with _shelf({**(kafka or {}), "bootstrap.servers": bootstrap}, application) as shelf:
+    config = {**(kafka or {}), "bootstrap.servers": bootstrap}
+    with _shelf(config, application, _cluster(config)) as shelf:
         shelf.give_up(name)
 
 
 def half_made_cuts(
     bootstrap: str, application: str, *, kafka: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Names of cuts that are being made, or were never completed."""
-    with _shelf({**(kafka or {}), "bootstrap.servers": bootstrap}, application) as shelf:
-        return sorted(shelf.half_made(shelf.cuts()))
+    """Names of cuts that are being made, or were never completed. Raises BrokerError."""
+    config = {**(kafka or {}), "bootstrap.servers": bootstrap}
+    with _shelf(config, application, _cluster(config)) as shelf:
+        return shelf.half_made()
 
 
-@dataclass
-class _Shelf:
-    """Where the named cuts of an application are, with the clients to change it."""
-
-    config: Mapping[str, Any]
-    application: str
-    admin: Admin
-    producer: PlainProducer
-    cluster: Cluster
-
-    def cuts(self) -> dict[str, NamedCut]:
-        return _stored(self.config, self.application)
-
-    def half_made(self, cuts: Mapping[str, NamedCut]) -> dict[str, list[str]]:
-        """Name to topics that belong to no cut: it is being made, or whoever made it died."""
-        beginning = cut_copies(self.application)
-        found: dict[str, list[str]] = {}
-        for topic in self.admin.topic_names():
-            name = topic.removeprefix(beginning).partition(".")[0]
-            if topic.startswith(beginning) and name not in cuts:
-                found.setdefault(name, []).append(topic)
-        return found
-
-    def check_free(self, name: str) -> None:
-        cuts, application = self.cuts(), self.application
-        if name in cuts:
-            raise ConfigError(f"{application!r} has a cut {name!r} already: delete it first")
-        if name in self.half_made(cuts):
-            raise ConfigError(
-                f"the cut {name!r} of {application!r} is being made, or whoever made it died; in "
-                f"that case `logstate cut delete {application} {name}` removes what is left"
-            )
-
-    def add(
-        self,
-        name: str,
-        sources: Collection[ChangelogSource],
-        wanted: Mapping[str, Mapping[str, Mapping[str, Any]]],
-        keep: timedelta | None,
-        newest: Callable[[], CutValue],
-        ahead: Callable[[], CutValue] | None = None,
-    ) -> NamedCut:
-        topics = {one.topic: cut_copy_topic(self.application, name, one.name) for one in sources}
-        new = [
-            NewTopic(topics[one.topic], one.partitions, -1, {**_KEPT, **self._largest(one.topic)})
-            for one in sources
-        ]
-        self.admin.create_topics(new)
-        copies = CutCopies(self.config, self.producer, sources, topics)
-        cut = copies.follow(newest, ahead)
-        ids = log_reader().log_topics(self.config, topics.values())
-        stores = {}
-        for one in sources:
-            topic, ends = topics[one.topic], copies.ends(one)
-            for store, entry in wanted[one.topic].items():
-                stores[store] = StoreCopy(entry, topic, ids[topic].topic_id, ends)
-        now_ms = _now_ms()
-        until_ms = None if keep is None else now_ms + int(keep.total_seconds() * 1000)
-        made = NamedCut(name, now_ms, until_ms, cut, dict(sorted(stores.items())))
-        self._write(name, made.to_json().encode())
-        return made
-
-    def _largest(self, changelog: str) -> dict[str, str]:
-        """What was large enough for a changelog is so for its copy."""
+def _new_copies(
+    admin: Admin, sources: Iterable[ChangelogSource], topics: Mapping[str, str]
+) -> list[NewTopic]:
+    """What was large enough for a changelog is so for its copy."""
+    new = []
+    for one in sources:
         try:
-            config = self.admin.topic_configs([changelog])[changelog]
+            config = admin.topic_configs([one.topic])[one.topic]
         except LogstateError:  # who may not ask has what the brokers have
-            return {}
-        return {name: config[name] for name in (_LARGEST,) if config.get(name)}
+            config = {}
+        largest = {name: config[name] for name in (_LARGEST,) if config.get(name)}
+        new.append(NewTopic(topics[one.topic], one.partitions, -1, {**_KEPT, **largest}))
+    return new
 
-    @contextmanager
-    def nothing_left_half_made(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.admin.delete_topics(self.half_made(self.cuts()).get(name, []))
-            raise
 
-    def give_up_expired(self) -> None:
-        for one in self.cuts().values():
-            if one.is_expired(_now_ms()):
-                self.give_up(one.name)
+@contextmanager
+def _cuts(
+    config: Mapping[str, Any], application: str, cluster: Cluster, across: timedelta | None
+) -> Iterator[tuple[Callable[[], CutValue], Callable[[], CutValue] | None]]:
+    """What tells the cuts that are copied up to, and one that tells a cut to begin with."""
 
-    def give_up(self, name: str) -> None:
-        cuts = self.cuts()
-        topics = self.half_made(cuts).get(name, [])
-        if name in cuts:
-            # The name first: a cut that is there is whole.
-            self._write(name, None)
-            topics = sorted({kept.topic for kept in cuts[name].stores.values()})
-        elif not topics:
-            raise ConfigError(f"{self.application!r} has no cut {name!r}; it has {sorted(cuts)}")
-        self.admin.delete_topics(topics)
+    def newest() -> CutValue:
+        return newest_cut(config, application)
 
-    def _write(self, name: str, value: bytes | None) -> None:
-        topic = named_cuts_topic(self.application)
-        self.admin.create_topics([NewTopic(topic, 1, -1, _NAMES)])
-        self.producer.produce([ProducedRecord(topic, 0, name.encode(), value, _now_ms())])
-        self.producer.flush()
+    if across is None:
+        yield newest, None
+        return
+    with ground_of(config, application, cluster) as ground:
+        seconds = across.total_seconds()
+        yield lambda: cut_at_notes(config, application, lambda: snapshot(ground, seconds)), newest
 
 
 def _check_wanted(stores: object, keep: object, timeout: object) -> None:
@@ -326,16 +263,21 @@ def _stored(config: Mapping[str, Any], application: str) -> dict[str, NamedCut]:
     return {name.decode(): parse_named_cut(value) for name, value in values.items()}
 
 
-@contextmanager
-def _shelf(config: Mapping[str, Any], application: str) -> Iterator[_Shelf]:
+def _cluster(config: Mapping[str, Any]) -> Cluster:
     log_reader()  # says what is missing, if the client library is
     from logstate.kafka.cluster import KafkaCluster
 
     given = {**_ANY_SIZE, **config}
-    cluster = KafkaCluster(str(given.pop("bootstrap.servers")), given, client_id="logstate-cuts")
+    return KafkaCluster(str(given.pop("bootstrap.servers")), given, client_id="logstate-cuts")
+
+
+@contextmanager
+def _shelf(config: Mapping[str, Any], application: str, cluster: Cluster) -> Iterator[CutShelf]:
     admin, producer = cluster.admin(), cluster.plain_producer()
     try:
-        yield _Shelf(config, application, admin, producer, cluster)
+        yield CutShelf(
+            application, admin, producer, lambda: _stored(config, application), SystemClock()
+        )
     finally:
         producer.close()
         admin.close()

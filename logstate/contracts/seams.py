@@ -235,8 +235,12 @@ class Admin(Protocol):
     def topic_names(self) -> list[str]:
         """Every topic, but those that Kafka keeps for itself."""
 
-    def create_topics(self, topics: Sequence[NewTopic]) -> None:
-        """Create; a topic that another instance made meanwhile is fine."""
+    def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
+        """Create what is not there, and tell which of them this call made.
+
+        A topic that another instance made meanwhile is fine, and is not told. Nor is one that this
+        call made if the answer was lost: what is told is surely ours, what is not told may be.
+        """
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete, records and all; a topic that is gone already is fine."""

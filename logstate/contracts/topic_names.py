@@ -132,7 +132,7 @@ def snapshots_topic(application_id: str) -> str:
 
 
 def cut_copies(application_id: str, cut: str = "") -> str:
-    """How the topics begin that keep what a named cut covers; of all of them without a name."""
+    """How the topics of a named cut begin, its copies and its claim; of all without a name."""
     return f"{application_id}-logstate-cut.{f'{cut}.' if cut else ''}"
 
 
@@ -145,10 +145,19 @@ def cut_copy_topic(application_id: str, cut: str, store: str) -> str:
     return f"{cut_copies(application_id, cut)}{store}.rows"
 
 
+def cut_claim_topic(application_id: str, cut: str) -> str:
+    """The topic that is there while a named cut is made: whoever made it makes the cut.
+
+    >>> cut_claim_topic("shop", "before-v2")
+    'shop-logstate-cut.before-v2.claim'
+    """
+    return f"{cut_copies(application_id, cut)}claim"
+
+
 def is_of_named_cut(application_id: str, topic: str) -> bool:
     """Whether a topic belongs to the named cuts of an application."""
-    is_copy = topic.startswith(cut_copies(application_id))
-    return is_copy or topic == named_cuts_topic(application_id)
+    is_of_one = topic.startswith(cut_copies(application_id))
+    return is_of_one or topic == named_cuts_topic(application_id)
 
 
 def is_internal(application_id: str, topic: str) -> bool:

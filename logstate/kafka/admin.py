@@ -91,14 +91,39 @@ class KafkaAdmin:
             raise translated(exc, "listing topics") from exc
         return [name for name in topics if not name.startswith("__")]
 
-    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+    def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
+        made = self._made(topics)
+        deadline = time.monotonic() + self._reach_limit_s
+        again = time.monotonic() + _QUICK_S
+        while left := self._without_leaders(topics):
+            now = time.monotonic()
+            if now > deadline:
+                raise BrokerError(
+                    f"topics {sorted(t.name for t in left)} were created but have no leaders after"
+                    f" {self._reach_limit_s:.0f} s; look at the brokers' logs"
+                )
+            if now > again:
+                # They were there, and whoever made them may have deleted them since.
+                made |= self._made([topic for topic in left if topic.name not in made])
+                again = time.monotonic() + _QUICK_S
+            time.sleep(0.05)
+        return made
+
+    def _made(self, topics: Sequence[NewTopic]) -> set[str]:
+        """Create what is not there; the names of what was made by this."""
         if not topics:
-            return
+            return set()
         native = [
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
             for t in topics
         ]
         by_name = {topic.name: topic for topic in topics}
+        #: all that was answered: what is asked for again may have been made the first time
+        rounds: list[dict[str, Future[Any]]] = []
+
+        def ask() -> dict[str, Future[Any]]:
+            rounds.append(self._admin.create_topics(native, request_timeout=_REQUEST_S))
+            return rounds[-1]
 
         def refused(name: str, exc: KafkaException) -> Exception:
             error = translated(exc, f"creating topic {name!r}", "admin")
@@ -106,13 +131,9 @@ class KafkaAdmin:
                 error if isinstance(error, RetriableError) else self._not_made(by_name[name], exc)
             )
 
-        self._asked(
-            lambda: self._admin.create_topics(native, request_timeout=_REQUEST_S),
-            "creating topics",
-            absent=KafkaError.TOPIC_ALREADY_EXISTS,
-            refused=refused,
-        )
-        self._wait_for_leaders({t.name: t.partitions for t in topics})
+        self._asked(ask, "creating topics", absent=KafkaError.TOPIC_ALREADY_EXISTS, refused=refused)
+        answers = [answer for one in rounds for answer in one.items()]
+        return {name for name, future in answers if future.done() and not future.exception()}
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         if not topics:
@@ -234,25 +255,20 @@ class KafkaAdmin:
             there, brokers = list(found.topics), len(found.brokers)
         return not_made(topic, native_error(exc), there, brokers)
 
-    def _wait_for_leaders(self, partitions: Mapping[str, int]) -> None:
-        deadline = time.monotonic() + self._reach_limit_s
-        while True:
-            topics = {}
-            with suppress(KafkaException):  # brokers that are away for a moment
-                topics = self._admin.list_topics(timeout=_REQUEST_S).topics
-            if all(
-                name in topics
-                and len(topics[name].partitions) == count
-                and all(p.leader >= 0 for p in topics[name].partitions.values())
-                for name, count in partitions.items()
-            ):
-                return
-            if time.monotonic() > deadline:
-                raise BrokerError(
-                    f"topics {sorted(partitions)} were created but have no leaders after"
-                    f" {self._reach_limit_s:.0f} s; look at the brokers' logs"
-                )
-            time.sleep(0.05)
+    def _without_leaders(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
+        """Those that cannot be used yet, as far as one broker knows."""
+        if not topics:
+            return []
+        known = {}
+        with suppress(KafkaException):  # brokers that are away for a moment
+            known = self._admin.list_topics(timeout=_REQUEST_S).topics
+        return [
+            topic
+            for topic in topics
+            if topic.name not in known
+            or len(known[topic.name].partitions) != topic.partitions
+            or any(p.leader < 0 for p in known[topic.name].partitions.values())
+        ]
 
     def _wait_until_gone(self, topics: Sequence[str]) -> None:
         """Brokers answer before all of them know; whoever starts now must not find old topics."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from logstate.changelog.spark import list_cuts
+from logstate.changelog.cuts.named_cuts import create_cut, delete_cut, half_made_cuts, list_cuts
 from logstate.contracts.errors import ConfigError
+from logstate.contracts.seams import NewTopic
+from logstate.contracts.topic_names import cut_claim_topic, cut_copies
+from logstate.kafka.cluster import KafkaCluster
 from tests.broker.test_store_read import EXPECTED, Counter, rows_or_none
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 
 def test_an_application_keeps_a_cut_and_goes_on(
@@ -39,3 +44,35 @@ def test_an_application_keeps_a_cut_and_goes_on(
     assert made.rows("counts") != EXPECTED["counts"]
     with pytest.raises(ConfigError, match="sessions"):
         made.rows("sessions", cut="before")
+    one_of_two_at_the_same_moment_makes_a_cut(made)
+
+
+def one_of_two_at_the_same_moment_makes_a_cut(made: Counter) -> None:
+    together = Barrier(2)
+
+    def create(_: int) -> ConfigError | None:
+        together.wait(PATIENCE_S)
+        try:
+            create_cut(made.bootstrap, made.name, "both")
+        except ConfigError as refused:
+            return refused
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        (refused,) = filter(None, pool.map(create, range(2)))
+    assert "'both'" in str(refused)
+    assert made.rows("counts", cut="both") == made.rows("counts")
+    admin = KafkaCluster(made.bootstrap).admin()
+    (stores,) = [cut.stores for cut in list_cuts(made.bootstrap, made.name) if cut.name == "both"]
+    beginning = cut_copies(made.name, "both")
+    claim = cut_claim_topic(made.name, "both")
+    until(lambda: len(admin.describe_topics([], beginning)) == len(stores))
+    admin.create_topics([NewTopic(claim, 1, 1, {})])  # as of one that died when it was complete
+    delete_cut(made.bootstrap, made.name, "both")
+    until(lambda: not admin.describe_topics([], beginning))
+    admin.create_topics([NewTopic(claim, 1, 1, {})])  # as of one that died when it began
+    with pytest.raises(ConfigError, match="is being made by somebody else"):
+        create_cut(made.bootstrap, made.name, "both")
+    delete_cut(made.bootstrap, made.name, "both")
+    assert half_made_cuts(made.bootstrap, made.name) == []
+    admin.close()

@@ -170,6 +170,16 @@ def creating_a_topic_twice_is_fine(rig: Rig) -> None:
     assert rig.admin.describe_topics([topic]) == before
 
 
+def whoever_made_a_topic_is_told_so(rig: Rig) -> None:
+    there, new = rig.topic(), rig.name("log")
+    both = [NewTopic(name, 1, 1, {}) for name in (there, new)]
+    assert rig.admin.create_topics(both) == {new}
+    assert rig.admin.create_topics(both) == set()
+    assert rig.admin.create_topics([]) == set()
+    rig.admin.delete_topics([new])
+    assert rig.cluster.admin().create_topics(both) == {new}
+
+
 def configurations_are_what_was_asked_for(rig: Rig) -> None:
     topic = rig.topic(config={"cleanup.policy": "compact", "delete.retention.ms": "77"})
     config = rig.admin.topic_configs([topic])[topic]
@@ -196,5 +206,6 @@ CASES = [
     offsets_are_found_by_time,
     absent_topics_are_left_out_of_descriptions,
     creating_a_topic_twice_is_fine,
+    whoever_made_a_topic_is_told_so,
     configurations_are_what_was_asked_for,
 ]

@@ -30,14 +30,17 @@ class FakeAdmin(FakeClient):
         return list(self._cluster.topics)
 
     @client_call
-    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+    def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
         there = list(self._cluster.topics)
+        made = set()
         for topic in topics:
             if topic.name not in there:
                 why = clash(topic.name, there)
                 if why:
                     raise TopicError(why)
                 self._cluster.create_topic(topic.name, topic.partitions, topic.config)
+                made.add(topic.name)
+        return made
 
     @client_call
     def delete_topics(self, topics: Sequence[str]) -> None:

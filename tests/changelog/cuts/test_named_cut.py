@@ -18,9 +18,12 @@ from logstate.changelog.cuts.named_cut import (
 from logstate.contracts.errors import ConfigError, RestoreError
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.topic_names import (
+    application_of_cuts_topic,
+    cut_claim_topic,
     cut_copy_topic,
     is_changelog,
     is_of_named_cut,
+    is_own_beside_the_plan,
     is_repartition,
     named_cuts_topic,
 )
@@ -80,11 +83,17 @@ def test_a_name_is_no_word_of_the_option_and_fits_into_a_topics(name: str) -> No
 
 
 def test_topics_of_named_cuts_are_taken_for_no_others() -> None:
-    for topic in (named_cuts_topic("shop"), cut_copy_topic("shop", "v1-changelog", "x-changelog")):
+    copy, claim = (
+        cut_copy_topic("shop", "v1-changelog", "x-changelog"),
+        cut_claim_topic("shop", "v1"),
+    )
+    for topic in (named_cuts_topic("shop"), copy, claim):
         assert is_of_named_cut("shop", topic)
         assert not is_changelog("shop", topic)
         assert not is_repartition("shop", topic)
+        assert is_own_beside_the_plan("shop", topic)
     assert not is_of_named_cut("shop", "shop-spend-changelog")
+    assert application_of_cuts_topic(claim) is None
 
 
 def records(*offsets: int) -> list[FetchedRecord]:
