@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -19,8 +19,13 @@ from logstate.http.cursors import Cursors
 from logstate.http.keys import document, key_of, plain, plain_row
 from logstate.http.page import page
 from logstate.http.parameters import (
+    OF_CHANGES,
+    OF_KEYS,
+    OF_RANGES,
+    OF_TOPOLOGY,
     BadRequestError,
     at_least,
+    check_names,
     check_text,
     flag,
     is_base64,
@@ -58,6 +63,7 @@ _PAGE_DEFAULT = 100
 _ASKING, _ANSWERING = 40, 20
 #: requests at a time, but for those of probes; more are told to come again
 _REQUESTS_MAX = 200
+_SCHEME = b"bearer"
 #: of the topology
 _FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
 
@@ -89,7 +95,7 @@ class AsgiService:
         self._answers = answers
         token = answers.serving.token
         #: by whoever asks; empty: nothing
-        self._wanted = f"Bearer {token}".encode() if token else b""
+        self._wanted = token.encode() if token else b""
         self._pages: Cursors[tuple[str, _Lines]] = Cursors(answers.lookup.now_ms)
         self._probes, self._asking, self._answering = (
             Threads(2),
@@ -151,12 +157,14 @@ class AsgiService:
         if not self._wanted:
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        return hmac.compare_digest(given, self._wanted)
+        scheme, _, token = given.partition(b" ")  # its case does not matter (RFC 9110, 11.1)
+        return scheme.lower() == _SCHEME and hmac.compare_digest(token.lstrip(b" "), self._wanted)
 
     def _metrics(self, _request: Request) -> Response:
         return Response(self._served.metrics(), media_type="text/plain; version=0.0.4")
 
     def _topology(self, request: Request) -> Response:
+        check_names(request.query_params, OF_TOPOLOGY)
         form = request.query_params.get("as", "text")
         if form not in _FORMS:
             raise BadRequestError(f"as must be one of {', '.join(_FORMS)}; got {form!r:.100}")
@@ -166,7 +174,7 @@ class AsgiService:
 
     def _key(self, request: Request) -> Response:
         name, query = request.path_params["store"], request.query_params
-        spec = self._spec(request)
+        spec = self._spec(request, OF_KEYS)
         key = key_of(request.path_params["key"], spec.key, name, is_base64=is_base64(query))
         store = self._remote(request, name)
         partition = number(query, "partition")
@@ -193,7 +201,7 @@ class AsgiService:
     def _range(self, request: Request) -> Response:
         """NDJSON: a row per line; the rows of a partition are of one commit, told before them."""
         name, query = request.path_params["store"], request.query_params
-        spec = self._spec(request)
+        spec = self._spec(request, OF_RANGES)
         most = self._answers.serving.page_rows
         limit = min(number_or(_PAGE_DEFAULT, query, "limit", least=1), most)
         if request.method == "HEAD":  # a page that nobody reads would be taken for read
@@ -225,8 +233,9 @@ class AsgiService:
             )
         return self._served.remote_store(name, offsets, standbys=standbys)
 
-    def _spec(self, request: Request) -> StoreSpec:
+    def _spec(self, request: Request, parameters: Collection[str]) -> StoreSpec:
         check_text(request.scope.get("raw_path") or b"", request.scope["query_string"])
+        check_names(request.query_params, parameters)
         name = request.path_params["store"]
         spec = self._answers.specs.get(name)
         if spec is None:
@@ -267,7 +276,7 @@ class AsgiService:
         )
 
     def _reader_of(self, request: Request) -> ChangeReader:
-        spec, query = self._spec(request), request.query_params
+        spec, query = self._spec(request, OF_CHANGES), request.query_params
         after = request.headers.get("last-event-id") or query.get("after", "")
         begin = query.get("from", "now")
         if begin not in ("now", "beginning"):

@@ -7,6 +7,7 @@ be looked up. So bytes are looked at as they were sent.
 from __future__ import annotations
 
 from collections.abc import Collection
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -23,6 +24,13 @@ _DIGITS_MAX = 19
 _LATEST_MS = 2**62
 _SPAN = ("from", "to")
 _TIMES = ("start", "as_of", *_SPAN)
+_OF_READS = ("key", "at_least", "standbys", *_TIMES)
+#: what there is to ask for, by what is asked
+OF_KEYS = ("partition", *_OF_READS)
+OF_RANGES = ("lower", "upper", "limit", "continue", *_OF_READS)
+OF_CHANGES = ("after", "from")
+OF_TOPOLOGY = ("as",)
+_OFTEN = frozenset({"at_least"})
 
 
 class BadRequestError(LogstateError):
@@ -39,6 +47,21 @@ def check_text(path: bytes, query: bytes) -> None:
                 f"the {name} of the request is no UTF-8: {exc.reason} at byte {exc.start}. A key of"
                 " other bytes is given as base64, with ?key=base64"
             ) from exc
+
+
+def check_names(query: Query, known: Collection[str]) -> None:
+    """Raises BadRequestError for a parameter that there is not, and for one that is given twice.
+
+    Passed over, an answer would be taken for one of what was asked for.
+    """
+    for name in query:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
+            raise BadRequestError(f"{name!r:.100} is no parameter of this request: {hint}")
+        given = query.getlist(name)
+        if len(given) > 1 and name not in _OFTEN:
+            raise BadRequestError(f"{name}= is given {len(given)} times; got {given[:3]!r:.200}")
 
 
 def number(query: Query, name: str, *, least: int = 0) -> int | None:

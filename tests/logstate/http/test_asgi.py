@@ -56,7 +56,9 @@ def test_health_needs_no_token_and_everything_else_does(http: httpx.Client) -> N
     for path in ("/stores", "/stores/counts", "/stores/counts/k1", "/status", "/metrics"):
         refused = bare.get(path)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer"), path
-        assert bare.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401
+        for wrong in ("Bearer wrong", "Basic hush", "hush", "Bearer", "Bearer hush hush"):
+            assert bare.get(path, headers={"Authorization": wrong}).status_code == 401
+    assert bare.get("/stores", headers={"Authorization": "bearer  hush"}).status_code == 200
     assert bare.post("/instances/read", content=b"").status_code == 401
 
 
@@ -110,6 +112,12 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
             "/stores/counts/k1?at_least=in-0:1" + "0" * 5_000,
             "the offset of at_least must be a whole",
         ),
+        ("/stores/counts/k1?standby=true", "'standby' is no parameter of this request: did you mean standbys=?"),
+        ("/stores/counts?partition=1", "'partition' is no parameter of this request"),
+        ("/stores/counts/k1?partition=0&partition=1", "partition= is given 2 times"),
+        ("/stores/counts?from=1&from=2", "from= is given 2 times"),
+        ("/topology?form=svg", "'form' is no parameter of this request: there are as"),
+        ("/stores/counts/changes?begin=now", "'begin' is no parameter of this request"),
         ("/stores/counts/k1?at_least=in:1", "at_least takes offsets by 'topic-partition'; got"),
         ("/stores/counts/k1?at_least=in-" + "9" * 5_000 + ":1", "takes offsets by 'topic-part"),
         ("/stores/counts/k1?at_least=in-4:1", "has no partition 4: they are 0 to 3"),
