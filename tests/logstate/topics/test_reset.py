@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -112,6 +114,32 @@ def test_it_is_refused_while_an_instance_lives(world: World) -> None:
         run_steps(world.carrying_out(plan))
     rig.stop()
     assert counted_again(world) == []
+
+
+@pytest.mark.parametrize("has_offsets", [True, False])
+def test_who_joins_just_before_the_mark_is_noticed_behind_it(
+    world: World, has_offsets: bool
+) -> None:
+    plan = world.plan()
+    if not has_offsets:
+        plan = replace(plan, offsets={}, repartitions=[])
+    topics = set(world.cluster.topics)
+    machine = world.carrying_out(plan)
+    first = next(machine)
+    first.call(*first.arguments)
+    rig = world.started().until_running()
+    with pytest.raises(MembersLiveError):
+        run_on(machine)
+    assert set(world.cluster.topics) == topics
+    rig.stop()
+
+
+def run_on(machine: Steps[None]) -> None:
+    """The rest of its calls, of which the first has been made."""
+    with suppress(StopIteration):
+        step = machine.send(None)
+        while True:
+            step = machine.send(step.call(*step.arguments))
 
 
 def test_a_reset_that_was_interrupted_lets_nobody_start_until_it_is_taken_up(
