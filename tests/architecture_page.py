@@ -25,8 +25,8 @@ _LINK = re.compile(r"\[`?([\w.]+)`?\]\(([\w/]+\.py)\)")
 
 def rendered(page: str) -> str:
     """The page with what is generated as it has to be today."""
-    page = _between(page, "rooms", "\n".join(_floor_plan()))
-    return _between(page, "modules", "\n".join(_module_map()))
+    page = between(page, "rooms", "\n".join(_floor_plan()))
+    return between(page, "modules", "\n".join(_module_map()))
 
 
 def unknown_names(page: str) -> Iterator[str]:
@@ -38,7 +38,8 @@ def unknown_names(page: str) -> Iterator[str]:
             yield f"{path} defines no {name}"
 
 
-def _between(page: str, mark: str, text: str) -> str:
+def between(page: str, mark: str, text: str) -> str:
+    """The page with a text between two marks of this name."""
     start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
     before, _, rest = page.partition(start)
     after = rest.partition(end)[2]

@@ -2,8 +2,8 @@
 
     python -m tests.generated_texts    writes them anew, as `./dev fix` does
 
-The floor plan and the module map of ARCHITECTURE.md, the list of packages in pyproject.toml, and
-what type checkers are shown of the facade's table.
+The floor plan and the module map of ARCHITECTURE.md, the list of packages in pyproject.toml, what
+type checkers are shown of the facade's table, and the table of docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import logstate
-from tests import architecture_page
+from tests import architecture_page, metrics_page
 from tests.built_wheel import FOLDERS, ROOT
 
 
@@ -48,6 +48,7 @@ GENERATED: dict[str, Callable[[str], str]] = {
     "ARCHITECTURE.md": architecture_page.rendered,
     "pyproject.toml": packages,
     "logstate/__init__.py": facade,
+    "docs/metrics.md": metrics_page.rendered,
 }
 
 
