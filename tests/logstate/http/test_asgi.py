@@ -112,7 +112,10 @@ def test_a_key_of_the_path_is_one_of_the_stores_serde(http: httpx.Client) -> Non
             "/stores/counts/k1?at_least=in-0:1" + "0" * 5_000,
             "the offset of at_least must be a whole",
         ),
-        ("/stores/counts/k1?standby=true", "'standby' is no parameter of this request: did you mean standbys=?"),
+        (
+            "/stores/counts/k1?standby=true",
+            "'standby' is no parameter of this request: did you mean standbys=?",
+        ),
         ("/stores/counts?partition=1", "'partition' is no parameter of this request"),
         ("/stores/counts/k1?partition=0&partition=1", "partition= is given 2 times"),
         ("/stores/counts?from=1&from=2", "from= is given 2 times"),
