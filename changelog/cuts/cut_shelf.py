@@ -101,15 +101,12 @@ class CutShelf:
         name = expired.name
         with self.claimed(name) as claim:
             if claim is None:
-                _LOGGER.warning(
-                    "the time of the cut %r of %s is over, and it is not deleted, because %s is"
-                    " there: somebody else deletes it now, or died of that; `logstate cut delete"
-                    " %s %s` removes both",
+                topic = cut_claim_topic(self.application, name)
+                self.warn(
                     name,
-                    self.application,
-                    cut_claim_topic(self.application, name),
-                    self.application,
-                    name,
+                    f"its time is over, and it is not deleted, because {topic} is there: somebody"
+                    " else deletes it now, or died of that",
+                    "removes both",
                 )
             elif self.cuts().get(name) == expired:
                 self._remove(name)
@@ -190,6 +187,11 @@ class CutShelf:
         self.producer.produce([ProducedRecord(topic, 0, name.encode(), value, now_ms)])
         self.producer.flush()
 
+    def warn(self, name: str, what: str, then: str) -> None:
+        """Tell of what is left of a cut, and of the command that removes it."""
+        remedy = f"logstate cut delete {self.application} {name}"
+        _LOGGER.warning("cut %r of %s: %s. `%s` %s", name, self.application, what, remedy, then)
+
     def _check_free(self, name: str, topics: Iterable[str]) -> None:
         if name in self.cuts():
             raise ConfigError(f"{self.application!r} has a cut {name!r} already: delete it first")
@@ -268,16 +270,12 @@ class CutInTheMaking:
         try:
             self._shelf.release(self._claim)
         except LogstateError as error:
-            application, name = self._shelf.application, self._claim.name
-            _LOGGER.warning(
-                "the cut %r of %s is complete, and the topic %s is left of its making: %s. Nobody"
-                " needs it; `logstate cut delete %s %s` will delete it with the cut",
-                name,
-                application,
-                self._claim.topic,
-                text_of(error),
-                application,
-                name,
+            claim = self._claim
+            self._shelf.warn(
+                claim.name,
+                f"it is complete, and the topic {claim.topic} is left of its making:"
+                f" {text_of(error)}. Nobody needs it",
+                "will delete it with the cut",
             )
 
     def give_up(self) -> bool:
@@ -290,16 +288,8 @@ class CutInTheMaking:
             is_held = self._shelf.holds(self._claim)
             self._give_up(is_held=is_held)
         except LogstateError as error:
-            application, name = self._shelf.application, self._claim.name
-            _LOGGER.warning(
-                "what was begun of the cut %r of %s is left: %s. `logstate cut delete %s %s`"
-                " removes it",
-                name,
-                application,
-                text_of(error),
-                application,
-                name,
-            )
+            what = f"what was begun of it is left: {text_of(error)}"
+            self._shelf.warn(self._claim.name, what, "removes it")
         return is_held
 
     def _give_up(self, *, is_held: bool) -> None:

@@ -126,8 +126,8 @@ class Filling:
     ) -> None:
         self._application, self._told = application, told
         stored, self._cut_records = application.stored()
-        self._stored = stored
         _check_is_whole(stored)
+        self._logged_as = names_of_logs(stored)
         self.entry = store_entry(stored, store)
         self.rows = StoreRows.of(store, self.entry, key=key, value=value)
         self._topic = str(self.entry["changelog_topic"])
@@ -185,7 +185,7 @@ class Filling:
             len(partitions),
             committed,
             self._cut_records,
-            self._stored,
+            self._logged_as,
         )
         unread = [tp for tp in inputs if committed.get(tp, NOTHING).offset is None]
         return _Before(committed, commits, application.input_begins(unread, "earliest"))
@@ -265,7 +265,7 @@ class Filling:
                 positions=logs if reached is None else {**logs, self._topic: reached},
                 clocks=clocks[task.partition],
                 topic_ids={**ids, **told.topic_ids},
-                logged_as=names_of_logs(self._stored),
+                logged_as=self._logged_as,
             )
             offsets.update(handed.offsets)
             records += handed.records

@@ -27,7 +27,11 @@ from logstate.changelog.commit_of_task import CommitOfTask
 from logstate.changelog.offline.handover_of_tasks import NOTHING, Begin, Handover
 from logstate.changelog.offline.in_flight import check_inputs, check_is_drained, check_was_read
 from logstate.changelog.offline.row_copies import RowCopies
-from logstate.changelog.offline.stopped_application import StoppedApplication, commits_of_tasks
+from logstate.changelog.offline.stopped_application import (
+    StoppedApplication,
+    commits_of_tasks,
+    names_of_logs,
+)
 from logstate.changelog.offline.successor_topics import moved_away, successors
 from logstate.contracts.errors import ConfigError, MembersLiveError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
@@ -161,9 +165,10 @@ class _Resharding:
     ) -> Resharded:
         """Mark, stage and switch; what is refused on the way takes the mark away again."""
         committed = self._check_nothing_is_in_flight(moves)
+        logs = names_of_logs(stored)
         commits = {
             move.sub_topology.id: commits_of_tasks(
-                move.number_before, move.sources_before, move.before, committed, cut_records, stored
+                move.number_before, move.sources_before, move.before, committed, cut_records, logs
             )
             for move in moves.tasks
         }

@@ -227,10 +227,9 @@ def commits_of_tasks(
     partitions: int,
     committed: Mapping[TopicPartition, Committed],
     cut_records: Mapping[bytes, bytes],
-    stored: Manifest,
+    logged_as: Mapping[str, str],
 ) -> dict[TaskId, CommitOfTask]:
     """What each task of a sub-topology committed last; a task that never did has nothing."""
-    logged_as = names_of_logs(stored)
     found = {}
     for partition in range(partitions):
         task = TaskId(number, partition)

@@ -20,8 +20,8 @@ from typing import Any
 from logstate.contracts.record_parts import is_topic
 from logstate.contracts.record_parts import shown as quoted
 
-#: part of names of topics and directories
 _PARTITION = re.compile(r".+-[0-9]{1,9}")
+#: part of names of topics and directories
 _APPLICATION_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 

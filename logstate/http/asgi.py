@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import itertools
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -25,6 +25,7 @@ from logstate.http.parameters import (
     OF_TOPOLOGY,
     BadRequestError,
     at_least,
+    check_goes_on,
     check_names,
     check_text,
     flag,
@@ -47,13 +48,15 @@ from logstate.http.responses import (
     nobody,
     refused,
 )
+from logstate.http.routes import WholePathRoute, no_route
 from logstate.http.threads import Threads
 
 try:
     from starlette.applications import Starlette
+    from starlette.datastructures import QueryParams
+    from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
     from starlette.types import Scope
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
@@ -67,7 +70,14 @@ _SCHEME = b"bearer"
 #: of the topology
 _FORMS = {"text": "text/plain", "svg": "image/svg+xml", "mermaid": "text/plain"}
 
-_Lines = Iterator[tuple[bool, bytes]]
+
+class _Pages(NamedTuple):
+    """Rows that are gone through, as whoever began it asked for them."""
+
+    store: str
+    query: QueryParams
+    #: each line, and whether it is a row
+    lines: Iterator[tuple[bool, bytes]]
 
 
 class Served(Protocol):
@@ -96,7 +106,7 @@ class AsgiService:
         token = answers.serving.token
         #: by whoever asks; empty: nothing
         self._wanted = token.encode() if token else b""
-        self._pages: Cursors[tuple[str, _Lines]] = Cursors(answers.lookup.now_ms)
+        self._pages: Cursors[_Pages] = Cursors(answers.lookup.now_ms)
         self._probes, self._asking, self._answering = (
             Threads(2),
             Threads(_ASKING),
@@ -113,19 +123,21 @@ class AsgiService:
         served, here, others = self._served, self._answering, self._asking
         read = ReadEndpoint(self._answers, self._may, here)
         routes = [
-            Route(READ_PATH, read, methods=["POST"]),  # asked most: the first that matches
-            Route("/", page),
-            Route("/live", self._probe(served.live)),
-            Route("/ready", self._probe(served.ready)),
-            Route("/status", self._of(lambda _: json_response(served.status()), here)),
-            Route("/metrics", self._of(self._metrics, here)),
-            Route("/topology", self._of(self._topology, here)),
-            Route("/stores", self._of(lambda _: json_response({"stores": served.stores()}), here)),
-            Route("/stores/{store}", self._of(self._range, others)),
-            Route("/stores/{store}/changes", self._changes),
-            Route("/stores/{store}/{key:path}", self._of(self._key, others)),
+            WholePathRoute(READ_PATH, read, methods=["POST"]),  # asked most: the first that matches
+            WholePathRoute("/", page),
+            WholePathRoute("/live", self._probe(served.live)),
+            WholePathRoute("/ready", self._probe(served.ready)),
+            WholePathRoute("/status", self._of(lambda _: json_response(served.status()), here)),
+            WholePathRoute("/metrics", self._of(self._metrics, here)),
+            WholePathRoute("/topology", self._of(self._topology, here)),
+            WholePathRoute(
+                "/stores", self._of(lambda _: json_response({"stores": served.stores()}), here)
+            ),
+            WholePathRoute("/stores/{store}", self._of(self._range, others)),
+            WholePathRoute("/stores/{store}/changes", self._changes),
+            WholePathRoute("/stores/{store}/{key:path}", self._of(self._key, others)),
         ]
-        return Starlette(routes=routes)
+        return Starlette(routes=routes, exception_handlers={HTTPException: no_route})
 
     # ------------------------------------------------------------------ who may ask, and errors
 
@@ -207,10 +219,8 @@ class AsgiService:
         if request.method == "HEAD":  # a page that nobody reads would be taken for read
             return ndjson_response(iter(()), self._asking)
         if "continue" in query:
-            lines = self._pages.taken(query["continue"])
-            if lines[0] != name:
-                raise BadRequestError(f"the page that goes on there is one of store {lines[0]!r}")
-            return ndjson_response(_page(*lines, limit, self._pages), self._asking)
+            pages = self._pages.taken(query["continue"], lambda begun: _check(request, begun))
+            return ndjson_response(_page(pages, limit, self._pages), self._asking)
         store = self._remote(request, name)
         as_bytes = is_base64(query)
         given = (query.get("lower"), query.get("upper"))
@@ -222,7 +232,7 @@ class AsgiService:
         answers = store.answers_of_all(read, *arguments)
         first = next(answers, None)  # what fails at once gets a status, not a broken stream
         rest = _lines(itertools.chain([] if first is None else [first], answers))
-        return ndjson_response(_page(name, rest, limit, self._pages), self._asking)
+        return ndjson_response(_page(_Pages(name, query, rest), limit, self._pages), self._asking)
 
     def _remote(self, request: Request, name: str) -> RemoteStore:
         query = request.query_params
@@ -319,17 +329,22 @@ def _lines(answers: Iterator[Any]) -> Iterator[tuple[bool, bytes]]:
     yield False, b'{"end":true}'
 
 
-def _page(
-    store: str, lines: _Lines, limit: int, cursors: Cursors[tuple[str, _Lines]]
-) -> Iterator[bytes]:
+def _check(request: Request, begun: _Pages) -> None:
+    """Raises BadRequestError where others than these pages are asked for."""
+    if begun.store != request.path_params["store"]:
+        raise BadRequestError(f"the page that goes on there is one of store {begun.store!r}")
+    check_goes_on(request.query_params, begun.query)
+
+
+def _page(pages: _Pages, limit: int, cursors: Cursors[_Pages]) -> Iterator[bytes]:
     """So many rows, and where it goes on."""
     left = limit
-    for is_row, line in lines:
+    for is_row, line in pages.lines:
         yield line + b"\n"
         left -= is_row
         if left == 0:
             try:
-                last = {"continue": cursors.kept((store, lines))}
+                last = {"continue": cursors.kept(pages)}
             except StoreUnavailableError as exc:  # the status has been sent
                 last = {"error": str(exc)}
             yield msgspec.json.encode(last) + b"\n"

@@ -155,7 +155,7 @@ def _begin(
     if given is not None and given.topic_id not in (None, found.topic_id):
         raise ChangesGoneError(
             f"{after!r:.200} is a place in a log that was deleted, or moved to other partitions,"
-            " since. Read the store, and begin anew"
+            " since, or in the log of another store or application. Read the store, and begin anew"
         )
     if given is None or given.positions.keys() != {tp.partition for tp in partitions}:
         raise NoChangesError(f"{after!r:.200} is not the id of a change of this store")
@@ -198,7 +198,7 @@ class _Place(NamedTuple):
 
 
 def _place(text: str) -> _Place | None:
-    """Of an id; None where it is none."""
+    """Of an id, which names each partition once; None where it is none."""
     told, _, topic_id = text.partition("~")
     places, separator, at_s = told.partition("@")
     parts = [part.split(":") for part in places.split(",")]
@@ -206,6 +206,8 @@ def _place(text: str) -> _Place | None:
     if not all(len(part) == 2 for part in parts) or not all(map(_is_number, numbers)):
         return None
     positions = {int(partition): int(offset) for partition, offset in parts}
+    if len(positions) < len(parts):
+        return None
     return _Place(positions, 1_000 * int(at_s) if separator else None, topic_id or None)
 
 

@@ -60,14 +60,21 @@ class Cursors(Generic[T]):
             self._later(self._sweep)
         return cursor
 
-    def taken(self, cursor: str) -> T:
-        """What a cursor stands for; raises CursorGoneError."""
+    def taken(self, cursor: str, check: Callable[[T], None] = lambda _: None) -> T:
+        """What a cursor stands for; raises CursorGoneError.
+
+        Where ``check`` raises, that is raised, and the cursor leads there still.
+        """
         with self._lock:
-            found = self._open.pop(cursor, None)
+            found = self._open.get(cursor)
+            if found is not None:
+                check(found[0])
+                del self._open[cursor]
         if found is None or self._now_ms() - found[1] >= IDLE_MS:
             raise CursorGoneError(
                 f"the page behind {cursor!r:.40} was read already, or nobody asked for it for"
-                f" {IDLE_MS / 1000:.0f} s; begin again"
+                f" {IDLE_MS / 1000:.0f} s; the instance that began them, and no other, goes on with"
+                " pages: begin again"
             )
         return found[0]
 

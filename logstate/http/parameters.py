@@ -64,6 +64,22 @@ def check_names(query: Query, known: Collection[str]) -> None:
             raise BadRequestError(f"{name}= is given {len(given)} times; got {given[:3]!r:.200}")
 
 
+def check_goes_on(query: Query, began: Query) -> None:
+    """Raises BadRequestError where the next page is asked for otherwise than the first one was.
+
+    What is not said again is as it was; a page may be longer or shorter than the one before.
+    """
+    for name in query:
+        if name in ("continue", "limit"):
+            continue
+        given, was = query.getlist(name), began.getlist(name)
+        if given != was:
+            told = f"was {was!r:.100}" if was else "was not given"
+            raise BadRequestError(
+                f"{name}= {told} where these pages began, and is {given!r:.100} now: begin anew"
+            )
+
+
 def number(query: Query, name: str, *, least: int = 0) -> int | None:
     """A whole number of at least ``least``; None where it is not given."""
     given = query.get(name)
@@ -104,13 +120,13 @@ def is_base64(query: Query) -> bool:
 
 
 def at_least(query: Query) -> dict[str, int]:
-    """``topic-partition`` -> the offset that an answer must have reached."""
+    """``topic-partition`` -> the greatest offset that an answer must have reached."""
     found: dict[str, int] = {}
     for one in query.getlist("at_least"):
         partition, _, offset = one.rpartition(":")
         if not partition or not offset.isdecimal():
             raise BadRequestError(f"at_least must be topic-partition:offset; got {one!r:.100}")
-        found[partition] = whole("the offset of at_least", offset)
+        found[partition] = max(found.get(partition, 0), whole("the offset of at_least", offset))
     for trouble in positions("at_least", found):
         raise BadRequestError(trouble)
     return found
@@ -142,7 +158,13 @@ def read_of_key(kind: str, query: Query) -> tuple[str, tuple[Any, ...]]:
     _check_meaning(kind, query, ("start", *_SPAN) if kind.endswith("window") else of_kind)
     if kind.endswith("window"):
         start = number(query, "start")
-        return ("fetch_range", span(query)) if start is None else ("fetch", (start,))
+        if start is None:
+            return "fetch_range", span(query)
+        if any(name in query for name in _SPAN):
+            raise BadRequestError(
+                "start= asks for one window, from= and to= for those of a span: give either"
+            )
+        return "fetch", (start,)
     if kind == "session":
         return "find_sessions", span(query)
     as_of = number(query, "as_of")

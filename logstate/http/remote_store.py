@@ -99,7 +99,11 @@ class RemoteStore(StoreReads):
         self._codec = answers.codec(name)
         self._asks = asks
         self._timeout_s = timeout.total_seconds()
-        self._at_least = {str(name): offset for name, offset in at_least.items()}
+        #: (topic-partition, its partition, the offset)
+        self._at_least = [
+            (name, int(name.rpartition("-")[2]), offset)
+            for name, offset in zip(map(str, at_least), at_least.values(), strict=True)
+        ]
         self._max_age = max_age
         self._wait = wait
         self._now_s = now_s
@@ -135,7 +139,7 @@ class RemoteStore(StoreReads):
         place, lookup = self._place, self._lookup
         chosen = checked_partition(self.name, partition)
         if chosen is not None:
-            self._check_partition(chosen, end_s)
+            self._check_partition(chosen, self._count(end_s))
             return self._retried(call, lambda: chosen)
         guess = self._retried(call, lambda: lookup.partition_of_key(place, key))
         if place.is_placed or place.is_global:
@@ -186,9 +190,8 @@ class RemoteStore(StoreReads):
     def _count(self, end_s: float) -> int:
         return self._until_known(lambda: self._lookup.task_count(self._place), end_s)
 
-    def _check_partition(self, partition: int, end_s: float) -> None:
+    def _check_partition(self, partition: int, count: int) -> None:
         """One that there is not would be waited for."""
-        count = self._count(end_s)
         if not self._place.is_global and not 0 <= partition < count:
             raise StoreAccessError(
                 f"store {self.name!r} has no partition {partition}: they are 0 to {count - 1}"
@@ -196,8 +199,10 @@ class RemoteStore(StoreReads):
 
     def _check_at_least(self, end_s: float) -> None:
         """Positions of partitions that there are not would be asked of nobody."""
-        for name in self._at_least:
-            self._check_partition(_partition_in(name), end_s)
+        if self._at_least:
+            count = self._count(end_s)
+            for _, partition, _ in self._at_least:
+                self._check_partition(partition, count)
 
     def _retried(self, call: _Call, number: Callable[[], int]) -> RemoteAnswer:
         return self._until_known(lambda: self._once(call, number()), call.end_s)
@@ -300,8 +305,8 @@ class RemoteStore(StoreReads):
                 ) from exc
 
     def _check_positions(self, positions: Mapping[str, int], partition: int) -> None:
-        for name, wanted in self._at_least.items():
-            if not self._place.is_global and _partition_in(name) != partition:
+        for name, number, wanted in self._at_least:
+            if not self._place.is_global and number != partition:
                 continue  # of another task
             if positions and name not in positions and not self._place.reads_patterns:
                 raise StoreAccessError(
@@ -314,10 +319,6 @@ class RemoteStore(StoreReads):
                     f"store {self.name!r}: partition {partition} is at offset {found} of {name},"
                     f" and at_least asks for {wanted}"
                 )
-
-
-def _partition_in(name: str) -> int:
-    return int(name.rpartition("-")[2])
 
 
 class AsyncRemoteStore:

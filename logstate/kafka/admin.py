@@ -92,6 +92,8 @@ class KafkaAdmin:
         return [name for name in topics if not name.startswith("__")]
 
     def create_topics(self, topics: Sequence[NewTopic]) -> set[str]:
+        if not topics:
+            return set()
         made = self._made(topics)
         deadline = time.monotonic() + self._reach_limit_s
         again = time.monotonic() + _QUICK_S
@@ -104,15 +106,14 @@ class KafkaAdmin:
                 )
             if now > again:
                 # They were there, and whoever made them may have deleted them since.
-                made |= self._made([topic for topic in left if topic.name not in made])
+                if others := [topic for topic in left if topic.name not in made]:
+                    made |= self._made(others)
                 again = time.monotonic() + _QUICK_S
             time.sleep(0.05)
         return made
 
     def _made(self, topics: Sequence[NewTopic]) -> set[str]:
         """Create what is not there; the names of what was made by this."""
-        if not topics:
-            return set()
         native = [
             NativeNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config))
             for t in topics
@@ -257,8 +258,6 @@ class KafkaAdmin:
 
     def _without_leaders(self, topics: Sequence[NewTopic]) -> list[NewTopic]:
         """Those that cannot be used yet, as far as one broker knows."""
-        if not topics:
-            return []
         known = {}
         with suppress(KafkaException):  # brokers that are away for a moment
             known = self._admin.list_topics(timeout=_REQUEST_S).topics

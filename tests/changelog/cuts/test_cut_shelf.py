@@ -249,7 +249,8 @@ def test_what_cannot_be_given_up_is_told_beside_the_reason_why_it_had_to_be(
         create(bench.shelf, "x", b"ada")
 
     assert (
-        "of the cut 'x' of shop is left: not allowed. `logstate cut delete shop x`" in caplog.text
+        "cut 'x' of shop: what was begun of it is left: not allowed. `logstate cut delete shop x`"
+        in caplog.text
     )
     bench.shelf.give_up("x")
     assert bench.topics_of("x") == []
@@ -266,7 +267,7 @@ def test_an_expired_cut_that_somebody_else_is_at_stays_until_it_is_deleted_by_na
         create(bench.shelf, "y", b"ada")
 
     assert list(bench.cuts()) == ["x", "y"]
-    assert f"the time of the cut 'x' of shop is over, and it is not deleted, because {CLAIM}" in (
+    assert f"cut 'x' of shop: its time is over, and it is not deleted, because {CLAIM}" in (
         caplog.text
     )
     bench.shelf.give_up("x")

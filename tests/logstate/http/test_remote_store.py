@@ -180,7 +180,7 @@ class Slow:
 
 def test_all_attempts_have_the_time_out_together(pair: Pair) -> None:
     slow = Slow(pair.apps[0], takes_s=0.7)
-    slow.store._at_least = {f"in-{number}": 9_999 for number in range(PARTITIONS)}
+    slow.store._at_least = [(f"in-{number}", number, 9_999) for number in range(PARTITIONS)]
     with pytest.raises(StoreUnavailableError, match="was not answered within 1 s"):
         slow.store.get(pair.elsewhere(pair.apps[0]))
     assert slow.seconds == pytest.approx(1, abs=0.1)
