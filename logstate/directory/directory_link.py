@@ -23,6 +23,7 @@ from logstate.contracts.topic_names import instances_topic
 from logstate.directory.claims import Claims
 from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import KnownInstances, address_claim
+from logstate.directory.log_time import LogTime
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -169,8 +170,10 @@ class DirectoryLink:
             self._since = end if self._since is None else self._since
             if end < self._position:
                 self._begin_anew()
+            past = LogTime()
             while not self._is_stopping and (consumer.position(partition) or 0) < end:
-                self._listen(consumer)
+                self._listen(consumer, past)
+            self.known.have_been_silent(past.silences(), self._clock.monotonic_ms())
             self._has_read_all = True
             self._listened()  # a new producer takes half a second to write its first entry
             producer = self._cluster.plain_producer()
@@ -181,7 +184,8 @@ class DirectoryLink:
                 self._listened()
             self._say_goodbye(producer)
 
-    def _listen(self, consumer: LogConsumer) -> None:
+    def _listen(self, consumer: LogConsumer, past: LogTime | None = None) -> None:
+        """``past``: is told the entries that were there before this reader."""
         partition = self._topic.partition
         polled = consumer.poll(_BATCH, _POLL_S)
         if polled.out_of_range:
@@ -195,6 +199,8 @@ class DirectoryLink:
             entry = self.known.heard(instance, record.value(), offset, now)
             if entry is None and record.value() is not None:
                 self._ignore(instance, offset)
+            if entry is not None and past is not None:
+                past.heard(entry, record.timestamp()[1])
             if entry is not None and offset >= (self._since or 0):
                 if entry.returns_within_ms:
                     self.known.expect(entry, now)

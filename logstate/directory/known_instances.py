@@ -1,7 +1,8 @@
 """Who is there, and who owns a task, by what was read of the directory. Pure.
 
 Reader and writers have no clock in common. An entry counts for as long as its heartbeats come, by
-the reader's monotonic clock; who owns a task is decided by numbers (:mod:`claims`), never by times.
+the reader's monotonic clock, and of those that were there before it by what the log tells of the
+time between them; who owns a task is decided by numbers (:mod:`claims`), never by times.
 
 Every change replaces the map of entries as a whole: any thread may ask while one thread reads.
 """
@@ -9,7 +10,7 @@ Every change replaces the map of entries as a whole: any thread may ask while on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -105,6 +106,13 @@ class KnownInstances:
         members = {one.instance_id: one for one in entry.group_members if one.instance_id}
         more = {name: Expected(entry, one, until_ms) for name, one in members.items()}
         self._expected = {**self._expected, **more}
+
+    def have_been_silent(self, silences: Mapping[str, float], now_ms: float) -> None:
+        """For how many milliseconds, as the log told a reader that came later (:mod:`log_time`)."""
+        self._heard = {
+            name: replace(one, at_ms=min(one.at_ms, now_ms - silences.get(name, 0.0)))
+            for name, one in self._heard.items()
+        }
 
     def forget(self) -> None:
         """The topic was made anew, and its offsets begin again."""

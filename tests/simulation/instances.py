@@ -19,6 +19,7 @@ from logstate.contracts.serving import Serving
 from logstate.directory.claims import Claims
 from logstate.directory.entries import InstanceEntry, MemberEntry, TaskEntry, encode_entry
 from logstate.directory.known_instances import KnownInstances, address_claim
+from logstate.directory.log_time import LogTime
 from logstate.directory.metadata import Lookup
 from logstate.http.answers import Answers
 from logstate.http.remote_store import RemoteAnswer, RemoteStore
@@ -31,12 +32,16 @@ from logstate.testing.simulation.slot import Slot
 from logstate.topology import Topology
 from logstate.topology.graph.sub_topology import SubTopology
 
+#: no two instances agree about what time it is
+_CLOCKS_APART_MS = 3_600_000
+
 
 @dataclass
 class DirectoryLog:
     """The topic of the instances, which everybody reads in one order."""
 
-    records: list[tuple[str, bytes | None]] = field(default_factory=list)
+    #: instance, entry, and when by its own clock
+    records: list[tuple[str, bytes | None, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,9 @@ class SimulatedInstance:
         self.known = KnownInstances()
         self._claims = Claims(self.id, self.known)
         self._read = 0
+        #: of what was there before it, until it has read that
+        self._past: LogTime | None = LogTime()
+        self._past_end = len(world.log.records)
         self._told: InstanceEntry | None = None
         self._told_ms = float("-inf")
         #: its own entry has come back to it
@@ -112,11 +120,17 @@ class SimulatedInstance:
     def listen(self, count: int) -> None:
         """Read some of what was told."""
         records = self._world.log.records
+        now_ms = self._world.now_ms()
         for offset in range(self._read, min(self._read + count, len(records))):
-            instance, value = records[offset]
-            self.known.heard(instance, value, offset, self._world.now_ms())
+            instance, value, written_ms = records[offset]
+            entry = self.known.heard(instance, value, offset, now_ms)
             self.is_in_touch |= instance == self.id
             self._read = offset + 1
+            if entry is not None and self._past is not None:
+                self._past.heard(entry, written_ms)
+        if self._past is not None and self._read >= self._past_end:
+            self.known.have_been_silent(self._past.silences(), now_ms)
+            self._past = None
 
     def tell(self) -> None:
         """Say what is true here, where that is news or a heartbeat is due."""
@@ -126,7 +140,8 @@ class SimulatedInstance:
         entry, told = self._entry(now), self._told
         is_news = told is None or entry.without_figures() != told.without_figures()
         if is_news or now - self._told_ms >= entry.heartbeat_ms:
-            self._world.log.records.append((self.id, encode_entry(entry)))
+            written_ms = int(now) + _CLOCKS_APART_MS * self.number
+            self._world.log.records.append((self.id, encode_entry(entry), written_ms))
             self._told, self._told_ms = entry, now
 
     def _entry(self, now: float) -> InstanceEntry:

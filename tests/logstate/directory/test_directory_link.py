@@ -83,6 +83,26 @@ def test_who_comes_knows_the_others_before_it_has_told_of_itself() -> None:
     assert heard[0] == ("b", 1)
 
 
+def test_who_has_died_before_is_known_to_be_silent_by_who_comes_and_who_lives_is_not() -> None:
+    cluster = FakeCluster({TOPIC.partition.topic: 1})
+    for name, at_ms in (("dead", 7), *(("alive", 60_000 * beat) for beat in range(1, 10))):
+        entry = encode_entry(InstanceEntry(name, f"http://{name}:1", 1, 60_000))
+        topic, partition = TOPIC.partition
+        cluster.produce(topic, name.encode(), entry, timestamp=at_ms, partition=partition)
+    heard: list[tuple[float, float]] = []
+
+    def listened() -> None:
+        known, now_ms = one.known, SystemClock().monotonic_ms()
+        heard.append((known.silent_ms("dead", now_ms), known.silent_ms("alive", now_ms)))
+
+    one = link(cluster, "a", {}, listened=listened)
+    one.start()
+    patience.until(lambda: bool(heard))
+    one.stop()
+    dead_ms, alive_ms = heard[0]
+    assert dead_ms - alive_ms > 7 * 60_000
+
+
 def test_brokers_that_are_away_are_waited_for_and_said_so() -> None:
     cluster = FakeCluster({})
     one = link(cluster, "a", {})
