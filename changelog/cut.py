@@ -44,6 +44,7 @@ import msgspec
 
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TaskId
+from logstate.contracts.undecodable import UNDECODABLE
 
 UNKNOWN_TIME_MS: Final = -1
 """Partition time before any record was seen, as in Kafka Streams."""
@@ -270,5 +271,5 @@ def _decode_block(data: bytes) -> dict[str, Any]:
         )
     try:
         return msgspec.msgpack.decode(data[2:], type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise RestoreError(f"a cut is damaged: {error}; was the metadata cut off?") from error

@@ -224,6 +224,16 @@ def test_a_log_record_keeps_the_text_of_an_error_and_not_the_error() -> None:
     ]
 
 
+def test_what_cannot_be_decoded_is_caught_as_all_that_it_raises() -> None:
+    """msgspec raises a UnicodeDecodeError of Python's, and a RecursionError, beside its own."""
+    assert not [
+        f"{relative(path)}:{node.lineno}"
+        for path in python_files(*LIBRARY)
+        for node in syntax(path).nodes
+        if isinstance(node, ast.ExceptHandler) and "msgspec." in ast.unparse(node.type or node)
+    ]
+
+
 def test_processes_are_spawned_never_forked() -> None:
     fork = re.compile(r"os\.fork\(|get_context\(\s*[\"']fork|set_start_method\(\s*[\"']fork")
     assert not [relative(p) for p in OURS if fork.search(p.read_text(encoding="utf-8"))]

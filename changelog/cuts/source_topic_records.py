@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from logstate.contracts.records import FetchedRecord
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.described import readable_decoder
 
 AsStored = Callable[[list[FetchedRecord]], list[FetchedRecord]]
@@ -86,7 +87,7 @@ def _null_test(
 def _plain_key(key: bytes | None) -> bytes | None:
     try:
         return None if key is None else _encode_key(_decode_json(key))
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return key
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from logstate.changelog.offline.described_types import described_type
 from logstate.contracts.errors import ConfigError, SerdeError
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
 
@@ -101,7 +102,7 @@ def _checked_text(value: Any) -> bytes:
     data = value.encode()
     try:
         msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise SerdeError(f"{value!r} is no JSON text: {error}") from error
     return data
 

@@ -43,7 +43,7 @@ from logstate.serdes.json_schema_serde import frame_bytes
 Decode = Callable[[bytes], Any]
 
 #: how a column as a whole is refused
-_REFUSALS = (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
+_REFUSALS = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class ColumnType(NamedTuple):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from logstate.contracts.undecodable import UNDECODABLE
+
 
 class Order(msgspec.Struct, frozen=True, tag="order"):
     """What holds from now on, for every worker of the application."""
@@ -69,5 +71,5 @@ def decode_message(value: bytes) -> Message | None:
     """None for what this version does not understand: an order of another one is not obeyed."""
     try:
         return msgspec.json.decode(value, type=Message)  # type: ignore[no-any-return]
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None

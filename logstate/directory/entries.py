@@ -9,6 +9,8 @@ from typing import Annotated
 
 import msgspec
 
+from logstate.contracts.undecodable import UNDECODABLE
+
 FORMAT = 1
 #: the claims of an entry: its tasks by their ids, and its address under this prefix
 ADDRESS = "@"
@@ -108,6 +110,6 @@ def decode_entry(value: bytes) -> InstanceEntry | None:
     """None for what this version does not understand: nobody is routed to by a guess."""
     try:
         entry = msgspec.json.decode(value, type=InstanceEntry)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     return entry if entry.format <= FORMAT else None

@@ -20,6 +20,7 @@ import msgspec
 
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.serving import Serving
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.http.answers import MisdirectedError
 from logstate.http.cursors import CursorGoneError
 from logstate.http.wire import ReadReply, ReadRequest
@@ -83,7 +84,7 @@ class Client:
             raise _refusal(host, status, content)
         try:
             return _decode(content)
-        except msgspec.MsgspecError as exc:
+        except UNDECODABLE as exc:
             raise StoreUnavailableError(
                 f"{host} answers what no instance does ({exc}): another program has its address"
             ) from exc
@@ -169,7 +170,7 @@ def _content(host: str, response: HTTPResponse) -> bytes:
 def _refusal(host: str, status: int, content: bytes) -> Exception:
     try:
         reason = str(msgspec.json.decode(content)["error"])
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*UNDECODABLE, KeyError, TypeError):
         reason = content[:200].decode("utf-8", "replace")
     said = f"{host} answers {status}: {reason}"
     if status == 421:

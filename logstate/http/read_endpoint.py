@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.http.answers import Answers
 from logstate.http.parameters import BadRequestError
 from logstate.http.responses import answered, nobody, refused
@@ -61,7 +62,7 @@ class ReadEndpoint:
     def _reply_to(self, body: bytes) -> Response:
         try:
             request = _request_of(body)
-        except msgspec.MsgspecError as exc:
+        except UNDECODABLE as exc:
             raise BadRequestError(f"no request of an instance: {exc}") from exc
         try:
             reply = self._answers.reply(request)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from logstate.contracts.errors import SerdeError
+from logstate.contracts.undecodable import UNDECODABLE
 
 Schema = Any  # A name, a dict or a list (a union), as in the specification.
 Check = Callable[[Any, str], None]
@@ -29,7 +30,7 @@ def schema_and_text(schema: Schema) -> tuple[Schema, str]:
         return schema.strip(), f'"{schema.strip()}"'
     try:
         return msgspec.json.decode(schema), schema
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise SerdeError(
             f"The Avro schema is not JSON: {error}. Give the text of the schema (for a file: "
             "path.read_text()), the name of a primitive type, or the schema as a dict."

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from logstate.contracts.errors import ConfigError, SerdeError
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.json_schema_serde import frame_bytes
 
@@ -60,7 +61,7 @@ def guessed(data: bytes) -> Guess:
     if data[:1] in (b"{", b"[", b'"'):
         try:
             return Guess("JSON", _JSON(data))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             pass
     try:
         text = data.decode()

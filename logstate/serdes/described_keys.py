@@ -9,6 +9,7 @@ import msgspec
 
 from logstate.contracts.errors import ConfigError, RegistryError
 from logstate.contracts.formats import SCALARS, WITH_SCHEMA
+from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
 
@@ -88,7 +89,7 @@ def _data(text: str, description: Description) -> Any:
         return text
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         hint = "Give it as JSON, in quotes of the shell; a text is '\"ada\"' then"
         raise _refused(text, description, hint) from error
     _check_fields(text, found, description)

@@ -124,3 +124,4 @@ def test_a_message_of_another_version_is_none() -> None:
 
     assert decode_message(encode_message(order)) == order
     assert decode_message(b'{"type": "order", "id": 7}') is None
+    assert decode_message(b'{"type": "order\xff"}') is None

@@ -36,6 +36,13 @@ def test_an_entry_with_numbers_or_tasks_that_there_cannot_be_is_none(wrong: dict
     assert decode_entry(json.dumps({**json.loads(encode_entry(ENTRY)), **wrong}).encode()) is None
 
 
+@pytest.mark.parametrize(
+    "wrong", [b"", b"{", b"\xff", b'{"address": "\xff"}', b'{"positions": ' + b"[" * 50_000]
+)
+def test_bytes_that_are_no_entry_are_none(wrong: bytes) -> None:
+    assert decode_entry(wrong) is None
+
+
 def test_figures_alone_are_no_news() -> None:
     more = InstanceEntry("one", "http://a:1", 3, 1_000, figures=Figures(6, 4, 3, 2, 1.5))
     assert more.without_figures() == ENTRY.without_figures()

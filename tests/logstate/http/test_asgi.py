@@ -160,7 +160,12 @@ def test_a_page_goes_on_in_the_store_that_it_is_of(http: httpx.Client) -> None:
 
 
 def test_what_is_no_request_of_an_instance_is_refused(http: httpx.Client, app: Application) -> None:
-    assert http.post("/instances/read", content=b"\xc1").status_code == 400
+    deep = msgspec.msgpack.encode(ReadRequest("me", "counts", 0, "get", [0])).replace(
+        b"\x91\x00", b"\x91" * 100_000
+    )
+    for body in (b"\xc1", b"\x81\xa1\xff\x00", deep):
+        answer = http.post("/instances/read", content=body)
+        assert (answer.status_code, "no request of an instance" in answer.text) == (400, True)
     assert http.post("/instances/read", content=b"x" * 1_100_000).status_code == 413
     assert http.get("/instances/read").status_code == 405
     own = app.all_instances()[0].instance

@@ -135,8 +135,9 @@ def test_those_of_hosts_that_nobody_asks_any_more_are_ended(
         (answer(REPLY, length=1_000), "IncompleteRead"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "BadStatusLine"),
         (answer(b"<html>"), "answers what no instance does"),
+        (answer(REPLY.replace(b"in-3", b"in\xff3")), "answers what no instance does"),
     ],
-    ids=["nothing", "half", "no-http", "another-program"],
+    ids=["nothing", "half", "no-http", "another-program", "no-text"],
 )
 def test_what_is_no_answer_is_tried_again_elsewhere(
     other: Other, asks: Callable[[], ReadReply], said: bytes, reason: str
