@@ -7,9 +7,9 @@ is, and goes through the stages of every assignment. What it has not seen yet is
 replayed then, to the same target as ever: where the rows stand decides, not who wrote them.
 
 A standby never holds anything up: beside tasks that run nobody waits for what it asks the brokers,
-it opens or writes one task a turn, or frees a part of what one holds, databases are closed on a
-thread of their own, it reads only as fast as it may, and whatever fails for it is logged and tried
-again.
+it opens or writes one task a turn, or frees a part of what one holds, and rests for longer than
+that took, databases are closed on a thread of their own, it reads only as fast as it may, and
+whatever fails for it is logged and tried again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from logstate.restore.inquiry import Inquiry
 from logstate.restore.read_budget import ReadBudget
 from logstate.restore.restore import Restorer
 from logstate.restore.restore_plan import LogRange, target_of
+from logstate.restore.rests import Rests
 from logstate.restore.task_rows import TaskRows, log_ranges
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
@@ -99,6 +100,7 @@ class Standbys:
         #: task -> when it may be opened again, and how long it waited for that
         self._waits: dict[TaskId, tuple[float, float]] = {}
         self._budget = ReadBudget(clock, config.standby_bytes_per_s)
+        self._rests = Rests(clock)
 
     # ------------------------------------------------------------------ from the worker
 
@@ -151,21 +153,22 @@ class Standbys:
         """Some of what there is to do; waits so long at most for records.
 
         ``beside``: while tasks run, which wait for it: opening and writing a database take
-        milliseconds each, so there is one of them a turn, or a part of what is freed.
+        milliseconds each, so there is one of them a turn, or a part of what is freed, and a rest.
         """
         self._end_closings()
+        is_time = not beside or self._rests.is_over
         unwanted = next((task_id for task_id in self._tasks if task_id not in self._wanted), None)
-        if unwanted is not None:
-            if beside and self._frees(self._tasks[unwanted]):
-                return
-            self._drop(unwanted, beside=beside)
+        if unwanted is not None and is_time:
+            with self._rests.piece():
+                if not beside or not self._frees(self._tasks[unwanted]):
+                    self._drop(unwanted, beside=beside)
             if beside:
                 return
         if not self._wanted:
             yield from self._follower.rest()
             return
         try:
-            if (yield from self._open_next(beside=beside)) and beside:
+            if is_time and (yield from self._open_next(beside=beside)) and beside:
                 return
             yield from self._ask_for_ends(beside=beside)
             if self._budget.may_read():
@@ -178,8 +181,10 @@ class Standbys:
                 self._asked_ms = self._clock.monotonic_ms()
         except LogstateError as exc:
             yield from self._all_failed(exc)
-        for task_id, owned in list(self._tasks.items()):
-            if self._settle(task_id, owned) and beside:
+        for task_id, owned in list(self._tasks.items()) if is_time else ():
+            with self._rests.piece():
+                is_written = self._settle(task_id, owned)
+            if is_written and beside:
                 break
 
     def close(self) -> Steps[None]:
@@ -277,14 +282,16 @@ class Standbys:
         owned = self._opening = self._opening or self._next()
         if owned is None:
             return False
-        if beside and self._frees(owned):
-            return True
+        with self._rests.piece():
+            if beside and self._frees(owned):
+                return True
         try:
             ask = partial(self._where, owned)
             found = yield from self._openings.go_on(ask, waits=not beside)
             if found is None:
                 return False
-            self._open(owned, *found)
+            with self._rests.piece():
+                self._open(owned, *found)
         except LogstateError as exc:
             self._failed(owned, exc)
             return True

@@ -226,6 +226,33 @@ def test_a_standby_reads_no_faster_than_it_may(cluster: FakeCluster) -> None:
     assert lag(second) == 0
 
 
+def test_beside_tasks_that_run_copies_are_opened_one_by_one_with_rests_between() -> None:
+    cluster = cluster_of({"in": 6, "out": 1})
+    first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
+    second = WorkerRig(cluster, counted, name="b", standby_replicas=1).start()
+    for _ in range(20):
+        first.turn()
+        second.turn()
+    assert Stage.RUNNING in second.stages.values()
+    followed = second.worker.followed._standbys
+    assert followed is not None
+    opens, opened_ms = followed._rows.open, list[float]()
+
+    def slowly(*of: Any) -> None:
+        opened_ms.append(second.clock.monotonic_ms())
+        second.clock.advance(30)
+        opens(*of)
+
+    followed._rows.open = slowly  # type: ignore[method-assign]
+    tell(first, second)
+    for _ in range(100):
+        second.turn()
+        second.clock.advance(5)
+    waited_ms = [after - before for before, after in itertools.pairwise(opened_ms)]
+    assert len(waited_ms) >= 2, "there are three copies"
+    assert all(120 <= ms <= 130 for ms in waited_ms), waited_ms
+
+
 def test_a_task_that_comes_back_is_opened_where_it_was_left(cluster: FakeCluster) -> None:
     first, second = pair(cluster)
     send(cluster, *"ab")
