@@ -42,9 +42,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from logstate.contracts.errors import RestoreError
+from logstate.contracts.errors import UNDECODABLE, RestoreError
 from logstate.contracts.records import TaskId
-from logstate.contracts.undecodable import UNDECODABLE
 
 UNKNOWN_TIME_MS: Final = -1
 """Partition time before any record was seen, as in Kafka Streams."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from logstate.contracts.errors import UNDECODABLE
 from logstate.contracts.records import FetchedRecord
-from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.described import readable_decoder
 
 AsStored = Callable[[list[FetchedRecord]], list[FetchedRecord]]

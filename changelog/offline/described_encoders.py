@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from logstate.changelog.offline.described_types import described_type
-from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name
 

@@ -42,6 +42,10 @@ from pathlib import Path
 
 from logstate.contracts.compatibility import Change
 
+#: what msgspec raises about bytes of others: its own errors and that of text that is no UTF-8 have
+#: ValueError in common, and data without a type may be nested deeper than Python goes
+UNDECODABLE = (ValueError, RecursionError)
+
 
 class LogstateError(Exception):
     """Root of the tree: ``except LogstateError`` catches all the library raises on purpose."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE
 
 
 class Order(msgspec.Struct, frozen=True, tag="order"):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE
 
 FORMAT = 1
 #: the claims of an entry: its tasks by their ids, and its address under this prefix

@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
+from logstate.contracts.errors import UNDECODABLE, StoreAccessError, StoreUnavailableError
 from logstate.contracts.serving import Serving
-from logstate.contracts.undecodable import UNDECODABLE
 from logstate.http.answers import MisdirectedError
 from logstate.http.cursors import CursorGoneError
 from logstate.http.wire import ReadReply, ReadRequest

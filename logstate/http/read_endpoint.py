@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE
 from logstate.http.answers import Answers
 from logstate.http.parameters import BadRequestError
 from logstate.http.responses import answered, nobody, refused

@@ -435,15 +435,6 @@ class Standbys:
         yield from self._follower.close()
 
 
-def standby_lag(owned: OwnedTask) -> int:
-    """Offsets between what a standby has and the ends that were heard of last."""
-    task = owned.task_or_none
-    if task is None:
-        return sum(target.target for target in owned.targets)
-    at = task.state.positions
-    return sum(max(0, target.target - at.get(target.store, 0)) for target in owned.targets)
-
-
 def _path(owned: OwnedTask) -> Path | None:
     return None if owned.task_or_none is None else owned.task_or_none.state.path
 

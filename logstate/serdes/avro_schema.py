@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from logstate.contracts.errors import SerdeError
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE, SerdeError
 
 Schema = Any  # A name, a dict or a list (a union), as in the specification.
 Check = Callable[[Any, str], None]

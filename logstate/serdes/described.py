@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from logstate.contracts.errors import ConfigError, SerdeError
-from logstate.contracts.undecodable import UNDECODABLE
+from logstate.contracts.errors import UNDECODABLE, ConfigError, SerdeError
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.json_schema_serde import frame_bytes
 

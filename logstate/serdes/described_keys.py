@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from logstate.contracts.errors import ConfigError, RegistryError
+from logstate.contracts.errors import UNDECODABLE, ConfigError, RegistryError
 from logstate.contracts.formats import SCALARS, WITH_SCHEMA
-from logstate.contracts.undecodable import UNDECODABLE
 from logstate.serdes.built_in import SCALAR_SERDES
 from logstate.serdes.described import Description, format_name, readable_decoder
 

@@ -24,7 +24,7 @@ from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.standby_places import Inputs, Peer, standby_places
-from logstate.restore.standbys import Standbys, standby_lag
+from logstate.restore.standbys import Standbys
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
@@ -104,7 +104,7 @@ class FollowedTasks:
         wait_s = 0.0 if is_busy or not standbys.has_more else _IDLE_S
         yield from standbys.turn(wait_s, beside=bool(owned))
         self.reports = {
-            task_id: StandbyReport(standby_lag(one) if one.stage is Stage.STANDBY else None)
+            task_id: StandbyReport(_lag(one) if one.stage is Stage.STANDBY else None)
             for task_id, one in standbys.tasks.items()
         }
         self._readable = {
@@ -236,3 +236,12 @@ class FollowedTasks:
         owners = self._inputs.owners(peers)
         self._coming = frozenset(task for task, peer in owners.items() if peer.id == own)
         self._chosen = self._coming | kept
+
+
+def _lag(owned: OwnedTask) -> int:
+    """Offsets between what a standby has and the ends that were heard of last."""
+    task = owned.task_or_none
+    if task is None:
+        return sum(target.target for target in owned.targets)
+    at = task.state.positions
+    return sum(max(0, target.target - at.get(target.store, 0)) for target in owned.targets)
