@@ -8,9 +8,10 @@ it was told: after a death, or before somebody joins, the heirs have the rows be
 noticed.
 
 A member that is about to join tells of itself first, follows what the group will give it, and joins
-when it has that (``warm_up``). Those that will be given other tasks because of it see it coming and
-follow them as well. It waits for what others have: of a task that nobody has, every second without
-it is one in which nobody processes its records. So it is where a static member comes back.
+when it has that (``warm_up``): before others join that are about to, and after. Those that will be
+given other tasks because of it see it coming and follow them as well. It waits for what others
+have: of a task that nobody has, every second without it is one in which nobody processes its
+records. So it is where a static member comes back.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class FollowedTasks:
         self._is_id_known = False
         self._is_joining = False
         #: by what the present choice was made
-        self._chosen_by: tuple[tuple[Peer, ...], str] | None = None
+        self._chosen_by: tuple[tuple[Peer, ...], str, tuple[Peer, ...]] | None = None
         self._chosen: frozenset[TaskId] = frozenset()
         #: those of them that this member would have itself
         self._coming: frozenset[TaskId] = frozenset()
@@ -224,18 +225,26 @@ class FollowedTasks:
         if not self._is_id_known:
             self.member_id = self._ask_member_id()
             self._is_id_known = self.member_id != ""
-        by = self._peers(), self._own
+        peers, own = self._peers(), self._own
+        by = peers, own, self._group(peers)
         if by == self._chosen_by:
             return
         self._chosen_by = by
-        peers, own = by
         if own not in {peer.id for peer in peers}:
             return  # whoever told this does not know of us yet, or no more
         places = standby_places(self._inputs, peers, self._config.standby_replicas)
         kept = {t for t, found in places.items() if any(p.id == own for p in found)}
-        owners = self._inputs.owners(peers)
-        self._coming = frozenset(task for task, peer in owners.items() if peer.id == own)
+        owners = [*self._inputs.owners(peers).items(), *self._inputs.owners(by[2]).items()]
+        self._coming = frozenset(task for task, peer in owners if peer.id == own)
         self._chosen = self._coming | kept
+
+    def _group(self, peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
+        """The members that this one finds where it joins before all others that are about to."""
+        if not self._is_joining:
+            return ()
+        holders = self._wishes.neighbours.holders or ()
+        there = {self._own}.union(*(one.members for one in holders if one.tasks))
+        return tuple(peer for peer in peers if peer.id in there)
 
 
 def _lag(owned: OwnedTask) -> int:

@@ -67,6 +67,19 @@ def test_what_others_have_is_copied_before_the_group_is_joined(
     assert {str(task): one.lag for task, one in rig.worker.followed.reports.items()}["0_1"] == 0
 
 
+def test_who_joins_has_what_it_is_given_before_others_have_joined_and_after() -> None:
+    cluster = cluster_of({"in": 6, "out": 1})
+    first = WorkerRig(cluster, counted, name="a", instance_id="a").start()
+    first.until_running(*(f"0_{n}" for n in range(6)))
+    everything = Holder(frozenset("a"), frozenset(f"0_{n}" for n in range(6)))
+    third = Peer("", "c", "third")
+    joins_too = Holder(frozenset("c"), frozenset())
+    rig = joining(cluster, Neighbours((FIRST, SECOND, third), (everything, joins_too)))
+    rig.drive_to("subscribe")
+    lags = {str(task): one.lag for task, one in rig.worker.followed.reports.items()}
+    assert {task for task in lags if lags[task] == 0} >= {"0_2", "0_3", "0_4", "0_5"}, lags
+
+
 def test_nobody_joins_before_it_is_known_who_has_what(cluster: FakeCluster) -> None:
     rig = joining(cluster, Neighbours((FIRST,)))
     for _ in range(10):
