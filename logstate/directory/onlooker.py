@@ -1,9 +1,9 @@
 """A look at the directory from outside: who is there, who fell silent, who has which task.
 
-An onlooker has no clock in common with the instances, so the times of their records say nothing to
-it. What it reads first was said at some time; whoever is heard again while it looks is alive, and
-whoever misses as many heartbeats as cost an instance its place is silent. So a look lasts about a
-heartbeat where all live, and five where one does not.
+An onlooker has no clock in common with the instances. What it reads first was said at some time;
+whoever is heard again while it looks is alive, and whoever misses as many heartbeats as cost an
+instance its place is silent: those before the look count, where others have told of the time since
+(:mod:`log_time`). So a look lasts about a heartbeat, and up to five where nobody has.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from logstate.contracts.seams import Admin, Cluster, LogConsumer
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.entries import InstanceEntry, decode_entry, encode_entry
 from logstate.directory.known_instances import MISSED_MAX, KnownInstances
+from logstate.directory.log_time import LogTime
 
 _BATCH = 1_000
 _POLL_S = 0.1
@@ -72,6 +73,7 @@ def _listened(
 ) -> list[Seen]:
     entries: dict[str, InstanceEntry] = {}
     again: set[str] = set()
+    past = LogTime()
     read_ms: float | None = None
     while True:
         polled = consumer.poll(_BATCH, _POLL_S)
@@ -85,20 +87,20 @@ def _listened(
             entries[name] = entry
             if (record.offset() or 0) >= end:
                 again.add(name)
+            else:
+                past.heard(entry, record.timestamp()[1])
         now_ms = clock.monotonic_ms()
         if read_ms is None and (consumer.position(partition) or 0) >= end:
             read_ms = now_ms
-        if read_ms is not None and not _awaited(entries, again, now_ms - read_ms):
+        if read_ms is None:
+            continue
+        silences, for_ms = past.silences(), now_ms - read_ms
+        if not any(
+            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.heartbeat_ms
+            for name, entry in entries.items()
+            if name not in again
+        ):
             return [Seen(entry, name in again) for name, entry in sorted(entries.items())]
-
-
-def _awaited(entries: dict[str, InstanceEntry], again: set[str], for_ms: float) -> bool:
-    """Whether somebody may still be heard again."""
-    return any(
-        for_ms < MISSED_MAX * entry.heartbeat_ms
-        for name, entry in entries.items()
-        if name not in again
-    )
 
 
 def tasks_of(seen: Sequence[Seen]) -> list[TaskSeen]:

@@ -35,10 +35,10 @@ class Looking(ManualClock):
         return super().monotonic_ms()
 
 
-def tell(cluster: FakeCluster, name: str, one: InstanceEntry | None) -> None:
+def tell(cluster: FakeCluster, name: str, one: InstanceEntry | None, at_ms: int = 1) -> None:
     producer = cluster.plain_producer()
     value = None if one is None else encode_entry(one)
-    producer.produce([ProducedRecord(TOPIC, 0, name.encode(), value, 1)])
+    producer.produce([ProducedRecord(TOPIC, 0, name.encode(), value, at_ms)])
     producer.flush()
 
 
@@ -51,6 +51,17 @@ def test_who_is_heard_again_is_alive_and_who_is_not_is_silent() -> None:
     seen = look("app", cluster, cluster.admin(), clock)
     assert [(one.entry.instance, one.is_alive) for one in seen] == [("a", True), ("b", False)]
     assert clock.monotonic_ms() > 5_000, "b was given as long as its heartbeats allow"
+
+
+def test_nobody_waits_for_who_has_been_silent_for_as_long_as_others_tell() -> None:
+    cluster = FakeCluster({TOPIC: 1})
+    tell(cluster, "b", entry("b"))
+    for at_ms in range(1, 9_000, 1_000):
+        tell(cluster, "a", entry("a"), at_ms)
+    clock = Looking(lambda: tell(cluster, "a", entry("a")))
+    seen = look("app", cluster, cluster.admin(), clock)
+    assert [(one.entry.instance, one.is_alive) for one in seen] == [("a", True), ("b", False)]
+    assert clock.monotonic_ms() < 2_000
 
 
 def test_where_all_live_a_look_ends_as_soon_as_all_were_heard() -> None:
