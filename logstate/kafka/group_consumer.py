@@ -95,8 +95,8 @@ class KafkaGroupConsumer:
         """Let what stayed here be fetched again at once.
 
         The client pauses every partition while the assignment changes, and resumes them; but a
-        thread that found nothing to fetch meanwhile sleeps for up to a second. A seek wakes it: to
-        where the partition is, so nothing else comes of it.
+        thread that found nothing to fetch meanwhile sleeps for up to a second, whatever is resumed.
+        A seek wakes it: to where the partition is, so nothing else comes of it.
         """
         for tp, position in self._positions.items():
             if tp not in self._paused and tp not in self._out_of_range:
@@ -145,6 +145,8 @@ class KafkaGroupConsumer:
         if refused or broken:
             self._assign_again(refused | broken, positions)
         self._consumer.resume(native(positions))
+        for tp, at in positions.items():
+            self._sought(tp, at)  # again: see _wake_fetchers
 
     def _sought(self, partition: TopicPartition, position: int) -> bool:
         """Whether the client goes on there; not where it has given up to fetch the partition."""
