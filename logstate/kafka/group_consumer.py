@@ -94,7 +94,8 @@ class KafkaGroupConsumer:
     def _wake_fetchers(self) -> None:
         """Let what stayed here be fetched again at once.
 
-        The client pauses every partition while the assignment changes, and resumes them; but a
+        The client pauses every partition while the assignment changes, and resumes them, and an
+        application may be paused; but a
         thread that found nothing to fetch meanwhile sleeps for up to a second, whatever is resumed.
         A seek wakes it: to where the partition is, so nothing else comes of it.
         """
@@ -185,9 +186,12 @@ class KafkaGroupConsumer:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         partitions = set(partitions)
+        is_asleep = self._paused >= self._positions.keys() and not self._beside.kept
         self._paused -= partitions
         try:
             self._beside.call(lambda: self._consumer.resume(native(partitions)))
+            if is_asleep:  # where others are fetched the thread is awake
+                self._beside.call(self._wake_fetchers)
         except KafkaException as exc:
             raise translated(exc, "resuming partitions", "group") from exc
 
