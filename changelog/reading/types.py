@@ -38,12 +38,13 @@ from logstate.changelog.reading.json_values import SCALARS, TEXTS, json_decoder
 from logstate.changelog.reading.protobuf import protobuf_decoder, protobuf_part
 from logstate.changelog.reading.versions import upgrading_decoder
 from logstate.contracts import formats
+from logstate.contracts.errors import UNDECODABLE
 from logstate.serdes.json_schema_serde import frame_bytes
 
 Decode = Callable[[bytes], Any]
 
 #: how a column as a whole is refused
-_REFUSALS = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+_REFUSALS = (*UNDECODABLE, ArithmeticError, LookupError, TypeError)
 
 
 class ColumnType(NamedTuple):
