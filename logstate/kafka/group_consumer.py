@@ -46,6 +46,7 @@ class KafkaGroupConsumer:
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
         self._consumer = Consumer(dict(config))
         self._is_incremental = is_incremental
+        self._credentials = _credentials(config)
         self._name = f"group {config['group.id']!r}"
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
         self._beside = PollBeside(self._consumer)
@@ -79,9 +80,9 @@ class KafkaGroupConsumer:
             if tp in self._positions:
                 self._positions[tp] = cast(int, records[-1].offset()) + 1
         polled.out_of_range = self._news(polled.out_of_range)
-        if self._has_rebalanced and not self._beside.kept:
+        if self._has_rebalanced:
             self._has_rebalanced = False
-            self._beside.call(self._wake_fetchers)
+            self._beside.call(self._wake)
         return polled
 
     def _news(self, out_of_range: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -91,18 +92,16 @@ class KafkaGroupConsumer:
         self._out_of_range |= out_of_range.keys() - mended
         return {tp: at for tp, at in out_of_range.items() if tp in starts and tp not in mended}
 
-    def _wake_fetchers(self) -> None:
-        """Let what stayed here be fetched again at once.
+    def _wake(self) -> None:
+        """Let what was resumed be fetched at once.
 
-        The client pauses every partition while the assignment changes, and resumes them, and an
-        application may be paused; but a
-        thread that found nothing to fetch meanwhile sleeps for up to a second, whatever is resumed.
-        A seek wakes it: to where the partition is, so nothing else comes of it.
+        A thread of the client that found nothing to fetch sleeps for up to a second, and resuming
+        wakes it no more than a seek to offset 0 does. The client itself pauses and resumes every
+        partition while the assignment changes. Setting credentials is the one call that wakes all
+        of its threads; they are the ones that it has.
         """
-        for tp, position in self._positions.items():
-            if tp not in self._paused and tp not in self._out_of_range:
-                with suppress(KafkaException):  # not being fetched: it has its own way to begin
-                    self._consumer.seek(*native_at({tp: position}))
+        if self._credentials is not None:
+            self._consumer.set_sasl_credentials(*self._credentials)
 
     def stay(self, is_still: Callable[[], bool]) -> None:
         self._beside.begin(is_still)
@@ -145,9 +144,7 @@ class KafkaGroupConsumer:
         refused = {tp for tp, at in whole.items() if not self._sought(tp, at)}
         if refused or broken:
             self._assign_again(refused | broken, positions)
-        self._consumer.resume(native(positions))
-        for tp, at in positions.items():
-            self._sought(tp, at)  # again: see _wake_fetchers
+        self._resume(positions)
 
     def _sought(self, partition: TopicPartition, position: int) -> bool:
         """Whether the client goes on there; not where it has given up to fetch the partition."""
@@ -186,14 +183,15 @@ class KafkaGroupConsumer:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         partitions = set(partitions)
-        is_asleep = self._paused >= self._positions.keys() and not self._beside.kept
         self._paused -= partitions
         try:
-            self._beside.call(lambda: self._consumer.resume(native(partitions)))
-            if is_asleep:  # where others are fetched the thread is awake
-                self._beside.call(self._wake_fetchers)
+            self._beside.call(lambda: self._resume(partitions))
         except KafkaException as exc:
             raise translated(exc, "resuming partitions", "group") from exc
+
+    def _resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.resume(native(partitions))
+        self._wake()
 
     def known_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._beside.call(lambda: self._known_ends(partitions))
@@ -277,3 +275,14 @@ class KafkaGroupConsumer:
             consumer.incremental_unassign(native(partitions))
         else:
             consumer.unassign()
+
+
+def _credentials(config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What the client knows as name and password; empty where nothing asks for them.
+
+    None with Kerberos: it has none, but would read the name.
+    """
+    mechanisms = {config.get("sasl.mechanism"), config.get("sasl.mechanisms")}
+    if "GSSAPI" in mechanisms:
+        return None
+    return str(config.get("sasl.username", "")), str(config.get("sasl.password", ""))

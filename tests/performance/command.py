@@ -1,6 +1,7 @@
 """The command line of each program, with each library's best settings for the workload.
 
-What all have in common: one stream thread (``--workers N``: N, of logstate and of Kafka Streams),
+What all have in common: one stream thread (``--workers N``: N, of logstate and of Kafka Streams;
+the peer ``one-worker`` is logstate without the others),
 the same commit interval, lz4, 50 ms of linger (5 ms where latency is measured), idempotent
 producers, JSON on both sides and in the state. Kafka Streams writes every update where its cache is
 off (``emit`` update) and the last per key and commit or eviction where it is on; Quix, Faust and
@@ -17,6 +18,7 @@ from typing import Any
 from tests.performance.jvm_peer import MAIN_CLASS, class_path
 from tests.performance.python_peer import interpreter, program
 from tests.performance.settings import Run, Settings
+from tests.performance.workload import OURS
 
 _MIB = 1 << 20
 
@@ -27,11 +29,11 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
         return _kafka_streams(settings, run, state)
     python = [sys.executable, "-m", "tests.performance.logstate_peer", "--emit", run.emit]
     python += ["--linger-ms", str(settings.linger_ms)]
-    if settings.workers > 1:
+    if settings.workers > 1 and run.peer != "one-worker":
         python += ["--workers", str(settings.workers)]
     if settings.cache_mib is not None:
         python += ["--cache-mib", str(settings.cache_mib)]
-    if run.peer != "logstate":
+    if run.peer not in OURS:
         python = [str(interpreter(run.peer)), str(program(run.peer))]
     words = [
         *("--workload", settings.workload.program),
@@ -47,7 +49,7 @@ def command(settings: Settings, run: Run, state: Path) -> list[str]:
         words += ["--table", run.table]
     if settings.workload.is_exactly_once:
         words.append("--eos")
-    if settings.workload.is_latency and run.peer != "logstate":
+    if settings.workload.is_latency and run.peer not in OURS:
         words.append("--low-latency")
     return [*python, *words]
 
@@ -66,7 +68,7 @@ def prepare(peer: str) -> None:
     """Fetch and compile what a peer needs, outside every measurement."""
     prepared: dict[str, Callable[[], Any]] = {
         "kafka-streams": class_path,
-        "logstate": lambda: None,
+        **dict.fromkeys(OURS, lambda: None),
     }
     prepared.get(peer, lambda: interpreter(peer))()
 

@@ -15,6 +15,7 @@ from tests.performance.inputs import load_state
 from tests.performance.local_state import local_state
 from tests.performance.measured_process import MeasuredProcess
 from tests.performance.topics import Loader
+from tests.performance.workload import OURS
 
 _POLL_S = 0.02
 
@@ -35,7 +36,7 @@ def measure_restore(bench: Bench) -> Figures:
         cpu_s, rss_mb = process.cpu_s(), process.rss_max_mb()
         around = bench.surroundings(cpu_s)
         is_complete = True
-        if run.peer == "logstate":
+        if run.peer in OURS:
             process.kill()
             is_complete = _is_complete(bench)
     finally:

@@ -49,11 +49,15 @@ PEERS: Mapping[str, frozenset[str]] = {
     "raw": frozenset({"W1"}),
     # Against itself: how far the ratio of two equal programs is from 1 on this machine.
     "logstate": frozenset(WORKLOADS),
+    # The same program with one worker: what the others add.
+    "one-worker": frozenset(WORKLOADS),
 }
+#: logstate's own program
+OURS = frozenset({"logstate", "one-worker"})
 #: peers whose positions are not in Kafka: only their outputs can be observed
 WITHOUT_OFFSETS = frozenset({"bytewax"})
 #: peers that can hold results back until the commit; the rest write every update
-WITH_EMIT = frozenset({"kafka-streams", "logstate"})
+WITH_EMIT = OURS | {"kafka-streams"}
 
 
 def emits(workload: Workload, peer: str | None) -> tuple[Emit, ...]:
