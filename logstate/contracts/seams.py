@@ -108,6 +108,12 @@ class GroupConsumer(Protocol):
         this brings, and every change of the assignment, waits for the next poll.
         """
 
+    def ask_group(self) -> None:
+        """Have the next polls tell what the group has for this member by now.
+
+        Otherwise it is told with the next heartbeat, where members hear of changes by their own.
+        """
+
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:

@@ -48,6 +48,7 @@ class KafkaGroupConsumer:
         self._is_incremental = is_incremental
         self._credentials = _credentials(config)
         self._name = f"group {config['group.id']!r}"
+        self._topics: Sequence[str] = ()
         self._on_rebalance: Callable[[Rebalance], None] = lambda _: None
         self._beside = PollBeside(self._consumer)
         self._out_of_range: set[TopicPartition] = set()
@@ -57,7 +58,7 @@ class KafkaGroupConsumer:
         self._has_rebalanced = False
 
     def subscribe(self, topics: Sequence[str], on_rebalance: Callable[[Rebalance], None]) -> None:
-        self._on_rebalance = on_rebalance
+        self._topics, self._on_rebalance = topics, on_rebalance
         self._consumer.subscribe(
             list(topics),
             on_assign=self._assigned,
@@ -105,6 +106,16 @@ class KafkaGroupConsumer:
 
     def stay(self, is_still: Callable[[], bool]) -> None:
         self._beside.begin(is_still)
+
+    def ask_group(self) -> None:
+        """A subscription is sent at once, and the same one again changes nothing for the group.
+
+        In the classic protocol all members would join again, and hear of each other anyway.
+        """
+        if not self._is_incremental:
+            return
+        with suppress(KafkaException):  # whatever is wrong with the client, a poll tells
+            self._beside.call(lambda: self.subscribe(self._topics, self._on_rebalance))
 
     def _poll(self, max_records: int, timeout_s: float) -> Polled:
         """A poll; one that brings the first assignment ends with it.

@@ -12,23 +12,27 @@ when it has that (``warm_up``): before others join that are about to, and after.
 given other tasks because of it see it coming and follow them as well. It waits for what others
 have: of a task that nobody has, every second without it is one in which nobody processes its
 records. So it is where a static member comes back.
+
+A member that has other tasks than it would have as it was told asks the group, and does not wait to
+hear of them (:mod:`logstate.worker.impatience`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId
-from logstate.contracts.seams import Step, Steps
+from logstate.contracts.seams import GroupConsumer, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.standby_places import Inputs, Peer, standby_places
 from logstate.restore.standbys import Standbys
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
+from logstate.worker.impatience import Impatience
 from logstate.worker.wishes import Wishes
 
 _LOGGER = logging.getLogger(__name__)
@@ -75,6 +79,9 @@ class FollowedTasks:
         self._chosen: frozenset[TaskId] = frozenset()
         #: those of them that this member would have itself
         self._coming: frozenset[TaskId] = frozenset()
+        #: whoever told of the group knew of this member
+        self._is_known = False
+        self._impatience = Impatience()
         self.reports: Mapping[TaskId, StandbyReport] = {}
         self._readable: Mapping[TaskId, OwnedTask] = {}
         #: standbys that became tasks of this worker
@@ -182,6 +189,20 @@ class FollowedTasks:
         """Records of standbys are waiting to be read."""
         return self._standbys is not None and self._standbys.has_more
 
+    def ask(self, group: GroupConsumer, owned: Mapping[TaskId, OwnedTask]) -> Steps[None]:
+        """Hear of what is coming before the next heartbeat."""
+        if self._impatience.is_due(self._waits_for(owned), self._clock.monotonic_ms()):
+            yield Step("ask_group", group.ask_group)
+
+    def _waits_for(self, owned: Mapping[TaskId, OwnedTask]) -> Hashable:
+        """Some task, or others than it has, by what it was told; None: nothing."""
+        if not owned:
+            return "tasks"
+        if not self._is_known or self._coming == owned.keys():
+            return None
+        told = self._wishes.neighbours
+        return told.peers, told.holders, frozenset(owned)
+
     def hand_over(self, owned: OwnedTask) -> None:
         """A task is assigned here now: it goes on with what there is of it."""
         owned.task_or_none = self.take(owned.task_id)
@@ -230,7 +251,8 @@ class FollowedTasks:
         if by == self._chosen_by:
             return
         self._chosen_by = by
-        if own not in {peer.id for peer in peers}:
+        self._is_known = own in {peer.id for peer in peers}
+        if not self._is_known:
             return  # whoever told this does not know of us yet, or no more
         places = standby_places(self._inputs, peers, self._config.standby_replicas)
         kept = {t for t, found in places.items() if any(p.id == own for p in found)}

@@ -80,6 +80,9 @@ class Membership:
         if current is not None:
             current.stay(is_still)
 
+    def ask_group(self) -> None:
+        self._consumer.ask_group()
+
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:

@@ -236,6 +236,7 @@ class Worker:
             self._maintenance.encode_ahead(tasks.running())
         if not observer.is_away:
             yield from self.followed.turn(every, is_busy=processing.had_work)
+            yield from self.followed.ask(live.consumer, every)
         is_careful = processing.slow_calls.is_careful(self._clock.monotonic_ms())
         yield from commits.go_on(keeps_up=processing.keeps_up, is_careful=is_careful)
         observer.turn(every, live.consumer.known_ends)

@@ -47,6 +47,24 @@ def a_member_that_leaves_hands_everything_over(rig: Rig) -> None:
     rig.eventually(lambda: second.poll() and len(second.owned) == 2)
 
 
+def members_that_ask_the_group_all_the_time_share_as_others_do(rig: Rig) -> None:
+    topic, group = rig.topic(partitions=4), rig.name("group")
+    members = [rig.member(group, [topic]) for _ in range(2)]
+
+    def ask_and_share() -> bool:
+        for member in members:
+            member.consumer.ask_group()
+        together(members)
+        return all(len(member.owned) == 2 for member in members)
+
+    rig.eventually(ask_and_share)
+    ids = [member.consumer.member_id() for member in members]
+    for _ in range(5):
+        ask_and_share()
+    assert [member.consumer.member_id() for member in members] == ids
+    assert all(r.kind != "lost" for member in members for r in member.history)
+
+
 def a_static_member_that_goes_for_good_hands_everything_over(rig: Rig) -> None:
     first, second = _two_members(rig, [rig.topic(partitions=2)], static=True)
     elsewhere = rig.topic()
@@ -273,6 +291,7 @@ CASES = [
     two_members_share_and_numbers_stay_together,
     the_first_member_is_asked_before_it_loses_partitions,
     a_member_that_leaves_hands_everything_over,
+    members_that_ask_the_group_all_the_time_share_as_others_do,
     a_static_member_that_goes_for_good_hands_everything_over,
     a_static_member_that_only_closes_keeps_its_partitions,
     offsets_can_be_looked_at_although_they_are_not_stable,

@@ -72,6 +72,7 @@ class FakeClient:
 #: calls that a client answers by itself, whether or not there are brokers
 _LOCAL = frozenset(
     [
+        "ask_group",
         "assign",
         "begin",
         "close",

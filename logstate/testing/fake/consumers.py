@@ -89,6 +89,10 @@ class FakeGroupConsumer(FakeClient):
             self._member.last_seen_ms = self._cluster.now_ms()
 
     @client_call
+    def ask_group(self) -> None:
+        pass  # every poll does
+
+    @client_call
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Committed]:

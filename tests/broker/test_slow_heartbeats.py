@@ -1,0 +1,68 @@
+"""Tasks move as soon as they can, however seldom members hear from their group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from logstate import Application, StreamsBuilder, Topology
+from logstate.contracts.seams import NewTopic
+from logstate.kafka.cluster import KafkaCluster
+from logstate.local_broker.broker import LocalBroker
+from tests.patience import until
+
+PARTITIONS = 4
+#: longer than anybody waits
+_SELDOM_MS, _SESSION_MS = "600000", "1200000"
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    properties = {
+        "group.consumer.heartbeat.interval.ms": _SELDOM_MS,
+        "group.consumer.max.heartbeat.interval.ms": _SELDOM_MS,
+        "group.consumer.session.timeout.ms": _SESSION_MS,
+        "group.consumer.max.session.timeout.ms": _SESSION_MS,
+    }
+    with LocalBroker.start(properties=properties) as broker:
+        admin = KafkaCluster(broker.bootstrap).admin()
+        admin.create_topics([NewTopic("words", PARTITIONS, 1, {})])
+        admin.close()
+        yield broker.bootstrap
+
+
+def counting() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    return builder.build()
+
+
+def instance(bootstrap: str, state_dir: Path) -> Application:
+    return Application(
+        counting(),
+        application_id="words-counted",
+        bootstrap=bootstrap,
+        state_dir=state_dir,
+        standby_replicas=1,
+        commit_interval=timedelta(milliseconds=100),
+    )
+
+
+def has(application: Application, tasks: int) -> bool:
+    return application.is_ready() and len(application.tasks()) == tasks
+
+
+def test_tasks_come_and_go_with_an_instance_between_two_heartbeats(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    with ExitStack() as both:
+        stays, leaves = (instance(bootstrap, tmp_path / name) for name in ("stays", "leaves"))
+        both.enter_context(stays)
+        until(lambda: has(stays, PARTITIONS))
+        with leaves:
+            until(lambda: has(leaves, PARTITIONS // 2) and has(stays, PARTITIONS // 2))
+        until(lambda: has(stays, PARTITIONS))
