@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 #: the start of a run that is left out: connecting, warming up, the JVM's compilers
 WARM_FROM = 0.3
+#: between two looks of the observer
+_OFTEN_S, _SELDOM_S = 0.05, 0.25
 
 #: (time in seconds, records committed by then)
 Sample = tuple[float, int]
@@ -31,6 +33,22 @@ def warm_records_per_s(samples: Sequence[Sample], records: int, done_s: float) -
                 return None
             return (records - committed) / (done_s - at_s)
     return None
+
+
+def look_again_in_s(samples: Sequence[Sample], records: int, now_s: float) -> float:
+    """How long the observer may look away: an eighth of what is left, by what was seen so far.
+
+    A look takes CPU time of the broker and of a core that the programs need; only the end has to be
+    seen when it comes.
+
+    >>> look_again_in_s([(0.0, 0), (10.0, 500)], 1_000, now_s=11.0), look_again_in_s([], 1_000, 0.0)
+    (0.25, 0.05)
+    """
+    if not samples or not samples[-1][1]:
+        return _OFTEN_S
+    (began_s, _), (seen_s, done) = samples[0], samples[-1]
+    end_s = seen_s + (records - done) * (seen_s - began_s) / done
+    return min(max((end_s - now_s) / 8, _OFTEN_S), _SELDOM_S)
 
 
 def ratio(ours: float | None, theirs: float | None) -> float | None:

@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.performance.figures import Figures, Pair, overall, summary
-from tests.performance.ratios import median, percentile, ratio, warm_records_per_s
+from tests.performance.ratios import (
+    look_again_in_s,
+    median,
+    percentile,
+    ratio,
+    warm_records_per_s,
+)
 from tests.performance.workload import PEERS, WORKLOADS, emits
 
 
@@ -81,6 +87,15 @@ def test_a_percentile_never_lies_beyond_the_last_value() -> None:
     assert percentile(values, 0.99) == pytest.approx(100.0)
     assert percentile(values, 1.0) == pytest.approx(100.0)
     assert percentile(values, 0.0) == pytest.approx(1.0)
+
+
+def test_the_observer_looks_away_until_the_end_is_near() -> None:
+    nothing_yet = [(0.0, 0)]
+    assert look_again_in_s(nothing_yet, 1_000, 0.2) == 0.05
+    half, nearly = [(0.0, 0), (10.0, 500)], [(0.0, 0), (10.0, 960)]
+    assert look_again_in_s(half, 1_000, 10.0) == 0.25
+    assert look_again_in_s(nearly, 1_000, 10.0) == pytest.approx(0.052, abs=0.001)
+    assert look_again_in_s(nearly, 1_000, 12.0) == 0.05, "it is late"
 
 
 def test_a_summary_is_over_the_ratios_of_the_pairs() -> None:

@@ -1,7 +1,8 @@
 """How many records per second: from the first record read to the last commit seen from outside.
 
-An observer polls the group's committed offsets every 50 ms. A run ends when everything is committed
-and the outputs are there, so the last commit, the flushes and the changelog are inside the time.
+An observer polls the group's committed offsets, near the end every 50 ms. A run ends when
+everything is committed and the outputs are there, so the last commit, the flushes and the changelog
+are inside the time.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from tests.performance.figures import Figures
 from tests.performance.inputs import expected_windows
 from tests.performance.measured_process import MeasuredProcess
 from tests.performance.outputs import check_outputs
-from tests.performance.ratios import Sample, warm_records_per_s
+from tests.performance.ratios import Sample, look_again_in_s, warm_records_per_s
 from tests.performance.workload import WITHOUT_OFFSETS
-
-_POLL_S = 0.05
 
 
 def measure_throughput(bench: Bench, expected: Expected) -> Figures:
@@ -81,6 +80,6 @@ def _observe(
             samples.append((now, done))
         if is_done:
             return samples, first_output_s
-        time.sleep(_POLL_S)
+        time.sleep(look_again_in_s(samples, settings.records, now))
     seen = samples[-1][1] if samples else 0
     raise bench.give_up(f"{seen:,} of {settings.records:,} records in {settings.limit_s:g} s")
