@@ -164,6 +164,10 @@ class LocalWorker:
         """Who is in the group, and who was; the worker that follows it knows as well."""
         self._wishes.neighbours = neighbours
 
+    def meet(self, company: frozenset[int]) -> None:
+        """Which other workers of its instance have joined."""
+        self._wishes.company = company
+
     def release(self) -> None:
         """Let go of the directory, where nothing ran."""
         self.directory.close()

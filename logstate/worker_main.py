@@ -137,6 +137,8 @@ class ServedWorker:
                 worker.pause(content)
             elif kind == "neighbours":
                 worker.know(content)
+            elif kind == "company":
+                worker.meet(content)
             elif kind == "ask":
                 readers.submit(self._answer, answers, *content)
 

@@ -94,6 +94,8 @@ class WorkerProcess:
         self.number = number
         self.process = process
         self.channel = Channel(process.connection, f"logstate-worker-{number}")
+        #: which others it was told of
+        self.company: frozenset[int] = frozenset()
         #: why it failed, where it said so
         self.failure: Exception | None = None
         self._numbers = itertools.count()

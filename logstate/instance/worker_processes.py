@@ -260,8 +260,18 @@ class WorkerProcesses(ToldWorkers):
         if listener is not None:
             tell(listener, progress)
 
+    def _introduce(self) -> None:
+        """Tell each worker which others have joined: the group tells it with its next heartbeat."""
+        joined = {number for number, told in self._told.items() if told.report.facts.is_started}
+        for number, one in self._processes.items():
+            company = frozenset(joined - {number})
+            if one.company != company:
+                one.company = company
+                one.channel.send("company", company)
+
     def _reported(self, number: int, report: WorkerReport) -> None:
         self._told = {**self._told, number: Told(self._clock.monotonic_ms(), report)}
+        self._introduce()
         if report.facts.is_started:
             self._supervisor.joined(number)
 
@@ -273,6 +283,7 @@ class WorkerProcesses(ToldWorkers):
         if told is not None and told.report.member is not None and told.report.member[1]:
             self._away = {**self._away, one.number: told.report.member}
         self._told = {number: told for number, told in self._told.items() if number != one.number}
+        self._introduce()
         self.metrics.ended(one.number)
         how = one.close("ended")
         self._has_ended(one.number, how, one.failure)

@@ -30,6 +30,10 @@ SHORT_WAITS = {
     "share.coordinator.state.topic.num.partitions": "1",
     # A killed member is missed after seconds; the defaults allow 45 s at the least.
     "group.initial.rebalance.delay.ms": "0",
+    # A group of the new protocol is assigned anew at most once a second by default: of two members
+    # that join together the second would have nothing for so long.
+    "group.consumer.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",

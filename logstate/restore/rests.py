@@ -23,6 +23,10 @@ class Rests:
         """The next piece may begin."""
         return self._clock.monotonic_ms() >= self._until_ms
 
+    def at_least(self, ms: float) -> None:
+        """Something else had its turn, and the other work waits for that already."""
+        self._until_ms = max(self._until_ms, self._clock.monotonic_ms() + ms)
+
     @contextmanager
     def piece(self) -> Iterator[None]:
         """What is done inside is one."""

@@ -114,6 +114,10 @@ class Standbys:
         """Those that are followed."""
         return self._tasks
 
+    def rest(self, ms: float) -> None:
+        """Leave the worker to its own tasks for so long."""
+        self._rests.at_least(ms)
+
     def want(self, tasks: Collection[TaskId]) -> None:
         """Follow these, as far as they have changelogs, and no others."""
         self._wanted = frozenset(task for task in tasks if self._plan.changelogs(task))

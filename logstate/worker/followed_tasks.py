@@ -14,7 +14,8 @@ have: of a task that nobody has, every second without it is one in which nobody 
 records. So it is where a static member comes back.
 
 A member that has other tasks than it would have as it was told asks the group, and does not wait to
-hear of them (:mod:`logstate.worker.impatience`).
+hear of them (:mod:`logstate.worker.impatience`). So does a worker of an instance when another one
+of that instance has come or gone.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from logstate.restore.standbys import Standbys
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
-from logstate.worker.impatience import Impatience
+from logstate.worker.impatience import Company, Impatience
 from logstate.worker.wishes import Wishes
 
 _LOGGER = logging.getLogger(__name__)
 
 #: how long an idle worker waits for records of standbys, before it looks after its own
 _IDLE_S = 0.01
+#: so long after a change of the assignment tasks are started, which holds up the others enough
+_MOVING_MS = 200.0
 #: between two looks of a member that has not joined yet
 _LOOK_S = 0.02
 
@@ -82,6 +85,7 @@ class FollowedTasks:
         #: whoever told of the group knew of this member
         self._is_known = False
         self._impatience = Impatience()
+        self._company = Company()
         self.reports: Mapping[TaskId, StandbyReport] = {}
         self._readable: Mapping[TaskId, OwnedTask] = {}
         #: standbys that became tasks of this worker
@@ -99,8 +103,10 @@ class FollowedTasks:
         self._chosen_by = None
 
     def rebalanced(self) -> None:
-        """The group may know this member by another id now."""
+        """The group may know this member by another id now, and its tasks are others."""
         self._is_id_known = False
+        if self._standbys is not None:
+            self._standbys.rest(_MOVING_MS)
 
     def turn(self, owned: Mapping[TaskId, OwnedTask], *, is_busy: bool) -> Steps[None]:
         """Some of the work. ``owned``: the worker's own tasks; ``is_busy``: they have records."""
@@ -191,17 +197,19 @@ class FollowedTasks:
 
     def ask(self, group: GroupConsumer, owned: Mapping[TaskId, OwnedTask]) -> Steps[None]:
         """Hear of what is coming before the next heartbeat."""
-        if self._impatience.is_due(self._waits_for(owned), self._clock.monotonic_ms()):
+        now_ms = self._clock.monotonic_ms()
+        if self._impatience.is_due(self._waits_for(owned, now_ms), now_ms):
             yield Step("ask_group", group.ask_group)
 
-    def _waits_for(self, owned: Mapping[TaskId, OwnedTask]) -> Hashable:
+    def _waits_for(self, owned: Mapping[TaskId, OwnedTask], now_ms: float) -> Hashable:
         """Some task, or others than it has, by what it was told; None: nothing."""
+        announced = self._company.announces(self._wishes.company, owned.keys(), now_ms)
         if not owned:
             return "tasks"
-        if not self._is_known or self._coming == owned.keys():
-            return None
-        told = self._wishes.neighbours
-        return told.peers, told.holders, frozenset(owned)
+        if self._is_known and self._coming != owned.keys():
+            told = self._wishes.neighbours
+            return told.peers, told.holders, frozenset(owned)
+        return announced
 
     def hand_over(self, owned: OwnedTask) -> None:
         """A task is assigned here now: it goes on with what there is of it."""

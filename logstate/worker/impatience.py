@@ -11,9 +11,13 @@ it hears at most that much late, and where nothing comes its heartbeats are soon
 from __future__ import annotations
 
 from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
 
-_FIRST_MS = 250.0
+_FIRST_MS = 100.0
 _SHARE = 1 / 8
+#: so long after another has come or gone something is expected of it: as long as a heartbeat is
+#: waited for by default
+_ANNOUNCED_MS = 5_000.0
 
 
 class Impatience:
@@ -21,7 +25,7 @@ class Impatience:
 
     >>> impatience = Impatience()
     >>> [ms for ms in range(0, 5_000, 50) if impatience.is_due("tasks", ms)]
-    [0, 250, 550, 900, 1300, 1750, 2250, 2800, 3400, 4100, 4900]
+    [0, 100, 250, 400, 550, 750, 950, 1200, 1450, 1750, 2100, 2500, 2950, 3450, 4000, 4600]
     >>> impatience.is_due(None, 5_000)
     False
     """
@@ -42,3 +46,35 @@ class Impatience:
             return False
         self._next_ms = now_ms + _FIRST_MS + (now_ms - self._since_ms) * _SHARE
         return True
+
+
+class Company:
+    """The other workers of an instance. One that has come or gone changes what this one has: soon,
+    where the group knows of it already; or not at all, where it gives or takes nothing here.
+
+    >>> company = Company()
+    >>> company.announces(frozenset({1}), {"0_0", "0_1"}, 0)
+    frozenset({1})
+    >>> company.announces(frozenset({1}), {"0_0"}, 100) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._known: frozenset[int] = frozenset()
+        #: what there was when it changed; None: nothing is to come
+        self._owned: frozenset[Hashable] | None = None
+        self._until_ms = 0.0
+
+    def announces(
+        self, company: frozenset[int], owned: AbstractSet[Hashable], now_ms: float
+    ) -> Hashable:
+        """By what it is known that something is to come; None: nothing is."""
+        if company != self._known:
+            self._known, self._owned = company, frozenset(owned)
+            self._until_ms = now_ms + _ANNOUNCED_MS
+        if self._owned is None:
+            return None
+        if now_ms >= self._until_ms or owned != self._owned:
+            self._owned = None
+            return None
+        return company

@@ -18,3 +18,5 @@ class Wishes:
         self.is_paused = False
         #: who is in the group, and who was; replaced as a whole
         self.neighbours = NOBODY
+        #: the other workers of the instance that have joined
+        self.company: frozenset[int] = frozenset()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from logstate import Application, StreamsBuilder, Topology
 from logstate.contracts.seams import NewTopic
+from logstate.instance.told_workers import ToldWorkers
 from logstate.kafka.cluster import KafkaCluster
 from logstate.local_broker.broker import LocalBroker
 from tests.patience import until
@@ -41,13 +42,16 @@ def counting() -> Topology:
     return builder.build()
 
 
-def instance(bootstrap: str, state_dir: Path) -> Application:
+def instance(
+    bootstrap: str, state_dir: Path, *, standbys: int = 0, workers: int = 1
+) -> Application:
     return Application(
         counting(),
         application_id="words-counted",
         bootstrap=bootstrap,
         state_dir=state_dir,
-        standby_replicas=1,
+        standby_replicas=standbys,
+        workers=workers,
         commit_interval=timedelta(milliseconds=100),
     )
 
@@ -59,10 +63,25 @@ def has(application: Application, tasks: int) -> bool:
 def test_tasks_come_and_go_with_an_instance_between_two_heartbeats(
     bootstrap: str, tmp_path: Path
 ) -> None:
-    with ExitStack() as both:
-        stays, leaves = (instance(bootstrap, tmp_path / name) for name in ("stays", "leaves"))
-        both.enter_context(stays)
+    with instance(bootstrap, tmp_path / "stays", standbys=1) as stays:
         until(lambda: has(stays, PARTITIONS))
-        with leaves:
+        with instance(bootstrap, tmp_path / "leaves", standbys=1) as leaves:
             until(lambda: has(leaves, PARTITIONS // 2) and has(stays, PARTITIONS // 2))
         until(lambda: has(stays, PARTITIONS))
+
+
+def shares(application: Application) -> list[int]:
+    """How many tasks each worker has."""
+    workers = cast("ToldWorkers", application._workers)
+    return sorted(len(told.report.tasks) for told in workers._told.values())
+
+
+def test_tasks_come_and_go_with_a_worker_of_an_instance_between_two_heartbeats(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    with instance(bootstrap, tmp_path, workers=2) as both:
+        until(lambda: has(both, PARTITIONS) and shares(both) == [2, 2])
+        both.add_worker()
+        until(lambda: has(both, PARTITIONS) and shares(both) == [1, 1, 2])
+        both.remove_worker()
+        until(lambda: has(both, PARTITIONS) and shares(both) == [2, 2])

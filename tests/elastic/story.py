@@ -28,6 +28,9 @@ BROKER = {
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.min.session.timeout.ms": "1000",
+    # as brokers have it by default: it is a part of what a move takes
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.streams.assignment.interval.ms": "1000",
 }
 #: how long it is watched after a step
 _AFTER_S = 3.0

@@ -60,6 +60,14 @@ def follow(first: WorkerRig, second: WorkerRig) -> None:
     second.turn(8)
 
 
+def together(first: WorkerRig, second: WorkerRig, turns: int = 30) -> None:
+    """Both run for a while."""
+    for _ in range(turns):
+        first.turn()
+        second.turn()
+        first.clock.advance(10)
+
+
 def lag(rig: WorkerRig) -> int | None:
     return rig.worker.followed.reports[TASK].lag
 
@@ -253,6 +261,23 @@ def test_beside_tasks_that_run_copies_are_opened_one_by_one_with_rests_between()
     assert all(120 <= ms <= 130 for ms in waited_ms), waited_ms
 
 
+def test_while_tasks_move_copies_are_left_alone_for_a_moment() -> None:
+    cluster = cluster_of({"in": 6, "out": 1})
+    first = WorkerRig(cluster, counted, name="a", standby_replicas=1).start()
+    first.until(lambda: Stage.RUNNING in first.stages.values())
+    second = WorkerRig(cluster, counted, name="b", standby_replicas=1).start()
+    second.until(lambda: second.worker._started is not None)
+    tell(first, second)
+    second.turn()
+    first.until(lambda: len(first.stages) == 3)
+    followed = first.worker.followed.tasks
+    first.turn(8)
+    assert Stage.STANDBY not in {one.stage for one in followed.values()}
+    first.clock.advance(200)
+    first.turn(8)
+    assert Stage.STANDBY in {one.stage for one in followed.values()}
+
+
 def test_a_task_that_comes_back_is_opened_where_it_was_left(cluster: FakeCluster) -> None:
     first, second = pair(cluster)
     send(cluster, *"ab")
@@ -292,9 +317,7 @@ def test_a_task_that_another_member_is_given_stays_open_here_as_its_standby() ->
     second = WorkerRig(cluster, counted, name="b", standby_replicas=1).start()
     second.until(lambda: second.worker._started is not None)
     tell(first, second)
-    for _ in range(20):
-        first.turn()
-        second.turn()
+    together(first, second)
     (kept,) = first.worker.followed.tasks.items()
     assert kept[0] not in first.worker._tasks.all()
     assert kept[1].task is before[kept[0]]
@@ -320,8 +343,7 @@ def test_a_task_that_is_given_away_is_freed_in_parts_and_closed_where_no_copy_is
     second = WorkerRig(cluster, counted, name="b").start()
     held = []
     for _ in range(30):
-        first.turn()
-        second.turn()
+        together(first, second, turns=1)
         held += [one.task.state.cached_rows() for one in first.worker.followed.tasks.values()]
     assert len(first.worker._tasks.all()) == 1
     assert first.worker.followed.tasks == {}
@@ -336,9 +358,7 @@ def test_a_task_that_comes_back_while_its_copy_is_being_closed_waits_for_that(
     first = with_both_tasks(cluster, "ab")
     monkeypatch.setattr(cluster, "background_looks", lambda: 1_000_000)  # a disk that is slow
     second = WorkerRig(cluster, counted, name="b").start()
-    for _ in range(30):
-        first.turn()
-        second.turn()
+    together(first, second)
     followed = first.worker.followed._standbys
     assert followed is not None
     (closing,) = followed._closings
