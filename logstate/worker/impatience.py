@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 
-_FIRST_MS = 100.0
+_FIRST_MS = 50.0
 _SHARE = 1 / 8
 #: so long after another has come or gone something is expected of it: as long as a heartbeat is
 #: waited for by default
@@ -24,8 +24,8 @@ class Impatience:
     """See the module.
 
     >>> impatience = Impatience()
-    >>> [ms for ms in range(0, 5_000, 50) if impatience.is_due("tasks", ms)]
-    [0, 100, 250, 400, 550, 750, 950, 1200, 1450, 1750, 2100, 2500, 2950, 3450, 4000, 4600]
+    >>> [ms for ms in range(0, 3_000, 10) if impatience.is_due("tasks", ms)]
+    [0, 50, 110, 180, 260, 350, 450, 560, 680, 820, 980, 1160, 1360, 1580, 1830, 2110, 2430, 2790]
     >>> impatience.is_due(None, 5_000)
     False
     """
