@@ -16,7 +16,7 @@ T = TypeVar("T")
 #: schedules that are run to make a story shorter
 _TRIES_MAX = 300
 #: records of a simple story, and turns after which its fault comes
-_FEW, _WAITS_MAX, _SEEDS = 3, 9, 3
+FEW, _WAITS_MAX, _SEEDS = 3, 9, 3
 _KINDS = {
     "crash": "is killed",
     "crash_at": "is killed in the call {step!r}, {carried}",
@@ -68,7 +68,7 @@ def simple_stories(
         burst=40,
         turn_ms=10,
     )
-    for count in range(1, min(_FEW, len(inputs) - 1) + 1):
+    for count in range(1, min(FEW, len(inputs) - 1) + 1):
         for few in (inputs[:count], inputs[-count:]):
             for wait, seed in product(range(2, _WAITS_MAX), range(_SEEDS)):
                 yield replace(calm, seed=seed, faults=(Fault(wait, "crash", 0),)), few
