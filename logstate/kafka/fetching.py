@@ -19,6 +19,7 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Polled
 from logstate.kafka.error_classes import Place, Reaction, reaction_to
 from logstate.kafka.faults import HOW_TO_ALLOW, NOT_ALLOWED, underlying_code
+from logstate.kafka.header_names import read_headers
 
 _OUT_OF_RANGE = frozenset(
     {
@@ -63,6 +64,8 @@ def as_polled(messages: list[Message], place: Place) -> Polled:
     if any(map(Message.error, messages)):
         messages = _without_errors(polled, messages, place)
     polled.records = by_partition(messages)
+    for records in polled.records.values():
+        read_headers(records)
     return polled
 
 

@@ -36,6 +36,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
+from logstate.kafka.header_names import read_headers
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
@@ -220,7 +221,9 @@ def _take(
         _check_forward(messages[0], partition, position)
         if messages[-1].offset() >= end:
             messages = [message for message in messages if message.offset() < end]
+            read_headers(messages)
             return messages, end
+        read_headers(messages)
         return messages, messages[-1].offset() + 1
     return _take_apart(messages, partition, position, end)
 
@@ -236,12 +239,13 @@ def _take_apart(
             _check_forward(message, partition, position)
             position = message.offset() + 1
             if position > end:
-                return records, end
+                break
             records.append(message)
         elif error.code() == _PARTITION_EOF:
             position = max(position, message.offset())
         else:
             _raise_unless_passing(error, partition, position)
+    read_headers(records)
     return records, min(position, end)
 
 

@@ -22,6 +22,7 @@ from logstate.topology.graph.origin import blame_for
 from logstate.topology.plan.compilation import CompiledSource
 
 _KEY: Final = "key"
+_HEADERS: Final = "headers"
 _VALUE: Final = "value"
 _TIME: Final = "time"
 _USER: Final = "user"
@@ -97,11 +98,11 @@ def run_queue(  # noqa: C901  one loop, kept in one piece for its speed
         records.appendleft(record)  # decoded anew then: the function may have changed the value
         task.blocked_until_ms = later.at_ms
     except Exception as exc:  # decoders and user functions raise anything
-        if isinstance(exc, ConfigError) or is_not_of_record(exc):
+        if _is_final(exc, stage):
             raise
-        if stage is _USER and isinstance(exc, RecordError):
-            raise  # said already
         assert record is not None
+        if stage is _USER and task.fetched is not record:
+            stage = _HEADERS  # nothing else can fail between decoding a record and processing it
         if _is_passed_over(task, queue, source, stage, record, exc):
             last = record.offset() or 0
             stage = _USER
@@ -129,7 +130,10 @@ def _readers(
     def take_and_remember() -> FetchedRecord:
         nonlocal headers
         record = take()
-        headers = list(record.headers() or ())
+        try:
+            headers = list(record.headers() or ())
+        except Exception:  # noqa: BLE001  the loop reads them again, and reports the record
+            headers = []
         return record
 
     return (
@@ -158,6 +162,13 @@ def _dropped(
     task.offset, task.timestamp = record.offset() or 0, record.timestamp()[1]
     task.dropper(source.name, DropReason.NEGATIVE_TIMESTAMP)()
     return task.offset, 0 if task.punctuations.is_interrupted else limit
+
+
+def _is_final(error: Exception, stage: str) -> bool:
+    """Whether an error is raised unchanged: no record caused it, or it names its record already."""
+    if isinstance(error, ConfigError) or is_not_of_record(error):
+        return True
+    return stage is _USER and isinstance(error, RecordError)
 
 
 def _is_passed_over(

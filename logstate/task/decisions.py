@@ -20,7 +20,7 @@ from logstate.contracts.errors import (
     RecordError,
 )
 from logstate.contracts.record_parts import own_copy, shown
-from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
+from logstate.contracts.records import FetchedRecord, Headers, RecordMetadata, TopicPartition
 from logstate.task.error_handlers import (
     Action,
     Decision,
@@ -79,7 +79,7 @@ class Decisions:
             None if record is None else record.key(),
             None if record is None else record.value(),
             task.timestamp if record is None else record.timestamp()[1],
-            None if record is None else own_copy(record.headers()),
+            None if record is None else _headers_of(record),
             stage,
             str(task.task_id),
             node,
@@ -193,6 +193,14 @@ class Decisions:
             "" if self._untold[what] == 1 else f" ({self._untold[what]} since this was told last)",
         )
         self._untold[what], self._tell_at_ms[what] = 0, now_ms + _TELL_INTERVAL_MS
+
+
+def _headers_of(record: FetchedRecord) -> Headers:
+    """The record's headers; None where they are what the client cannot read."""
+    try:
+        return own_copy(record.headers())
+    except Exception:  # noqa: BLE001  the error that the handler gets says so
+        return None
 
 
 def where(record: FetchedRecord) -> RecordMetadata:

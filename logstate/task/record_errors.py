@@ -46,16 +46,23 @@ def what_ended(failure: BaseException) -> str:
 def undecodable(
     record: FetchedRecord, part: str, source: str, task_id: TaskId, cause: Exception
 ) -> DeserializationError:
-    """``part`` ("key" or "value") of a record does not decode."""
+    """``part`` ("key", "value" or "headers") of a record does not decode."""
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     remedy = "correct the serde, or move the group's offset past the record"
-    if isinstance(cause, UnicodeDecodeError):
+    reason = "The bytes were probably written in another format, or the declared type does not fit"
+    if part == "headers":
+        reason = (
+            "The Kafka client cannot read them. A producer probably wrote names that are not UTF-8"
+        )
+        remedy = (
+            "give ErrorHandlers(deserialization=...), or move the group's offset past the record"
+        )
+    elif isinstance(cause, UnicodeDecodeError):
         remedy += "; serdes.string_replacing reads text that is no UTF-8 as Kafka's String does"
     return DeserializationError(
-        f"the {part} of a record does not decode: topic {topic!r}, partition {partition},"
-        f" offset {offset}, task {task_id}, source {source!r}: {text_of(cause)}. The bytes"
-        " were probably written in another format, or the declared type does not fit."
-        f" Nothing past this record was committed; {remedy}",
+        f"the {part} of a record {'do' if part == 'headers' else 'does'} not decode: topic"
+        f" {topic!r}, partition {partition}, offset {offset}, task {task_id}, source {source!r}:"
+        f" {text_of(cause)}. {reason}. Nothing past this record was committed; {remedy}",
         **_place(topic, partition, offset, task_id),
         node=source,
     )

@@ -15,8 +15,15 @@ from logstate.contracts.errors import (
     RegistryError,
     StoreError,
 )
-from logstate.contracts.records import Record, TopicPartition
+from logstate.contracts.records import Record, RecordMetadata, TopicPartition
 from logstate.contracts.serde import Serde
+from logstate.task.error_handlers import (
+    Decision,
+    ErrorHandlers,
+    FailedRecord,
+    dead_letter,
+    skip,
+)
 from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology import Processor, StreamsBuilder
 from tests.logstate.task.task_bench import TaskBench
@@ -114,6 +121,75 @@ def test_a_poison_head_is_found_while_partitions_are_compared() -> None:
     with pytest.raises(DeserializationError, match="offset 0, task 0_0, source 'numbers'"):
         bench.task.process(100)
     assert bench.consumed("in") is None
+
+
+class HeadersUnreadable(StoredRecord):
+    """A record whose headers the client does not return."""
+
+    def headers(self) -> Any:
+        raise UnicodeDecodeError("utf-8", b"caf\xe9", 3, 4, "unexpected end of data")
+
+
+class ReadsHeaders(Serde[str]):
+    """A text whose deserializer gets the headers as well."""
+
+    def serializer(self, topic: str, is_key: bool) -> Callable[[str], bytes]:
+        return str.encode
+
+    def deserializer(self, topic: str, is_key: bool) -> Callable[[bytes], str]:
+        return bytes.decode
+
+    def header_deserializer(self, topic: str, is_key: bool) -> Callable[[bytes, Any], str]:
+        return lambda data, headers: data.decode()
+
+    def describe(self) -> dict[str, Any]:
+        return {"format": "reads headers"}
+
+
+@pytest.mark.parametrize("decoder", [str, ReadsHeaders()])
+def test_headers_that_the_client_cannot_read_are_an_error_of_their_record(decoder: Any) -> None:
+    bench = TaskBench(lambda b: b.stream("in", value=decoder, name="texts").to("out", value=str))
+    good = StoredRecord("in", 0, 0, None, b"a", 100)
+    bench.task.add_records(IN, [good, HeadersUnreadable("in", 0, 1, None, b"b", 101)])
+    with pytest.raises(DeserializationError) as caught:
+        bench.task.process(100)
+    assert str(caught.value).startswith(
+        "the headers of a record do not decode: topic 'in', partition 0, offset 1, task 0_0, source"
+        " 'texts': 'utf-8' codec can't decode byte 0xe9 in position 3: unexpected end of data. The"
+        " Kafka client cannot read them."
+    )
+    assert bench.take() == ["a"]
+    assert bench.consumed("in") == 1
+
+
+@pytest.mark.parametrize(("answer", "letters"), [(skip, []), (dead_letter, ["b"])])
+def test_the_deserialization_handler_answers_unreadable_headers(
+    answer: Any, letters: list[str]
+) -> None:
+    asked: list[FailedRecord] = []
+
+    def handler(failed: FailedRecord) -> Decision:
+        asked.append(failed)
+        return answer(failed)  # type: ignore[no-any-return]
+
+    bench = TaskBench(
+        lambda b: b.stream("in", value=str).to("out"),
+        error_handlers=ErrorHandlers(deserialization=handler, dead_letter_topic="dead"),
+    )
+    records = [
+        StoredRecord("in", 0, 0, None, b"a", 100),
+        HeadersUnreadable("in", 0, 1, None, b"b", 101),
+        StoredRecord("in", 0, 2, None, b"c", 102),
+    ]
+    bench.task.add_records(IN, records)
+    while bench.task.process(100):
+        pass
+    dead = [one[3] for one in bench.task.outputs if one[0] == "dead"]
+    assert [value.decode() for value in dead if value] == letters
+    assert [(one.stage, one.headers, one.source) for one in asked] == [
+        ("deserialization", None, RecordMetadata("in", 0, 1))
+    ]
+    assert bench.consumed("in") == 3
 
 
 class Unreachable(Serde[Any]):
