@@ -13,7 +13,7 @@ import typer
 
 from logstate.benched_on_brokers import Place, bench_on_brokers
 from logstate.commands.options import CommandConfig, Json, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import client_settings
 from logstate.contracts.errors import ConfigError, RecordError
 from logstate.contracts.records import ProducedRecord
@@ -145,12 +145,14 @@ def _tell(found: Benched, *, as_json: bool) -> None:
     if as_json:
         print_json(told)
         return
-    print(
+    print_text(
         f"{found.records:,} records in {found.seconds:.2f} s: {found.records_per_s:,.0f} records/s,"
         f" {told['microseconds_per_record']} µs each"
     )
     for name, count in sorted(found.outputs.items()):
-        print(f"  {count:,} to {name}")
-    print(f"  {found.changelog_records:,} changes of stores")
+        print_text(f"  {count:,} to {name}")
+    print_text(f"  {found.changelog_records:,} changes of stores")
     if found.dropped:
-        print(f"  {found.dropped:,} dropped: null keys, null values, or late (is --rate as it is?)")
+        print_text(
+            f"  {found.dropped:,} dropped: null keys, null values, or late (is --rate as it is?)"
+        )

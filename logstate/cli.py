@@ -42,7 +42,7 @@ from logstate.commands import (
     topics,
     topology,
 )
-from logstate.commands.printing import fail
+from logstate.commands.printing import fail, print_text
 from logstate.contracts.errors import LogstateError
 from logstate.replay_command import replay
 from logstate.run_command import run
@@ -82,12 +82,13 @@ for command in (
     reshard.reshard,
     handover.handover,
 ):
-    app.command()(command)
+    # A key may begin with a hyphen, as negative numbers do.
+    app.command(context_settings={"ignore_unknown_options": command is get.get})(command)
 
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        print(version("logstate"))
+        print_text(version("logstate"))
         raise typer.Exit
 
 

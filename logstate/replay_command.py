@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pdb  # noqa: T100  asked for by --pdb
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_logs import stored_by
 from logstate.commands.stored_state import client_settings, cluster_of, pair
 from logstate.contracts.errors import ConfigError
@@ -70,10 +69,10 @@ def replay(
         renamed=dict(map(pair, renamed or ())),
     )
     for name in replayed.new_stores:
-        print(
+        print_text(
             f"store {name!r} is not stored yet, or under another name: it is empty here; if it was"
             f" renamed, say --renamed stored={name}",
-            file=sys.stderr,
+            is_error=True,
         )
     only = None if offset is None else _position(offset, replayed.inputs)
     count, failure = replayed.run(only=only)
@@ -106,19 +105,19 @@ def _plain(count: int, failure: Failure | None) -> dict[str, object]:
 
 
 def _print(count: int, passed_over: list[str], failure: Failure | None) -> None:
-    print(f"{count} records were processed")
+    print_text(f"{count} records were processed")
     if passed_over:
-        print(f"passed over by error handlers: {', '.join(passed_over)}")
+        print_text(f"passed over by error handlers: {', '.join(passed_over)}")
     if failure is None:
-        print("none failed")
+        print_text("none failed")
         return
     record = failure.record
-    print(f"failed: {position_of(record)}")
-    print(f"  key {record.key()!r}, value {record.value()!r}, time {record.timestamp()[1]} ms")
+    print_text(f"failed: {position_of(record)}")
+    print_text(f"  key {record.key()!r}, value {record.value()!r}, time {record.timestamp()[1]} ms")
     for title, stores in (("before", failure.before), ("after", failure.after)):
         for name, rows in stores.items():
-            print(f"  {title}, store {name!r}: {rows or 'nothing'}")
-    print(f"  {failure.error}")
+            print_text(f"  {title}, store {name!r}: {rows or 'nothing'}")
+    print_text(f"  {failure.error}")
 
 
 def _handlers(target: str | None) -> ErrorHandlers:

@@ -29,8 +29,19 @@ def write_parquet(table: StoredTable, to: Path) -> dict[Path, int]:
     """Write the table, return its files with the rows of each.
 
     ``to`` is a file if its name ends in ``.parquet``, else a directory, made if it is not there.
-    Raises ConfigError if the place is not there, else as ``logstate.read``.
+    Raises ConfigError if the place cannot be written to, else as ``logstate.read``.
     """
+    try:
+        return _write_files(table, to)
+    except OSError as exc:
+        place = exc.filename or to
+        raise ConfigError(
+            f"the rows cannot be written to {place}: {exc.strerror or exc}. Name a"
+            " directory, or a file *.parquet, that this user may write to, with enough room"
+        ) from exc
+
+
+def _write_files(table: StoredTable, to: Path) -> dict[Path, int]:
     is_file = to.suffix == ".parquet"
     if to.is_dir() if is_file else to.is_file():
         raise ConfigError(

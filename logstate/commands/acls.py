@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from logstate.commands.options import Json, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.errors import check
 from logstate.topics.needed_acls import NeededAcl, needed_acls, patterns_read
@@ -59,9 +59,9 @@ def acls(
         print_json({"application_id": application_id, "acls": listed, "patterns": patterns})
         return
     for command in commands(needed, who, bootstrap):
-        print(command)
+        print_text(command)
     for pattern in patterns:
-        print(f"# and Read for every topic like {pattern!r}")
+        print_text(f"# and Read for every topic like {pattern!r}")
 
 
 def commands(needed: Iterable[NeededAcl], principal: str, bootstrap: str) -> list[str]:

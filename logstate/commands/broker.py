@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from logstate.commands.options import Json
-from logstate.commands.printing import fail, print_json
+from logstate.commands.printing import fail, print_json, print_text
 from logstate.local_broker.broker import LocalBroker
 from logstate.local_broker.class_archive import make_class_archive
 from logstate.local_broker.cluster import NODES, LocalCluster
@@ -68,10 +68,10 @@ def _tell(bootstrap: str, clients: list[dict[str, str]], *, as_json: bool) -> No
         secured = {"clients": clients} if clients else {}
         print_json([{**asdict(one), **secured} for one in started])
         return
-    print(bootstrap)
+    print_text(bootstrap)
     for settings in clients:
-        print()
-        print("\n".join(f"{name}={value}" for name, value in settings.items()))
+        print_text()
+        print_text("\n".join(f"{name}={value}" for name, value in settings.items()))
 
 
 def _user(text: str) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def prepare(as_json: Json = False) -> None:
     if as_json:
         print_json({"archive": str(archive), "size_bytes": archive.stat().st_size})
     else:
-        print(archive)
+        print_text(archive)
 
 
 @app.command("stop")
@@ -111,7 +111,7 @@ def stop(
     for one in chosen:
         stop_running(one)
         if not as_json:
-            print(f"stopped {one.bootstrap}")
+            print_text(f"stopped {one.bootstrap}")
     if as_json:
         print_json([asdict(one) for one in chosen])
 
@@ -124,7 +124,7 @@ def status(as_json: Json = False) -> None:
         print_json([asdict(one) for one in running])
     for one in [] if as_json else running:
         kept = "temporary" if one.temporary else "kept"
-        print(f"{one.bootstrap}  pid {one.pid}  {one.data} ({kept})")
+        print_text(f"{one.bootstrap}  pid {one.pid}  {one.data} ({kept})")
     if not running:
         fail("No local broker is running; `logstate broker start` starts one.")
 

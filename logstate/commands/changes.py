@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
-from logstate.commands.printing import print_table
+from logstate.commands.printing import print_table, print_text
 from logstate.contracts.compatibility import Change, Verdict, worst
 from logstate.topics import preview as previews
 
@@ -19,7 +19,7 @@ def print_changes(changes: Iterable[Change]) -> None:
     """As a table, the worst first."""
     found = sorted(changes, key=lambda change: -change.verdict)
     if not found:
-        print("same: nothing that is stored is read differently")
+        print_text("same: nothing that is stored is read differently")
         return
     table = Table("verdict", "what", "part", "stored", "declared", "meaning", show_lines=True)
     for change in found:

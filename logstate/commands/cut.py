@@ -21,7 +21,7 @@ from logstate.changelog.cuts.named_cuts import (
     list_cuts,
 )
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.commands.printing import print_json, print_table
+from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import client_settings
 from logstate.contracts.errors import ConfigError
 
@@ -112,7 +112,7 @@ def show(
     """What a cut covers; of the newest one, as text to be stored and given to Spark."""
     config = {"bootstrap.servers": bootstrap, **client_settings(command_config)}
     if name == "latest-commit":
-        print(newest_cut(config, application_id))
+        print_text(newest_cut(config, application_id))
         return
     _show(find_cut(config, application_id, name), as_json=as_json)
 
@@ -126,7 +126,7 @@ def delete(
 ) -> None:
     """Give up a cut, and what is kept of it."""
     delete_cut(bootstrap, application_id, name, kafka=client_settings(command_config))
-    print(f"cut {name} of {application_id} is deleted")
+    print_text(f"cut {name} of {application_id} is deleted")
 
 
 def seconds(number: float) -> datetime.timedelta:
@@ -161,7 +161,7 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
     if as_json:
         print_json(json.loads(found.to_json()))
         return
-    print(f"{found.name}, taken {_date(found.cut.taken_at_ms)}, kept until {_until(found)}")
+    print_text(f"{found.name}, taken {_date(found.cut.taken_at_ms)}, kept until {_until(found)}")
     table = Table("store", "partition", "changelog up to", "records kept")
     for name, kept in found.stores.items():
         positions = found.cut.positions[kept.entry["changelog_topic"]]

@@ -10,7 +10,7 @@ import typer
 from logstate.changelog.reading.options import LATEST_COMMIT
 from logstate.changelog.reading.store_read import read
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import client_settings
 
 
@@ -42,4 +42,4 @@ def export(
         found = {"application_id": application_id, "store": store, "rows": rows, "files": told}
         print_json({**found, "cut": table.cut})
     else:
-        print(f"{rows:,} rows of {store!r} in {to}")
+        print_text(f"{rows:,} rows of {store!r} in {to}")

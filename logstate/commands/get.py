@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json, Registry
-from logstate.commands.printing import print_json, print_table
+from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.shown_records import (
     RecordReader,
     Shown,
@@ -38,7 +38,10 @@ def get(
     store: Annotated[str, typer.Argument(help="A store of it; `logstate stores` lists them.")],
     key: Annotated[
         str,
-        typer.Argument(help="As it looks: ada, 42, true; with fields as JSON; bytes also as 0x00."),
+        typer.Argument(
+            help="As it looks: ada, -42, true; with fields as JSON; bytes also as 0x00. After `--`"
+            " a key that is also an option, such as --json."
+        ),
     ],
     bootstrap: Bootstrap,
     registry: Registry = None,
@@ -64,7 +67,7 @@ def get(
     elif found:
         _print(found)
     else:
-        print(f"Store {store!r} has nothing for {key!r}.")
+        print_text(f"Store {store!r} has nothing for {key!r}.")
     raise typer.Exit(0 if found else NO_ROW)
 
 

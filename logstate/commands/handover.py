@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Stopped
-from logstate.commands.printing import fail, print_json, print_table
+from logstate.commands.printing import fail, print_json, print_table, print_text
 from logstate.commands.stored_state import with_manifest
 from logstate.contracts.seams import Admin, run_steps
 from logstate.topics import handover as handovers
@@ -35,7 +35,11 @@ def handover(
         for store in stores:
             table.add_row(*("" if cell is None else str(cell) for cell in store.values()))
         print_table(table)
-        print(f"no instance lives: Kafka Streams may start with application.id={application_id}")
-        print("with group.protocol=streams only if the last one here had group_protocol='classic'")
+        print_text(
+            f"no instance lives: Kafka Streams may start with application.id={application_id}"
+        )
+        print_text(
+            "with group.protocol=streams only if the last one here had group_protocol='classic'"
+        )
 
     with_manifest(application_id, bootstrap, command_config, look)

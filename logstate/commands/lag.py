@@ -7,7 +7,7 @@ from functools import partial
 from rich.table import Table
 
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.commands.printing import print_json, print_table
+from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import client_settings, with_manifest
 from logstate.contracts.seams import Admin, run_steps
 from logstate.kafka.group_offsets import committed_offsets
@@ -39,6 +39,6 @@ def lag(
         for one in found:
             table.add_row(*("nothing" if cell is None else str(cell) for cell in one))
         print_table(table)
-        print(f"{sum(one.lag for one in found):,} behind in {len(found)} partitions")
+        print_text(f"{sum(one.lag for one in found):,} behind in {len(found)} partitions")
 
     with_manifest(application_id, bootstrap, command_config, look)

@@ -8,7 +8,7 @@ import typer
 
 from logstate.commands.changes import STATUS, for_programs, print_changes
 from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import decisions, with_manifest
 from logstate.contracts.seams import Admin, run_steps
 from logstate.topics import preview as previews
@@ -43,9 +43,9 @@ def plan(
         print_json({"application_id": application_id, **told, "problems": problems})
     else:
         if found.is_new and not found.problems:
-            print(f"Nothing is stored yet for application {application_id!r}.")
+            print_text(f"Nothing is stored yet for application {application_id!r}.")
         if found.changes or not (found.is_new or found.problems):
             print_changes(found.changes)
         for problem in found.problems:
-            print(f"refused: {problem}")
+            print_text(f"refused: {problem}")
     raise typer.Exit(STATUS[found.verdict])

@@ -1,33 +1,102 @@
-"""How commands tell what they found: for people as text and tables, for programs as JSON.
+"""How commands print what they found: as text and tables, and as JSON for programs.
 
 Results go to standard output, progress and errors to standard error.
+
+Keys, values, and names come from topics that anyone may write to. A terminal obeys the control
+characters in them: they could clear the screen, change its title, or hide a row. So everything that
+is printed goes through this module, which writes such characters as escapes.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 
-#: of what is printed into a pipe or a file
+#: the width of tables in a pipe or a file
 _WIDTH = 160
+#: control characters, marks that change the direction of text, line separators, lone surrogates
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""The text in one line, with what a terminal would obey or could not show as escapes.
+
+    >>> print(printable("caf\u00e9\x1b[2J\n"))
+    café\x1b[2J\n
+    """
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def print_text(text: object = "", *, end: str = "\n", is_error: bool = False) -> None:
+    """Print text at once; its lines stay lines.
+
+    ``is_error`` prints to standard error.
+    """
+    shown = "\n".join(map(printable, str(text).split("\n")))
+    print(shown, end=end, file=sys.stderr if is_error else sys.stdout, flush=True)
+
+
+class _Printable:
+    """What rich renders of a table, without the control characters of its cells."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self._table, options):
+            yield Segment(text if text == "\n" else printable(text), style, control)
 
 
 def print_table(table: Table) -> None:
     """A table, as wide as the terminal."""
     width = None if sys.stdout.isatty() else _WIDTH
-    Console(width=width).print(table, markup=False)
+    Console(width=width).print(_Printable(table), markup=False)
 
 
 def print_json(value: object) -> None:
-    """One line, which whoever reads the pipe has at once: the next may come much later."""
-    print(json.dumps(value), flush=True)
+    """One line, which the reader of a pipe gets at once: the next may come much later."""
+    print(json_text(value), flush=True)
+
+
+def json_text(value: object) -> str:
+    """A value as JSON, which has no numbers for NaN and infinity: they become texts.
+
+    They are named as in Protobuf's JSON: "NaN", "Infinity", and "-Infinity".
+
+    >>> json_text({"mean": float("nan"), "count": 0})
+    '{"mean": "NaN", "count": 0}'
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:  # a number that is not finite
+        return json.dumps(finite(value), allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Plain data with texts in place of the numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {finite(key): finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return value
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """End with an error of one sentence, without a traceback."""
-    print(f"logstate: {message}", file=sys.stderr)
+    print_text(f"logstate: {message}", is_error=True)
     sys.exit(status)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Stopped
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import (
     cluster_of,
     delete_local_state,
@@ -55,7 +54,7 @@ def reset(
         if as_json:
             print_json({**resets.as_plain_data(found), "directories": local})
         else:
-            print("\n".join([str(found), *(f"delete directory {path}" for path in local)]))
+            print_text("\n".join([str(found), *(f"delete directory {path}" for path in local)]))
         if dry_run:
             return
         if not yes:
@@ -71,6 +70,6 @@ def reset(
                 now=now,
             )
         )
-        print(f"application {application_id} is reset", file=sys.stderr)
+        print_text(f"application {application_id} is reset", is_error=True)
 
     with_manifest(application_id, bootstrap, command_config, carry_out)

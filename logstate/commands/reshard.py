@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from logstate.changelog.offline import reshard as resharding
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Stopped, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import client_settings, pair, target
 from logstate.topology.dsl.topology_target import load_topology
 
@@ -51,7 +50,7 @@ def reshard(
     settings = client_settings(command_config)
     if give_up:
         resharding.give_up(application_id=application_id, bootstrap=bootstrap, config=settings)
-        print(f"application {application_id} goes on as it was", file=sys.stderr)
+        print_text(f"application {application_id} goes on as it was", is_error=True)
         return
     done = resharding.reshard(
         load_topology(wanted),
@@ -63,7 +62,7 @@ def reshard(
         replication_factor=replication_factor,
         topic_config=dict(map(pair, topic_config or ())),
         keep_old=keep_old,
-        told=lambda step: print(step, file=sys.stderr),
+        told=lambda step: print_text(step, is_error=True),
     )
     if as_json:
         print_json({"application_id": application_id, **as_plain_data(done)})
@@ -83,8 +82,8 @@ def as_plain_data(done: resharding.Resharded) -> dict[str, Any]:
 
 def _print(done: resharding.Resharded) -> None:
     for name, (before, after) in done.partitions.items():
-        print(f"{name}: {before} to {after} partitions, {done.records[name]:,} records")
+        print_text(f"{name}: {before} to {after} partitions, {done.records[name]:,} records")
     for name, count in done.left_behind.items():
-        print(f"{name}: {count:,} rows were final results, sent already, and are left behind")
+        print_text(f"{name}: {count:,} rows were final results, sent already, and are left behind")
     if not done.partitions:
-        print("All stores have the partitions that their inputs give; nothing was moved.")
+        print_text("All stores have the partitions that their inputs give; nothing was moved.")

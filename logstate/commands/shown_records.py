@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from logstate.commands.printing import finite, json_text, printable
 from logstate.commands.stored_logs import StoredLog
 from logstate.contracts.changelog_keys import TAIL_BYTES, inner_key, window_of
 from logstate.contracts.errors import LogstateError
@@ -123,12 +124,15 @@ def _guess(data: bytes) -> tuple[str, Any]:
 
 
 def in_words(value: Any) -> str:
-    """A value in one line: text as it is, everything else as JSON."""
+    """A value in one line: text without quotes, everything else as JSON."""
     if isinstance(value, str):
-        return value.replace("\n", "\\n")
+        return printable(value)
     if isinstance(value, float):
-        return str(value)  # which JSON cannot always: NaN would be null
-    return msgspec.json.encode(value).decode()
+        return str(value)
+    try:
+        return printable(msgspec.json.encode(finite(value)).decode())
+    except UnicodeEncodeError:  # a lone surrogate, which JSON as ASCII can write
+        return json_text(value)
 
 
 def date_of(time_ms: int | None) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from logstate.commands.options import ApplicationId, Bootstrap, CommandConfig, Json
-from logstate.commands.printing import print_json, print_table
+from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import client_settings, cluster_of, with_manifest
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.seams import Admin, run_steps
@@ -92,8 +92,10 @@ def _print(seen: Sequence[Seen], tasks: Sequence[TaskSeen], behind: Sequence[Com
         print_table(table)
         _print_tasks(tasks)
     else:
-        print("No instance tells of itself: none runs, or none that answers queries (--serve).")
-    print(f"{sum(one.lag for one in behind):,} behind in {len(behind)} partitions")
+        print_text(
+            "No instance tells of itself: none runs, or none that answers queries (--serve)."
+        )
+    print_text(f"{sum(one.lag for one in behind):,} behind in {len(behind)} partitions")
 
 
 def _print_tasks(tasks: Sequence[TaskSeen]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from logstate.commands.options import Bootstrap, CommandConfig, Json, Registry
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.commands.shown_records import (
     RecordReader,
     Shown,
@@ -201,4 +201,4 @@ def _as_text(one: Shown) -> None:
     parts = [date_of(one.timestamp_ms), place, in_words(one.key), window_in_words(one.window)]
     doubts = [name for name in one.formats if ":" in name]
     remark = f"  ({'; '.join(dict.fromkeys(doubts))})" if doubts else ""
-    print("  ".join(part for part in (*parts, value) if part) + remark, flush=True)
+    print_text("  ".join(part for part in (*parts, value) if part) + remark)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from logstate.commands.changes import STATUS
 from logstate.commands.options import Bootstrap, CommandConfig, Forget, Json, Renamed, Target
-from logstate.commands.printing import print_json, print_table
+from logstate.commands.printing import print_json, print_table, print_text
 from logstate.commands.stored_state import decisions, pair, with_manifest
 from logstate.contracts import setting_rules as rules
 from logstate.contracts.compatibility import Verdict, worst
@@ -86,7 +85,7 @@ def create(
     try:
         found = with_manifest(application_id, bootstrap, command_config, carry_out)
     except UpgradeError as error:
-        print(f"logstate: {error}", file=sys.stderr)
+        print_text(f"logstate: {error}", is_error=True)
         raise typer.Exit(STATUS[worst(error.changes)] or REFUSED) from None
     is_done = not dry_run and not found.is_refused
     if as_json:
@@ -126,7 +125,7 @@ def _print(found: TopicsAhead, *, is_done: bool) -> None:
         table.add_row(topic.name, str(topic.partitions), factor, config, _state(one, is_done))
     print_table(table)
     for line in (*found.problems, *found.doubts):
-        print(line)
+        print_text(line)
 
 
 def _state(one: TopicAhead, is_done: bool) -> str:

@@ -11,7 +11,7 @@ import typer.core
 
 from logstate.commands.changes import STATUS, for_programs, print_changes
 from logstate.commands.options import Json, Target
-from logstate.commands.printing import print_json
+from logstate.commands.printing import print_json, print_text
 from logstate.contracts.compatibility import worst
 from logstate.topics.preview import difference
 from logstate.topology.dsl.topology_target import load_topology
@@ -53,7 +53,7 @@ def show(
         print_json(asdict(found.description()))
         return
     drawings = {PictureFormat.MERMAID: found.to_mermaid, PictureFormat.SVG: found.to_svg}
-    print(drawings.get(form, found.describe)(), end="")
+    print_text(drawings.get(form, found.describe)(), end="")
 
 
 @app.command("diff")

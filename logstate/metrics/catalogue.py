@@ -29,7 +29,23 @@ class Metric:
     #: the upper bounds of a histogram's ranges
     buckets: tuple[float, ...] = BUCKETS_SECONDS
 
+    @property
+    def family(self) -> str:
+        """Its name in Prometheus, where the name of a counter goes without ``_total``."""
+        return self.name.removesuffix("_total")
 
+    @property
+    def series_names(self) -> frozenset[str]:
+        """Every name that Prometheus makes of it: no other metric can have one of them."""
+        return frozenset({self.family, *(self.family + end for end in _ENDINGS[self.kind])})
+
+
+#: what Prometheus appends to the name of a metric of each kind
+_ENDINGS: dict[Kind, tuple[str, ...]] = {
+    "counter": ("_total", "_created"),
+    "gauge": (),
+    "histogram": ("_bucket", "_count", "_sum", "_created"),
+}
 BY_NAME: dict[str, Metric] = {}
 
 

@@ -28,13 +28,30 @@ from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, CATALOGUE, Kind
 
 LabelValues = tuple[str, ...]
 
+#: exporters write 64 bits or floats
+_INT_MAX = 2**63 - 1
+
+
+def exportable(text: str) -> str:
+    """The text, with lone surrogates as escapes: a single one would break every export."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
 
 def _number(given: Any) -> float:
     """A plain one: numbers of other libraries and Decimals do not add up with floats."""
-    if type(given) is int or type(given) is float:
+    if type(given) is float or (type(given) is int and abs(given) <= _INT_MAX):
         return given
     if isinstance(given, Integral):
-        return int(given)
+        whole = int(given)
+        if abs(whole) <= _INT_MAX:
+            return whole
+        try:
+            return float(whole)
+        except OverflowError:
+            raise ValueError(
+                f"a metric takes numbers up to 1.8e308, and was given one of"
+                f" {whole.bit_length()} bits"
+            ) from None
     if isinstance(given, Real | Decimal):
         return float(given)
     raise TypeError(
@@ -57,7 +74,7 @@ class Counter:
 
         Raises ValueError for less than nothing and NaN, TypeError for what is no number.
         """
-        if type(amount) is not int:
+        if type(amount) is not int or amount > _INT_MAX:
             amount = _number(amount)
         if not amount >= 0:
             raise ValueError(
@@ -174,11 +191,13 @@ class Metrics:
     def define(self, metric: Metric) -> Metric:
         """A metric beside the catalogue's; the same again where it is known.
 
-        Raises ValueError where the name is that of another one.
+        Raises ValueError where the name is that of another one, or one of the names that an export
+        makes of another one.
         """
         with self._lock:
             known = self._defined.get(metric.name)
             if known is None:
+                self._check_names(metric)
                 known = metric
                 self._series[metric.name] = {}
                 # Replaced, not changed: others may be going through it.
@@ -193,6 +212,17 @@ class Metrics:
                 " meaning: say the same everywhere, or use another name"
             )
         return known
+
+    def _check_names(self, metric: Metric) -> None:
+        for other in self.known:
+            shared = metric.series_names & other.series_names
+            if shared:
+                raise ValueError(
+                    f"the {metric.kind} {metric.name!r} and the {other.kind} {other.name!r} would"
+                    f" both be exported as {', '.join(sorted(shared))!r}. A histogram is exported"
+                    " with the endings _bucket, _count and _sum, a counter with and without"
+                    " _total. Rename one of them"
+                )
 
     def named(self, name: str) -> Metric:
         """The metric of a name. Raises KeyError for one that is not known."""
@@ -275,7 +305,7 @@ class Metrics:
                 f"{metric.name} is a {metric.kind} with the labels {', '.join(metric.labels)}; "
                 f"found a {cls.__name__.lower()} with {', '.join(labels) or 'none'}."
             )
-        values = tuple(str(labels[name]) for name in metric.labels)
+        values = tuple(exportable(str(labels[name])) for name in metric.labels)
         with self._lock:
             return cast(_I, self._series[metric.name].setdefault(values, _made(metric)))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from logstate.metrics.catalogue import BUCKETS_SECONDS, BY_NAME, Kind, Metric
-from logstate.metrics.instruments import Counter, Gauge, Histogram, Metrics
+from logstate.metrics.instruments import Counter, Gauge, Histogram, Metrics, exportable
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 #: the first two are given, the others are those of worker processes and exporters
@@ -106,4 +106,5 @@ class OwnMetrics:
                     " lower-case letters, digits and _. Rename it"
                 )
         all_labels = ("task", "node", *sorted(labels))
+        meaning, unit = exportable(meaning), exportable(unit)
         return self.metrics.define(Metric(name, kind, unit, all_labels, meaning, buckets))

@@ -112,5 +112,5 @@ def _family(metric: Metric) -> _Family:
         "histogram": HistogramMetricFamily,
     }
     # The client appends _total to a counter's name itself.
-    name = f"logstate_{metric.name.removesuffix('_total')}"
+    name = f"logstate_{metric.family}"
     return families[metric.kind](name, metric.meaning, labels=["application", *metric.labels])

@@ -102,7 +102,8 @@ def window(row: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def test_keys_and_records_of_an_application_that_has_ended_are_shown(words: Words) -> None:
-    words.send((b"ada", 1_000), (b"bob", 2_000), (b"ada", 12_000))
+    words.send((b"ada", 1_000), (b"bob", 2_000), (b"-5", 3_000), (b"--json", 3_000))
+    words.send((b"ada", 12_000))
     check_topics_are_created_ahead(words)
     with words.app():
         until(lambda: words.has("counts", "ADA", 2))
@@ -114,6 +115,11 @@ def test_keys_and_records_of_an_application_that_has_ended_are_shown(words: Word
     assert [window(row) for row in sessions] == [(1_000, 1_000, 1), (12_000, 12_000, 1)]
     assert "1970-01-01T00:00:10.000Z" in words.call("get", words.name, "per_window", "ADA").stdout
     assert words.told("get", words.name, "counts", "nobody", status=6)["rows"] == []
+    (negative,) = words.told("get", words.name, "counts", "-5")["rows"]
+    assert (negative["key"], negative["value"]) == ("-5", 1)
+    place = ["--bootstrap", words.bootstrap]
+    option = CliRunner().invoke(command, ["get", *place, words.name, "counts", "--", "--JSON"])
+    assert (option.exit_code, "--JSON" in option.stdout) == (0, True)
     check_tails(words)
     for arguments, answer in (
         ((words.name, "count", "ADA"), "did you mean 'counts'"),
@@ -146,7 +152,8 @@ def check_tails(words: Words) -> None:
     assert [(row["key"], *window(row)) for row in newest] == [("ADA", 10_000, 20_000, 1)]
     assert newest[0]["key_format"] == "string"
     every = words.lines("tail", "counts", *place, "--from-beginning")
-    assert {row["key"]: row["value"] for row in every} == {"ADA": 2, "BOB": 1}
+    counts = {"ADA": 2, "BOB": 1, "-5": 1, "--JSON": 1}
+    assert {row["key"]: row["value"] for row in every} == counts
     between = f"{words.name}-words-repartition"
     assert {row["value_format"] for row in words.lines("tail", between, *place)} <= {"string"}
     inputs = words.lines("tail", words.topic, "--from-beginning", "--limit", "2")

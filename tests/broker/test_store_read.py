@@ -274,6 +274,16 @@ def test_an_export_needs_a_place(counter: Counter, tmp_path: Path) -> None:
         raise counter.export("counts", tmp_path / "gone" / "a.parquet").exception  # type: ignore[misc]
 
 
+def test_an_export_to_a_place_that_cannot_be_written_to_names_it(
+    counter: Counter, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for place in (Path("/proc/counts.parquet"), Path("/dev/null"), tmp_path / "file" / "folder"):
+        answer = counter.export("counts", place)
+        assert isinstance(answer.exception, ConfigError)
+        assert "the rows cannot be written to " in str(answer.exception)
+
+
 def test_an_unknown_store_or_application_is_said_so(counter: Counter) -> None:
     with pytest.raises(ConfigError, match=r"has no store 'count'; it has .*'counts'"):
         counter.read("count")

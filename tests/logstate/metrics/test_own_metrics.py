@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from logstate.instance.merged_metrics import MergedMetrics, figures_of
-from logstate.metrics.catalogue import COMMITS
+from logstate.metrics.catalogue import CATALOGUE, COMMITS
 from logstate.metrics.instruments import Metrics
 from logstate.metrics.opentelemetry import export_to_opentelemetry
 from logstate.metrics.own_metrics import OwnMetrics
@@ -146,3 +146,56 @@ def test_gauges_of_a_task_that_went_away_are_gone_and_its_counters_are_not() -> 
     own(metrics).counter("taxed_total", "Orders with tax.").add(2)
     metrics.forget(task="0_0")
     assert set(metrics.snapshot()) == {"taxed_total"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("histogram", "wait"), ("gauge", "wait_count")),
+        (("gauge", "wait_sum"), ("histogram", "wait")),
+        (("histogram", "wait"), ("gauge", "wait_bucket")),
+        (("histogram", "wait"), ("counter", "wait_total")),
+        (("counter", "wait_total"), ("gauge", "wait")),
+        (("gauge", "wait"), ("gauge", "wait_total")),
+        (("histogram", "wait"), ("histogram", "wait_count")),
+    ],
+)
+def test_metrics_that_would_be_exported_under_one_name_are_refused(
+    first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    metrics, registry = Metrics(), CollectorRegistry()
+    export_to_prometheus(metrics, "shop", registry)
+    mine = own(metrics)
+    getattr(mine, first[0])(first[1], "Waits.")
+    with pytest.raises(
+        ValueError, match=f"{second[1]!r} and the {first[0]} {first[1]!r} would both"
+    ):
+        getattr(mine, second[0])(second[1], "Waits.")
+    mine.gauge("waiting_count", "Another name.").set(1)
+    list(text_string_to_metric_families(generate_latest(registry).decode()))
+
+
+def test_no_metric_of_the_catalogue_has_a_name_that_is_made_of_another_one() -> None:
+    names = [name for metric in CATALOGUE for name in metric.series_names]
+    assert len(names) == len(set(names))
+
+
+def test_lone_surrogates_in_labels_and_meanings_are_exported_as_escapes() -> None:
+    metrics, registry = Metrics(), CollectorRegistry()
+    export_to_prometheus(metrics, "shop", registry)
+    own(metrics, "0_\udc80").counter("paid_total", "Paid \ud800.", shop="caf\u00e9\udfff").add(2)
+    shown = generate_latest(registry).decode()
+    assert r"logstate_paid_total Paid \\ud800." in shown
+    assert r'node="tax",shop="café\\udfff",task="0_\\udc80"' in shown
+
+
+def test_a_number_that_no_export_can_write_is_refused_where_it_is_given() -> None:
+    metrics, registry = Metrics(), CollectorRegistry()
+    export_to_prometheus(metrics, "shop", registry)
+    mine = own(metrics)
+    mine.counter("paid_total", "Paid.").add(2**63)
+    mine.gauge("asked", "Asked.").ask(lambda: 10**400)
+    for give in (mine.counter("paid_total", "Paid.").add, mine.gauge("rate", "Rate.").set):
+        with pytest.raises(ValueError, match="was given one of 1329 bits"):
+            give(10**400)
+    assert "logstate_paid_total" in generate_latest(registry).decode()
