@@ -109,6 +109,10 @@ class DeserializationError(SerdeError, RecordError):
     """Bytes on a topic do not decode with the declared serde. Nothing past it is committed."""
 
 
+class UnreadableBatchError(LogstateError):
+    """The client cannot read a batch of records. It is the cause of a DeserializationError."""
+
+
 class ProcessingError(RecordError):
     """A user's function raised while a record was processed. Nothing past it is committed."""
 

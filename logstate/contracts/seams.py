@@ -72,6 +72,9 @@ class Polled:
     ends: list[tuple[TopicPartition, int]] = field(default_factory=list)
     #: positions that are outside their logs (auto.offset.reset is always "error")
     out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
+    #: first offsets of batches that the client cannot read, with the reason; a member of a group
+    #: returns records in place of them, and leaves this empty
+    unreadable: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
     #: changes the machine still has to answer (fakes); on Kafka callbacks answered them already
     rebalances: list[Rebalance] = field(default_factory=list)
 

@@ -112,6 +112,9 @@ def _sort_error(
     if code in _OUT_OF_RANGE:
         polled.out_of_range[TopicPartition(*where)] = offset
         return
+    if code == KafkaError._BAD_COMPRESSION and place == "group":
+        polled.unreadable.setdefault(TopicPartition(*where), (offset, error.str()))
+        return
     if code == KafkaError._MAX_POLL_EXCEEDED:
         # The client joins again by itself at the next poll.
         raise FencedError(f"this member was removed from the group: {error.str()}")

@@ -18,6 +18,7 @@ from logstate.kafka.faults import native_error, translated
 from logstate.kafka.fetching import as_polled, fetch, native, native_at, place_of
 from logstate.kafka.offset_metadata import read_committed
 from logstate.kafka.poll_beside import PollBeside
+from logstate.kafka.unreadable_batch import UnreadableBatch, end_of_batch
 
 #: how late an assignment may be noticed
 _ASSIGNMENT_WAIT_S = 0.01
@@ -44,6 +45,7 @@ class KafkaGroupConsumer:
     """
 
     def __init__(self, config: Mapping[str, Any], *, is_incremental: bool) -> None:
+        self._config = config
         self._consumer = Consumer(dict(config))
         self._is_incremental = is_incremental
         self._credentials = _credentials(config)
@@ -80,11 +82,40 @@ class KafkaGroupConsumer:
         for tp, records in polled.records.items():
             if tp in self._positions:
                 self._positions[tp] = cast(int, records[-1].offset()) + 1
+        while polled.unreadable:
+            self._pass_batch(polled, *polled.unreadable.popitem())
         polled.out_of_range = self._news(polled.out_of_range)
         if self._has_rebalanced:
             self._has_rebalanced = False
             self._beside.call(self._wake)
         return polled
+
+    def _pass_batch(
+        self, polled: Polled, partition: TopicPartition, found: tuple[int, str]
+    ) -> None:
+        """Put one record in place of a batch that cannot be read, and continue behind it."""
+        first, reason = found
+        position = self._positions.get(partition)
+        if position is None:  # not started: the engine chooses where
+            return
+        try:
+            end = end_of_batch(self._config, partition, first)
+            if end <= position:  # reported before a seek
+                return
+            self._beside.call(lambda: self._continue_at(partition, end))
+        except KafkaException as exc:
+            raise translated(exc, f"passing a batch of {partition}", "group") from exc
+        batch = UnreadableBatch(partition, first, end, reason)
+        polled.records.setdefault(partition, []).append(batch)
+        self._positions[partition] = end
+
+    def _continue_at(self, partition: TopicPartition, position: int) -> None:
+        if not self._sought(partition, position):
+            self._assign_again({partition}, {partition: position})
+        if partition in self._paused:
+            self._consumer.pause(native([partition]))
+        else:
+            self._resume([partition])
 
     def _news(self, out_of_range: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of what was started, and at no position that a later start has overtaken."""

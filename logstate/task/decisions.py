@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -20,7 +20,7 @@ from logstate.contracts.errors import (
     RecordError,
 )
 from logstate.contracts.record_parts import own_copy, shown
-from logstate.contracts.records import FetchedRecord, Headers, RecordMetadata, TopicPartition
+from logstate.contracts.records import FetchedRecord, RecordMetadata, TopicPartition
 from logstate.task.error_handlers import (
     Action,
     Decision,
@@ -76,10 +76,10 @@ class Decisions:
         task = self._task
         return FailedRecord(
             None if record is None else where(record),
-            None if record is None else record.key(),
-            None if record is None else record.value(),
+            None if record is None else _part(record.key),
+            None if record is None else _part(record.value),
             task.timestamp if record is None else record.timestamp()[1],
-            None if record is None else _headers_of(record),
+            None if record is None else own_copy(_part(record.headers)),
             stage,
             str(task.task_id),
             node,
@@ -195,10 +195,10 @@ class Decisions:
         self._untold[what], self._tell_at_ms[what] = 0, now_ms + _TELL_INTERVAL_MS
 
 
-def _headers_of(record: FetchedRecord) -> Headers:
-    """The record's headers; None where they are what the client cannot read."""
+def _part(read: Callable[[], Any]) -> Any:
+    """A part of a record; None where the client cannot read it."""
     try:
-        return own_copy(record.headers())
+        return read()
     except Exception:  # noqa: BLE001  the error that the handler gets says so
         return None
 

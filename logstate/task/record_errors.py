@@ -16,6 +16,7 @@ from logstate.contracts.errors import (
     RegistryError,
     StoreAccessError,
     StoreError,
+    UnreadableBatchError,
 )
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
 from logstate.topology.graph.blame import Blame, blame
@@ -48,21 +49,27 @@ def undecodable(
 ) -> DeserializationError:
     """``part`` ("key", "value" or "headers") of a record does not decode."""
     topic, partition, offset = record.topic(), record.partition(), record.offset()
-    remedy = "correct the serde, or move the group's offset past the record"
+    what = f"the {part} of a record {'do' if part == 'headers' else 'does'} not decode"
     reason = "The bytes were probably written in another format, or the declared type does not fit"
-    if part == "headers":
-        reason = (
-            "The Kafka client cannot read them. A producer probably wrote names that are not UTF-8"
-        )
+    remedy = "correct the serde, or move the group's offset past the record"
+    if isinstance(cause, UnreadableBatchError):
+        what = "a batch of records cannot be read"
+        reason = "It is damaged, or it expands to more than the client's receive.message.max.bytes"
         remedy = (
-            "give ErrorHandlers(deserialization=...), or move the group's offset past the record"
+            "raise that setting if the batch is valid, let ErrorHandlers(deserialization=...) skip"
+            " the batch, or move the group's offset past it"
+        )
+    elif part == "headers":
+        reason = "The Kafka client cannot read them: their names are probably not UTF-8"
+        remedy = (
+            "let ErrorHandlers(deserialization=...) skip it, or move the group's offset past it"
         )
     elif isinstance(cause, UnicodeDecodeError):
         remedy += "; serdes.string_replacing reads text that is no UTF-8 as Kafka's String does"
     return DeserializationError(
-        f"the {part} of a record {'do' if part == 'headers' else 'does'} not decode: topic"
-        f" {topic!r}, partition {partition}, offset {offset}, task {task_id}, source {source!r}:"
-        f" {text_of(cause)}. {reason}. Nothing past this record was committed; {remedy}",
+        f"{what}: topic {topic!r}, partition {partition}, offset {offset}, task {task_id}, source"
+        f" {source!r}: {text_of(cause)}. {reason}. Nothing past this record was committed;"
+        f" {remedy}",
         **_place(topic, partition, offset, task_id),
         node=source,
     )

@@ -156,7 +156,7 @@ def test_headers_that_the_client_cannot_read_are_an_error_of_their_record(decode
     assert str(caught.value).startswith(
         "the headers of a record do not decode: topic 'in', partition 0, offset 1, task 0_0, source"
         " 'texts': 'utf-8' codec can't decode byte 0xe9 in position 3: unexpected end of data. The"
-        " Kafka client cannot read them."
+        " Kafka client cannot read them: their names are probably not UTF-8."
     )
     assert bench.take() == ["a"]
     assert bench.consumed("in") == 1
