@@ -20,7 +20,7 @@ Not responsible for: producing, offsets, directories, deciding when to commit or
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +54,8 @@ class StateChanges:
     clocks: Mapping[str, int]
     #: store to the first record of its changelog that the state needs (see segment_offsets)
     first_needed: Mapping[str, int] = field(default_factory=dict)
+    #: store without a changelog to the number of its rows
+    local_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 class TaskState:
@@ -153,6 +155,11 @@ class TaskState:
             layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
             first_needed=self._needed.first(self.positions),
+            local_rows={
+                name: number
+                for name in self.only_local
+                if (number := self.meta.local_rows.get(name)) is not None
+            },
         )
 
     def committed(self, changes: StateChanges, positions: Mapping[str, int]) -> None:
@@ -290,6 +297,21 @@ class TaskState:
             not spec.in_memory and (not spec.is_logged or spec.source_topic is not None)
             for spec in self.specs.values()
         )
+
+    @cached_property
+    def only_local(self) -> frozenset[str]:
+        """Persistent stores without a changelog: their rows are on the local disk only."""
+        specs = self.specs.values()
+        return frozenset(s.name for s in specs if not s.is_logged and not s.in_memory)
+
+    def empty_at_next_opening(self, stores: Iterable[str]) -> None:
+        """Give up the rows of these stores, and of no others; close it afterwards."""
+        self.apply()
+        on_disk = [name for name in stores if name in self._rows_on_disk]
+        for name in on_disk:
+            for known in (self.meta.clocks, self.meta.segment_offsets, self.meta.local_rows):
+                known.pop(name, None)
+        self._persistent.write(self.meta.mark(on_disk))
 
     def apply(self, caught_up_at_ms: int | None = None) -> int:
         """Write all that is committed and the positions; returns the rows.

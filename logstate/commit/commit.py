@@ -185,6 +185,7 @@ class Committer:
                 },
                 positions=self._named({**owned.task.state.positions, **position}),
                 begins=self._begins(commit.changes.first_needed),
+                local_rows=commit.changes.local_rows,
                 clocks={name: time for name, time in commit.changes.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
                 processor_times=processor_times(commit.changes.clocks, self._plan.logged_as),

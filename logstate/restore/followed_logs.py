@@ -63,4 +63,5 @@ class FollowedLogs:
         cut = joined_cut(cut for cut in cuts.values() if not cut.is_in_cuts_topic)
         if cut is None:
             return None
-        return cut._replace(clocks=clocks_under_new_names(cut.clocks, self._plan.formerly))
+        clocks = clocks_under_new_names(cut.clocks, self._plan.formerly)
+        return cut._replace(clocks=clocks, local_rows={})  # those are with the owner

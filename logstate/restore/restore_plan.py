@@ -308,6 +308,7 @@ def _larger(one: Cut, other: Cut) -> Cut:
         positions=joined(one.positions, other.positions),
         clocks=joined(one.clocks, other.clocks),
         begins=joined(one.begins, other.begins),
+        local_rows=joined(one.local_rows, other.local_rows),
     )
 
 

@@ -6,7 +6,7 @@ The same for a task that is assigned and for one that is followed in case it wil
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from logstate.changelog.cut import Cut
 from logstate.contracts.clock import Clock
@@ -84,7 +84,7 @@ class TaskRows:
         logs: Mapping[TopicPartition, LogRange],
         cut: Cut | None,
     ) -> None:
-        """Open the task's stores, rebuilding the directory where its identity does not hold.
+        """Open the task's stores, rebuilding rows whose identity does not hold.
 
         ``cut`` has the clocks under the present names of stores. Raises RestoreError where rows and
         changelogs together lack what committed state needs; then no row was given up.
@@ -93,17 +93,77 @@ class TaskRows:
             changelog: self._needed(owned, changelog, spec, logs[changelog], cut)
             for changelog, spec in changelogs.items()
         }
+        only_local = {} if cut is None else cut.local_rows
         try:
             if owned.task_or_none is None:
                 owned.task_or_none = self._new_task(owned)
+            self._check_local_rows(owned, only_local)
             self._set_targets(owned, changelogs, logs, needed)
         except StoreCorruptedError as exc:
             if not self._accepts_loss:
                 for changelog, spec in changelogs.items():
                     self._check_log(owned, spec, changelog, logs[changelog], needed, unfit=exc)
-            self.give_up(owned, exc)
-            owned.task_or_none = self._new_task(owned)
+                if owned.task_or_none is None and only_local:
+                    raise RestoreError(_lost_local_rows(owned, only_local, text_of(exc))) from exc
+            self._rebuild(owned, exc, only_local)
             self._set_targets(owned, changelogs, logs, needed)
+
+    def _check_local_rows(self, owned: OwnedTask, wanted: Mapping[str, int]) -> None:
+        """Rows without a changelog must be those that the committed offsets belong to.
+
+        ``wanted`` is store to the number of these rows. Raises RestoreError.
+        """
+        state = owned.task.state
+        known = state.meta.local_rows
+        lost = {
+            store: number
+            for store, number in wanted.items()
+            if store in state.only_local and known.get(store, 0) != number
+        }
+        if lost:
+            place = "" if state.path is None else f" in {state.path}"
+            moved = self._given_up.get(owned.task_id)
+            others = any(store in known for store in lost)
+            what = f"the rows{place} are of another time" if others else f"there are none{place}"
+            if moved is not None and not others:
+                what = f"they were moved to {moved}"
+            if not self._accepts_loss:
+                raise RestoreError(_lost_local_rows(owned, lost, what))
+            _LOGGER.error(
+                "task %s: stores %s have no changelog, and their rows are missing: %s."
+                " on_state_loss='continue': they are empty now",
+                owned.task_id,
+                sorted(lost),
+                what,
+            )
+            if others:
+                self._reopen_without(owned, lost)
+            owned.task.state.meta.local_rows.update({s: n + 1 for s, n in lost.items()})
+
+    def number_local_rows(self, owned: OwnedTask) -> None:
+        """From here on the rows of this directory are those of stores without a changelog."""
+        state = owned.task.state
+        for store in state.only_local:
+            state.meta.local_rows.setdefault(store, 1)
+
+    def _rebuild(
+        self, owned: OwnedTask, cause: StoreCorruptedError, only_local: Mapping[str, int]
+    ) -> None:
+        """Empty the stores that have a changelog; all of them where the directory is damaged."""
+        task = owned.task_or_none
+        if task is None or cause.path is not None or not task.state.only_local:
+            self.give_up(owned, cause)
+            owned.task_or_none = self._new_task(owned)
+            self._check_local_rows(owned, only_local)
+            return
+        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))
+        self._reopen_without(owned, task.state.specs.keys() - task.state.only_local)
+
+    def _reopen_without(self, owned: OwnedTask, stores: Iterable[str]) -> None:
+        owned.task.state.empty_at_next_opening(stores)
+        owned.task.close()
+        owned.task_or_none = None
+        owned.task_or_none = self._new_task(owned)
 
     def check_replays(self, owned: OwnedTask) -> None:
         """What was replayed must not have been overtaken; raises as ``check_replay`` does."""
@@ -277,3 +337,16 @@ class TaskRows:
         which = "" if position is None else f", up to offset {position} of the changelog,"
         why = "" if unfit is None else f", but cannot be used: {text_of(unfit)}"
         return f"The local rows{place}{which} were not changed{why}"
+
+
+def _lost_local_rows(owned: OwnedTask, stores: Iterable[str], what: str) -> str:
+    return (
+        f"task {owned.task_id}: stores {sorted(stores)} have no changelog, and the rows that the"
+        f" committed offsets belong to are missing: {what}. They would be empty, and results"
+        " continue from there. Likely causes: the state directory was deleted or is another one, or"
+        " the task moved here from another instance. Options: (1) start the instance whose state"
+        " directory has the rows, or copy the directory of the task here; (2)"
+        " Application(on_state_loss='continue') begins with empty stores: for one start, or always"
+        " where tasks may move without these rows; (3) declare the stores with a changelog, under"
+        " other names; (4) begin again with `logstate reset`"
+    )

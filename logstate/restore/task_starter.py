@@ -144,6 +144,7 @@ class TaskStarter:
         )
         cut = None if cut is None else cut._replace(clocks=clocks)
         self._rows.open(owned, changelogs, logs, cut)  # 6
+        self._rows.number_local_rows(owned)
         owned.task.set_clocks(  # 7
             clocks, {tp: m.partition_time_ms for tp, m in owned.metadata.items()}
         )

@@ -43,6 +43,7 @@ cuts = st.builds(
     st.just(False),
     st.none() | st.builds(Writer, names, names),
     st.dictionaries(names, st.integers(0, 2**63 - 1)),
+    st.dictionaries(names, st.integers(0, 2**63 - 1)),
 )
 
 
