@@ -18,6 +18,8 @@ class CommitOfTask(NamedTuple):
     """Input topic to next offset."""
     topic_ids: Mapping[str, str] = {}
     """Input topic to the id that it had."""
+    begins: Mapping[str, int] = {}
+    """Changelog topic to the first record that the state needs, as far as the cut says."""
 
 
 def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> CommitOfTask:
@@ -29,6 +31,7 @@ def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> Commi
     positions: dict[str, int] = {}
     clocks: dict[str, int] = {}
     topic_ids: dict[str, str] = {}
+    begins: dict[str, int] = {}
     offsets = {name: int(one.offset) for name, one in inputs.items()}
     for name, one in inputs.items():
         cut = decode_cut(one.metadata, committed_offset=one.offset).cut
@@ -37,11 +40,12 @@ def commit_of_task(inputs: Mapping[str, Any], cut_record: bytes | None) -> Commi
         if cut is None:
             return CommitOfTask(offsets, {}, offsets)
         # A task commits all its inputs at once, so they agree; all of it only ever grows.
-        for known, told in ((positions, cut.positions), (clocks, cut.clocks)):
+        pairs = ((positions, cut.positions), (clocks, cut.clocks), (begins, cut.begins))
+        for known, told in pairs:
             known.update({key: max(at, known.get(key, at)) for key, at in told.items()})
         topic_ids.update(cut.topic_ids)
     # Where an input itself is the store's log, its offset is the position.
-    return CommitOfTask({**positions, **offsets}, clocks, offsets, topic_ids)
+    return CommitOfTask({**positions, **offsets}, clocks, offsets, topic_ids, begins)
 
 
 def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut | None:

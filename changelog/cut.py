@@ -14,6 +14,8 @@ The second block is ours::
     t  {topic: topic id}            which incarnation of each topic the offsets belong to
     c  {clock name: ms}             every clock that decides a result
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
+    b  {changelog topic: offset}    the first record that the state needs, where that is not 0
+    u  {store: number}              whose rows are on a local disk only; absent where none are
     w  [transactional id, member id]  who wrote it; absent where nobody said
     x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
 
@@ -85,6 +87,12 @@ class Cut(NamedTuple):
     is_in_cuts_topic: bool = False
     """True: this is only a pointer; the content is in the cuts topic."""
     writer: Writer | None = None
+    begins: Mapping[str, int] = {}
+    """Changelog topic to the first record that the state needs. Every commit names the changelogs
+    of windowed stores and source topics that serve as changelogs; of others an offset above 0."""
+    local_rows: Mapping[str, int] = {}
+    """Store without a changelog to the number of its rows: a directory has those that belong to the
+    offset, or rows of another number. Each time such rows were lost the number grows."""
 
 
 class OffsetMetadata(NamedTuple):
@@ -179,6 +187,8 @@ def encode_task_cut(
     topic_ids: Mapping[str, str],
     processor_times: Mapping[str, int] | None = None,
     writer: Writer | None = None,
+    begins: Mapping[str, int] | None = None,
+    local_rows: Mapping[str, int] | None = None,
 ) -> TaskCut:
     """What a task commits: one string per input topic, and a record if they would be too long.
 
@@ -187,7 +197,15 @@ def encode_task_cut(
     alone; so many that they do not fit are left out (it could not commit them either).
     """
     whole = {
-        topic: Cut(offset, positions, clocks, topic_ids, writer=writer)
+        topic: Cut(
+            offset,
+            positions,
+            clocks,
+            topic_ids,
+            writer=writer,
+            begins=begins or {},
+            local_rows=local_rows or {},
+        )
         for topic, (offset, _) in inputs.items()
     }
     times = {topic: time_ms for topic, (_, time_ms) in inputs.items()}
@@ -216,14 +234,24 @@ def _encode_all(
 
 
 def _content(cut: Cut) -> dict[str, Any]:
-    return {"t": dict(cut.topic_ids), "c": dict(cut.clocks), "p": dict(cut.positions)}
+    content = {"t": dict(cut.topic_ids), "c": dict(cut.clocks), "p": dict(cut.positions)}
+    rarer = {"b": dict(cut.begins), "u": dict(cut.local_rows)}
+    return content | {key: value for key, value in rarer.items() if value}
 
 
 def _cut(offset: int, fields: Mapping[str, Any]) -> Cut:
     writer = Writer(*fields["w"]) if "w" in fields else None
     if fields.get("x"):
         return Cut(offset, is_in_cuts_topic=True, writer=writer)
-    return Cut(offset, fields["p"], fields["c"], fields["t"], writer=writer)
+    return Cut(
+        offset,
+        fields["p"],
+        fields["c"],
+        fields["t"],
+        writer=writer,
+        begins=fields.get("b", {}),
+        local_rows=fields.get("u", {}),
+    )
 
 
 def _encode_streams_block(partition_time_ms: int, processor_times: Mapping[str, int]) -> bytes:

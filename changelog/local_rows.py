@@ -40,7 +40,8 @@ def discard_unfit_rows(meta: StoredMeta, backend: StoreBackend, specs: Sequence[
         if stored is not None and stored != declared and not _fits(spec, stored, declared):
             prefix = prefix_of(meta.number_of(spec.name))
             unfit.append((prefix, end_of_prefix(prefix)))
-            for known in (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets):
+            kept = (meta.positions, meta.clocks, meta.topic_ids, meta.segment_offsets, meta.begins)
+            for known in kept:
                 known.pop(spec.name, None)
         meta.fingerprints[spec.name] = declared
     if unfit:

@@ -1,4 +1,4 @@
-"""How far a windowed changelog may be trimmed: the first offset of each live segment.
+"""The first record of each changelog that the state of a task needs, and how far one is trimmed.
 
 The broker must not expire windowed changelogs itself: it compares event time with its wall clock,
 so reprocessing old data would delete live windows. Their owner deletes instead: every record below
@@ -8,15 +8,24 @@ How it works. A commit's rows lie at or behind the changelog position before it,
 a safe first offset for every segment the commit is first to write to. Expired segments are dropped.
 What is known is stored with the rows, in the same atomic write.
 
-Invariants: a live segment's first offset is never above any of its records; it never changes.
+Every commit stores in its cut which record of each changelog is the first that its state needs
+(:meth:`NeededRecords.first`). The owner deletes below the offsets of its last commit only, so a
+changelog that starts above the offset in the cut was shortened by somebody else, and a restore from
+it would be incomplete.
+
+Invariants: a live segment's first offset is never above any of its records; it never changes. The
+first offset that a state needs never goes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from logstate.changelog.backend.backend import KeyRange
+from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.segments import SEGMENT_BYTES
+from logstate.changelog.stored_meta import StoredMeta
+from logstate.contracts.stores import StoreSpec
 
 
 class SegmentOffsets:
@@ -58,3 +67,60 @@ class SegmentOffsets:
     def known(self) -> dict[int, int]:
         """Segment to first offset, to be stored."""
         return dict(self._first)
+
+
+class NeededRecords:
+    """The first record that the state needs of each changelog of a task.
+
+    - Of a windowed store it is the lowest first offset over the live segments.
+    - Of every other store it is the record that its rows were built from: 0, the start of a source
+      topic that serves as changelog, or the start of a log whose loss was accepted.
+    """
+
+    def __init__(self, meta: StoredMeta) -> None:
+        self._meta = meta
+        self._segments: dict[str, SegmentOffsets] = {}
+        self._reads_source: set[str] = set()
+        #: store to first needed offset, as the last commit stored it in its cut
+        self.committed: Mapping[str, int] = {}
+
+    def open(self, spec: StoreSpec, *, in_memory: bool) -> None:
+        """Begin with a logged store; one on disk continues with the offsets beside its rows."""
+        if spec.source_topic is not None:
+            self._reads_source.add(spec.name)
+        elif spec.traits.is_segmented:
+            known = None if in_memory else self._meta.segment_offsets.get(spec.name)
+            self._segments[spec.name] = SegmentOffsets(known)
+
+    def wrote(self, store: str, layer: Layer, position: int) -> None:
+        """The rows of ``layer`` were logged at or behind ``position``."""
+        offsets = self._segments.get(store)
+        if offsets is not None:
+            offsets.wrote(layer.rows, position)
+            offsets.expired(layer.ranges)
+
+    def expired_before(self, store: str, segment: int) -> None:
+        """All segments of a store before this one are gone."""
+        if store in self._segments:
+            self._segments[store].expired_before(segment)
+
+    def first(self, positions: Mapping[str, int]) -> dict[str, int]:
+        """Store to the first offset that its rows need; stores without an entry need all records.
+
+        ``positions`` are the positions that the committed rows stand for.
+        """
+        found = {store: begin for store, begin in self._meta.begins.items() if begin > 0}
+        for store in self._reads_source:
+            found[store] = self._meta.begins.get(store, 0)
+        for store, offsets in self._segments.items():
+            trim_point = offsets.trim_point(positions.get(store, 0))
+            found[store] = max(trim_point, self._meta.begins.get(store, 0))
+        return found
+
+    def trim_points(self) -> dict[str, int]:
+        """Windowed store to the offset below which its owner may delete: that of the last cut."""
+        return {name: self.committed.get(name, 0) for name in self._segments}
+
+    def known(self, stores: Container[str]) -> dict[str, dict[int, int]]:
+        """The first offsets of the segments of these stores, to be stored beside their rows."""
+        return {name: one.known() for name, one in self._segments.items() if name in stores}

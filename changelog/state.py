@@ -20,8 +20,8 @@ Not responsible for: producing, offsets, directories, deciding when to commit or
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
-from logstate.changelog.segment_offsets import SegmentOffsets
+from logstate.changelog.segment_offsets import NeededRecords
 from logstate.changelog.stored_meta import prefix_of, read_meta
 from logstate.changelog.stores.kinds import Store, build_store
 from logstate.changelog.stores.session import SessionStore
@@ -52,6 +52,10 @@ class StateChanges:
     writes: Mapping[str, list[LoggedFields]]
     layers: Mapping[str, Layer]
     clocks: Mapping[str, int]
+    #: store to the first record of its changelog that the state needs (see segment_offsets)
+    first_needed: Mapping[str, int] = field(default_factory=dict)
+    #: store without a changelog to the number of its rows
+    local_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 class TaskState:
@@ -84,7 +88,7 @@ class TaskState:
         self._loads = Loads()
         self._unapplied_bytes = 0
         self._writes: dict[str, ChangelogWrites] = {}
-        self._segments: dict[str, SegmentOffsets] = {}
+        self._needed = NeededRecords(self.meta)
         self._expiring: dict[str, SegmentClock] = {}
         #: clocks that committed rows stand for; those of the cut may be ahead during a restore
         self._row_clocks: dict[str, TimeCell] = {}
@@ -109,9 +113,8 @@ class TaskState:
         self._rows[spec.name] = rows
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
         self._writes[spec.name] = writes
-        if spec.traits.is_segmented and spec.is_logged:
-            known = None if is_memory else self.meta.segment_offsets.get(spec.name)
-            self._segments[spec.name] = SegmentOffsets(known)
+        if spec.is_logged:
+            self._needed.open(spec, in_memory=is_memory)
         if not is_memory and spec.name in self.meta.positions:
             self.positions[spec.name] = self.meta.positions[spec.name]
         store = self.stores[spec.name] = build_store(spec, rows, writes, self._context)
@@ -151,14 +154,21 @@ class TaskState:
             writes={name: writes.take() for name, writes in self._writes.items()},
             layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
+            first_needed=self._needed.first(self.positions),
+            local_rows={
+                name: number
+                for name in self.only_local
+                if (number := self.meta.local_rows.get(name)) is not None
+            },
         )
 
     def committed(self, changes: StateChanges, positions: Mapping[str, int]) -> None:
         """The changes are committed; their changelogs end at ``positions``."""
         for name, layer in changes.layers.items():
-            self._note_segments(name, layer)
+            self._needed.wrote(name, layer, self.positions.get(name, 0))
             self._rows[name].committed(layer)
             self._unapplied_bytes += layer.data_bytes()
+        self._needed.committed = changes.first_needed
         self._advance(positions)
         self._committed_clocks = dict(changes.clocks)
         for name, cell in self._row_clocks.items():
@@ -202,8 +212,7 @@ class TaskState:
             rows = self._rows[name]
             segments.sweep(rows)
             rows.committed(rows.freeze())
-            if name in self._segments:
-                self._segments[name].expired_before(segments.first_part())
+            self._needed.expired_before(name, segments.first_part())
 
     def restore(self, store: str, records: Sequence[LoggedFields], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""
@@ -211,7 +220,7 @@ class TaskState:
         if records:
             self.stores[store].restore(records)
             layer = rows.freeze()
-            self._note_segments(store, layer)
+            self._needed.wrote(store, layer, self.positions.get(store, 0))
             rows.committed(layer)
             self._unapplied_bytes += layer.data_bytes()
         self._advance({store: position})
@@ -258,20 +267,9 @@ class TaskState:
         self._committed_clocks = {**self._committed_clocks, **learnt}
         self._renew_snapshots()
 
-    # ------------------------------------------------------------------ trimming
-
     def trim_points(self) -> dict[str, int]:
-        """Windowed store -> offset below which its changelog holds expired rows only."""
-        return {
-            name: offsets.trim_point(self.positions.get(name, 0))
-            for name, offsets in self._segments.items()
-        }
-
-    def _note_segments(self, store: str, layer: Layer) -> None:
-        offsets = self._segments.get(store)
-        if offsets is not None:
-            offsets.wrote(layer.rows, self.positions.get(store, 0))
-            offsets.expired(layer.ranges)
+        """Windowed store -> offset below which its changelog may be deleted (segment_offsets)."""
+        return self._needed.trim_points()
 
     # ------------------------------------------------------------------ applying
 
@@ -300,6 +298,21 @@ class TaskState:
             for spec in self.specs.values()
         )
 
+    @cached_property
+    def only_local(self) -> frozenset[str]:
+        """Persistent stores without a changelog: their rows are on the local disk only."""
+        specs = self.specs.values()
+        return frozenset(s.name for s in specs if not s.is_logged and not s.in_memory)
+
+    def empty_at_next_opening(self, stores: Iterable[str]) -> None:
+        """Give up the rows of these stores, and of no others; close it afterwards."""
+        self.apply()
+        on_disk = [name for name in stores if name in self._rows_on_disk]
+        for name in on_disk:
+            for known in (self.meta.clocks, self.meta.segment_offsets, self.meta.local_rows):
+                known.pop(name, None)
+        self._persistent.write(self.meta.mark(on_disk))
+
     def apply(self, caught_up_at_ms: int | None = None) -> int:
         """Write all that is committed and the positions; returns the rows.
 
@@ -321,11 +334,7 @@ class TaskState:
             if name in self._rows_on_disk
         }
         self.meta.clocks = {name: cell.time for name, cell in self._row_clocks.items()}
-        self.meta.segment_offsets = {
-            name: offsets.known()
-            for name, offsets in self._segments.items()
-            if name in self._rows_on_disk
-        }
+        self.meta.segment_offsets = self._needed.known(self._rows_on_disk)
         count += self._apply_to(self._persistent, self._rows_on_disk, extra=self.meta.row())
         self._renew_snapshots()
         return count

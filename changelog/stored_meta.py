@@ -33,6 +33,10 @@ class StoredMeta(msgspec.Struct):
     topic_ids: dict[str, str] = {}
     #: segment -> first offset, per windowed store (see segment_offsets)
     segment_offsets: dict[str, dict[int, int]] = {}
+    #: where the changelog began when the rows were built from it, per store; 0 where not known
+    begins: dict[str, int] = {}
+    #: store without a changelog -> number of its rows, which the cut must have too
+    local_rows: dict[str, int] = {}
     #: wall clock when the rows were last known to be at the end of their changelogs
     caught_up_at_ms: int = 0
     #: what the bytes of each store's rows depend on, as JSON (see store_fingerprint)

@@ -38,6 +38,7 @@ from logstate.contracts.worker_config import (
     MAX_POLL_INTERVAL_MS,
     ChangelogWrites,
     Guarantee,
+    OnStateLoss,
     WorkerConfig,
 )
 from logstate.instance.restarts import UNCAUGHT_RESPONSES, UncaughtHandler
@@ -92,6 +93,7 @@ class AppSettings:
     listener: RestoreListener | None = None
     window_emit_interval: timedelta | None = None
     outer_join_emit_interval: timedelta | None = None
+    on_state_loss: OnStateLoss = "fail"
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
@@ -145,6 +147,7 @@ class AppSettings:
             emit_intervals=EmitIntervals.of(
                 self.window_emit_interval, self.outer_join_emit_interval
             ),
+            on_state_loss=self.on_state_loss,
             decisions=self.decisions,
             max_poll_interval_ms=self.clients.max_poll_interval_ms(MAX_POLL_INTERVAL_MS),
             transaction_timeout_ms=self.transaction_timeout_ms,
@@ -177,6 +180,7 @@ class AppSettings:
                 "start_timeout": self.start_timeout,
                 "workers": self.workers,
                 "standby_replicas": self.standbys.replicas,
+                "on_state_loss": self.on_state_loss,
             }
         )
 
@@ -196,6 +200,7 @@ class AppSettings:
         yield from choice("guarantee", self.guarantee, get_args(Guarantee))
         yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
         yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
+        yield from choice("on_state_loss", self.on_state_loss, get_args(OnStateLoss))
         yield from flag("static_membership", self.static_membership)
         yield from self._of_handlers()
 

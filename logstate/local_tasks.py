@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from logstate.changelog.directory import StateDirectory
 from logstate.changelog.state import TaskState
@@ -63,6 +64,6 @@ class LocalTasks:
             emit_intervals=self.config.emit_intervals,
         )
 
-    def destroy_state(self, owned: OwnedTask) -> None:
-        """Move the task's directory out of the way."""
-        self.directory.quarantine_task(owned.task_id)
+    def destroy_state(self, owned: OwnedTask) -> Path:
+        """Move the task's directory out of the way; returns where it is now."""
+        return self.directory.quarantine_task(owned.task_id)

@@ -265,6 +265,7 @@ class Filling:
                 positions=logs if reached is None else {**logs, self._topic: reached},
                 clocks=clocks[task.partition],
                 topic_ids={**ids, **told.topic_ids},
+                begins=told.begins,
                 logged_as=self._logged_as,
             )
             offsets.update(handed.offsets)

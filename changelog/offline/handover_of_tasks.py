@@ -59,6 +59,7 @@ class Handover:
             positions=positions,
             clocks=clocks,
             topic_ids=ids,
+            begins=dict.fromkeys(positions, 0),  # the new changelogs have all their records
             logged_as=plan.logged_as,
         )
 
@@ -84,6 +85,7 @@ def task_handover(
     positions: Mapping[str, int],
     clocks: Mapping[str, int],
     topic_ids: Mapping[str, str],
+    begins: Mapping[str, int],
     logged_as: Mapping[str, str],
 ) -> TaskHandover:
     """The commit of a task; ``inputs`` is input topic to (next offset, partition time in ms),
@@ -94,6 +96,7 @@ def task_handover(
         positions=positions,
         clocks=clocks,
         topic_ids=topic_ids,
+        begins=begins,
         processor_times=processor_times(clocks, logged_as),
     )
     offsets = {

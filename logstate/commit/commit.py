@@ -184,6 +184,8 @@ class Committer:
                     for tp, offset in commit.offsets.items()
                 },
                 positions=self._named({**owned.task.state.positions, **position}),
+                begins=self._begins(commit.changes.first_needed),
+                local_rows=commit.changes.local_rows,
                 clocks={name: time for name, time in commit.changes.clocks.items() if time >= 0},
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
                 processor_times=processor_times(commit.changes.clocks, self._plan.logged_as),
@@ -209,6 +211,14 @@ class Committer:
             if topic is not None and spec.source_topic is None:
                 named[topic] = position
         return named
+
+    def _begins(self, first_needed: Mapping[str, int]) -> dict[str, int]:
+        topics = self._plan.changelog_topics
+        return {
+            topic: offset
+            for store, offset in first_needed.items()
+            if (topic := topics[store]) is not None
+        }
 
 
 def _untimed(timestamp: int | None) -> int:

@@ -56,6 +56,24 @@ def retention_limits(config: Mapping[Any, object], kept_ms: int) -> Iterator[Ret
             yield RetentionLimit(setting, value, is_too_short)
 
 
+def age_limit(config: Mapping[str, str]) -> int | None:
+    """The age in ms at which brokers delete records of a topic; None if they do not.
+
+    None as well where they delete by size, which says nothing about the age of what was deleted.
+
+    >>> age_limit({"cleanup.policy": "compact,delete", "retention.ms": "90000000"})
+    90000000
+    >>> age_limit({"cleanup.policy": "compact", "retention.ms": "90000000"}) is None
+    True
+    """
+    if "delete" not in config.get(_POLICY, "delete"):
+        return None
+    limits = list(retention_limits(config, 0))
+    if any(not limit.is_of_age for limit in limits):
+        return None
+    return next((limit.value for limit in limits), None)
+
+
 def problems_of_all(given: object, *, repartitions: bool, kept_ms: int | None) -> Iterator[str]:
     """What is wrong with ``topic_config``, which is of every internal topic.
 

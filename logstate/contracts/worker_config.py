@@ -12,6 +12,7 @@ from logstate.contracts.processing import UNSAID, EmitIntervals
 
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
+OnStateLoss = Literal["fail", "continue"]
 
 
 #: replayed in about a second
@@ -84,6 +85,8 @@ class WorkerConfig:
     standby_bytes_per_s: int | None = None
     #: how rarely is looked for what is final, where the application says so
     emit_intervals: EmitIntervals = UNSAID
+    #: what a task does for which committed state is missing
+    on_state_loss: OnStateLoss = "fail"
     #: what was decided about stored state that the topology no longer names
     decisions: Decisions = NOTHING_DECIDED
     #: what processors are told of the application's settings

@@ -20,10 +20,12 @@ are given up (``StoreCorruptedError``, the task's directory is rebuilt) only whe
 - their position lies beyond the end of the log (truncated or recreated),
 - their position lies beyond the committed offset, where the changelog is a source topic: the rows
   are newer than what the task goes on with,
-- their position lies below its start (retention took records they have not seen),
+- they lack records that committed state needs and the log no longer has (:mod:`missing_records`),
 - they missed more than half of the time for which the changelog promises to keep tombstones
   (delete.retention.ms; the other half is the margin for clocks and for the replay itself), or
 - the replay was so slow that it used up that margin (``check_replay``).
+
+Even then nothing is given up before the log is known to have every record that a rebuild needs.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple
 
-from logstate.changelog.cut import Cut, OffsetMetadata
+from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Committed
 from logstate.contracts.topic_names import store_of
+from logstate.restore.missing_records import LogRange, Needed, lost_beginning
 
 #: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
 TOMBSTONE_LIFETIME_MS = 86_400_000
@@ -56,13 +58,6 @@ _CLOCKS_OF_OPERATORS = (
 )
 
 
-class LogRange(NamedTuple):
-    """What can be read of a partition now."""
-
-    start: int
-    end: int
-
-
 def first_offset(
     store: str,
     changelog: TopicPartition,
@@ -72,14 +67,13 @@ def first_offset(
     meta: StoredMeta,
     topic_id: str | None,
     now_ms: int,
+    needed: Needed,
     committed: int | None = None,
-    is_trimmed: bool = False,
     tombstone_lifetime_ms: int = TOMBSTONE_LIFETIME_MS,
 ) -> int:
     """Where the replay of a store starts; raises StoreCorruptedError to ask for a rebuild.
 
     ``committed``: where a source topic is the changelog, the offset at which the task reads on.
-    ``is_trimmed``: a windowed changelog, from which owners delete what has expired.
     """
     if position is None:
         return log.start
@@ -101,25 +95,26 @@ def first_offset(
             f" {committed} that its task reads on from: the offset was set back, or the directory"
             " belongs to another group"
         )
-    if position < log.start and not is_trimmed:
+    lost = lost_beginning(log, needed, LogRange(meta.begins.get(store, 0), position))
+    if lost is not None:
         raise StoreCorruptedError(
-            f"store {store!r} is at offset {position} of {changelog}, which now starts at"
-            f" {log.start}: records it has not seen are gone"
+            f"store {store!r} is at offset {position} of {changelog}, and is not complete: {lost}"
         )
     age_ms = now_ms - meta.caught_up_at_ms
-    if position < log.end and age_ms < -tombstone_lifetime_ms // 10:
+    is_behind = position < (log.end if needed.end is None else min(log.end, needed.end))
+    if is_behind and age_ms < -tombstone_lifetime_ms // 10:
         raise StoreCorruptedError(
             f"store {store!r} was last at the end of {changelog} {-age_ms // 60_000} minutes from"
             " now: the clock was wrong then, or is now. How old the rows are is not known, and"
             " deletions that they missed may have been compacted away"
         )
-    if position < log.end and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
+    if is_behind and meta.caught_up_at_ms and age_ms > tombstone_lifetime_ms // 2:
         raise StoreCorruptedError(
             f"store {store!r} was last at the end of {changelog} {age_ms // 60_000} minutes ago,"
             f" which keeps deletions for {tombstone_lifetime_ms // 60_000}: those it missed may"
             " have been compacted away"
         )
-    return max(position, log.start)  # its owner deletes expired windows only: no row is missing
+    return max(position, log.start)  # what is between them is not needed
 
 
 def target_of(log: LogRange, committed: int | None) -> int:
@@ -172,23 +167,6 @@ def check_replay(
         f"{found}. The log is too long, or is read too slowly: raise delete.retention.ms of the"
         " topic to several times that"
     )
-
-
-def check_cut(task: str, cut_positions: Mapping[str, int], ends: Mapping[str, int]) -> None:
-    """The log must reach what the committed cut says it holds.
-
-    Raises RestoreError: state is missing that outputs were already computed from.
-    """
-    for topic, position in cut_positions.items():
-        end = ends.get(topic)
-        if end is not None and end < position:
-            raise RestoreError(
-                f"task {task}: changelog {topic!r} ends at {end}, but the committed offsets belong"
-                f" to position {position}. Committed state is missing: the log was truncated,"
-                " restored from an old backup, or the topic was recreated. Restore the topic."
-                " Without a backup `logstate reset` begins anew: it deletes the state of all"
-                " stores, and what the inputs no longer hold does not come back"
-            )
 
 
 def start_position(
@@ -260,6 +238,13 @@ def _ways_on(partition: TopicPartition, offset: int | None, log: LogRange) -> st
     )
 
 
+def decoded(committed: Committed) -> OffsetMetadata:
+    """What was committed with an offset; nothing where there is no offset."""
+    if committed.offset is None:
+        return OffsetMetadata()
+    return decode_cut(committed.metadata, committed_offset=committed.offset)
+
+
 def was_read(topic: str, committed: Committed, metadata: Iterable[OffsetMetadata]) -> bool:
     """Whether the task has read the topic: it has an offset, or nobody tells otherwise.
 
@@ -320,7 +305,10 @@ def _larger(one: Cut, other: Cut) -> Cut:
         return {**b, **{name: max(at, b.get(name, at)) for name, at in a.items()}}
 
     return one._replace(
-        positions=joined(one.positions, other.positions), clocks=joined(one.clocks, other.clocks)
+        positions=joined(one.positions, other.positions),
+        clocks=joined(one.clocks, other.clocks),
+        begins=joined(one.begins, other.begins),
+        local_rows=joined(one.local_rows, other.local_rows),
     )
 
 

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from logstate.changelog.cut import Cut
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
 from logstate.contracts.error_text import text_of
@@ -32,12 +33,14 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Background, Cluster, Pending, Step, Steps
 from logstate.contracts.worker_config import WorkerConfig
+from logstate.restore.followed_logs import FollowedLogs
 from logstate.restore.inquiry import Inquiry
+from logstate.restore.missing_records import LogRange
 from logstate.restore.read_budget import ReadBudget
 from logstate.restore.restore import Restorer
-from logstate.restore.restore_plan import LogRange, target_of
+from logstate.restore.restore_plan import target_of
 from logstate.restore.rests import Rests
-from logstate.restore.task_rows import TaskRows, log_ranges
+from logstate.restore.task_rows import TaskRows
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
@@ -72,6 +75,7 @@ class Standbys:
         self._admin = admin
         self._clock = clock
         self._rows = rows
+        self._logs = FollowedLogs(plan, config.application_id, admin)
         self._follower = Restorer(
             config, cluster, None, clock.monotonic_ms, steps="standby", keeps_place=True
         )
@@ -290,7 +294,7 @@ class Standbys:
             if beside and self._frees(owned):
                 return True
         try:
-            ask = partial(self._where, owned)
+            ask = partial(self._logs.before_opening, owned)
             found = yield from self._openings.go_on(ask, waits=not beside)
             if found is None:
                 return False
@@ -320,34 +324,17 @@ class Standbys:
         owned = self._tasks.get(task_id)
         return owned is not None and owned.stage is Stage.STANDBY
 
-    def _where(self, owned: OwnedTask) -> Steps[tuple[Mapping[TopicPartition, LogRange], Any]]:
-        """Where its logs begin and end, and how far they may be followed."""
-        logs = yield from log_ranges(self._admin, list(self._plan.changelogs(owned.task_id)))
-        return logs, (yield from self._committed(owned))
-
     def _open(
         self,
         owned: OwnedTask,
         logs: Mapping[TopicPartition, LogRange],
         committed: dict[TopicPartition, int],
+        cut: Cut | None,
     ) -> None:
         self._discard(owned)
         owned.start_positions = committed
-        self._rows.open(owned, self._plan.changelogs(owned.task_id), logs)
+        self._rows.open(owned, self._plan.changelogs(owned.task_id), logs, cut)
         owned.move_to(Stage.STANDBY)
-
-    def _committed(self, owned: OwnedTask) -> Steps[dict[TopicPartition, int]]:
-        """How far source topics may be followed that are changelogs: their owner has come so far.
-
-        An open transaction can still raise it, never lower it.
-        """
-        changelogs = self._plan.changelogs(owned.task_id)
-        sources = [tp for tp, spec in changelogs.items() if spec.source_topic]
-        if not sources:
-            return {}
-        group = self._config.application_id
-        found = yield Step("committed_so_far", self._admin.committed_so_far, (group, sources))
-        return {tp: found[tp].offset or 0 for tp in sources}
 
     def _ask_for_ends(self, *, beside: bool) -> Steps[None]:
         if not self._ends.is_under_way:
@@ -382,7 +369,7 @@ class Standbys:
         ends = yield Step("end_offsets", self._admin.end_offsets, (changelogs,))
         committed = {}
         for owned in self._asked:
-            committed[owned.task_id] = yield from self._committed(owned)
+            committed[owned.task_id] = yield from self._logs.committed(owned)
         return ends, committed
 
     def _settle(self, task_id: TaskId, owned: OwnedTask) -> bool:

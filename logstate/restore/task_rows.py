@@ -6,27 +6,45 @@ The same for a task that is assigned and for one that is followed in case it wil
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from logstate.changelog.cut import Cut
 from logstate.contracts.clock import Clock
 from logstate.contracts.closing import Closing
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import StoreCorruptedError
-from logstate.contracts.records import TopicPartition
+from logstate.contracts.errors import RestoreError, StoreCorruptedError
+from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Step, Steps
 from logstate.contracts.stores import StoreSpec
+from logstate.restore.missing_records import (
+    LogRange,
+    Needed,
+    lost_beginning,
+    lost_end,
+    needed_records,
+)
 from logstate.restore.restore_plan import (
     TOMBSTONE_LIFETIME_MS,
-    LogRange,
     check_replay,
     first_offset,
     target_of,
 )
-from logstate.task.owned_task import OwnedTask, StoreTarget
+from logstate.task.owned_task import DestroyState, OwnedTask, StoreTarget
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
+
+#: the options where committed state is missing
+_WAYS_ON = (
+    "Likely causes: the log was truncated, its records were deleted (kafka-delete-records, or a"
+    " cleanup.policy with 'delete' for a while), or the topic was created again or restored from an"
+    " old backup. Options: (1) start the instance whose state directory has the rows of this task,"
+    " or copy that directory here; (2) restore the topic from a backup, with the same offsets;"
+    " (3) begin with the rows that are left: Application(on_state_loss='continue') for one start;"
+    " (4) begin again: `logstate reset` deletes the state of all stores, and what the inputs no"
+    " longer hold does not come back"
+)
 
 
 def log_ranges(
@@ -46,28 +64,106 @@ class TaskRows:
         plan: BoundPlan,
         clock: Clock,
         new_task: Callable[[OwnedTask], Task],
-        destroy_state: Callable[[OwnedTask], None],
+        destroy_state: DestroyState,
+        *,
+        accepts_loss: bool = False,
     ) -> None:
+        """``accepts_loss``: begin with what is left where committed state is missing."""
         self._plan = plan
         self._clock = clock
         self._new_task = new_task
         self._destroy_state = destroy_state
+        self._accepts_loss = accepts_loss
+        #: task -> where its rows were moved to, and why
+        self._given_up: dict[TaskId, str] = {}
 
     def open(
         self,
         owned: OwnedTask,
         changelogs: Mapping[TopicPartition, StoreSpec],
         logs: Mapping[TopicPartition, LogRange],
+        cut: Cut | None,
     ) -> None:
-        """Open the task's stores, rebuilding the directory where its identity does not hold."""
+        """Open the task's stores, rebuilding rows whose identity does not hold.
+
+        ``cut`` has the clocks under the present names of stores. Raises RestoreError where rows and
+        changelogs together lack what committed state needs; then no row was given up.
+        """
+        needed = {
+            changelog: self._needed(owned, changelog, spec, logs[changelog], cut)
+            for changelog, spec in changelogs.items()
+        }
+        only_local = {} if cut is None else cut.local_rows
         try:
             if owned.task_or_none is None:
                 owned.task_or_none = self._new_task(owned)
-            self._set_targets(owned, changelogs, logs)
+            self._check_local_rows(owned, only_local)
+            self._set_targets(owned, changelogs, logs, needed)
         except StoreCorruptedError as exc:
-            self.give_up(owned, exc)
+            if not self._accepts_loss:
+                for changelog, spec in changelogs.items():
+                    self._check_log(owned, spec, changelog, logs[changelog], needed, unfit=exc)
+                if owned.task_or_none is None and only_local:
+                    raise RestoreError(_lost_local_rows(owned, only_local, text_of(exc))) from exc
+            self._rebuild(owned, exc, only_local)
+            self._set_targets(owned, changelogs, logs, needed)
+
+    def _check_local_rows(self, owned: OwnedTask, wanted: Mapping[str, int]) -> None:
+        """Rows without a changelog must be those that the committed offsets belong to.
+
+        ``wanted`` is store to the number of these rows. Raises RestoreError.
+        """
+        state = owned.task.state
+        known = state.meta.local_rows
+        lost = {
+            store: number
+            for store, number in wanted.items()
+            if store in state.only_local and known.get(store, 0) != number
+        }
+        if lost:
+            place = "" if state.path is None else f" in {state.path}"
+            moved = self._given_up.get(owned.task_id)
+            others = any(store in known for store in lost)
+            what = f"the rows{place} are of another time" if others else f"there are none{place}"
+            if moved is not None and not others:
+                what = f"they were moved to {moved}"
+            if not self._accepts_loss:
+                raise RestoreError(_lost_local_rows(owned, lost, what))
+            _LOGGER.error(
+                "task %s: stores %s have no changelog, and their rows are missing: %s."
+                " on_state_loss='continue': they are empty now",
+                owned.task_id,
+                sorted(lost),
+                what,
+            )
+            if others:
+                self._reopen_without(owned, lost)
+            owned.task.state.meta.local_rows.update({s: n + 1 for s, n in lost.items()})
+
+    def number_local_rows(self, owned: OwnedTask) -> None:
+        """From here on the rows of this directory are those of stores without a changelog."""
+        state = owned.task.state
+        for store in state.only_local:
+            state.meta.local_rows.setdefault(store, 1)
+
+    def _rebuild(
+        self, owned: OwnedTask, cause: StoreCorruptedError, only_local: Mapping[str, int]
+    ) -> None:
+        """Empty the stores that have a changelog; all of them where the directory is damaged."""
+        task = owned.task_or_none
+        if task is None or cause.path is not None or not task.state.only_local:
+            self.give_up(owned, cause)
             owned.task_or_none = self._new_task(owned)
-            self._set_targets(owned, changelogs, logs)
+            self._check_local_rows(owned, only_local)
+            return
+        _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))
+        self._reopen_without(owned, task.state.specs.keys() - task.state.only_local)
+
+    def _reopen_without(self, owned: OwnedTask, stores: Iterable[str]) -> None:
+        owned.task.state.empty_at_next_opening(stores)
+        owned.task.close()
+        owned.task_or_none = None
+        owned.task_or_none = self._new_task(owned)
 
     def check_replays(self, owned: OwnedTask) -> None:
         """What was replayed must not have been overtaken; raises as ``check_replay`` does."""
@@ -120,13 +216,16 @@ class TaskRows:
             closing = Closing(cause)  # what is damaged may not even close
             closing.call(owned.task_or_none.close)
             owned.task_or_none = None
-        self._destroy_state(owned)
+        place = self._destroy_state(owned)
+        if place is not None:
+            self._given_up[owned.task_id] = f"{place}, because {text_of(cause)}"
 
     def _set_targets(
         self,
         owned: OwnedTask,
         changelogs: Mapping[TopicPartition, StoreSpec],
         logs: Mapping[TopicPartition, LogRange],
+        needed: Mapping[TopicPartition, Needed],
     ) -> None:
         state = owned.task.state
         now = self._clock.wall_clock_ms()
@@ -140,6 +239,11 @@ class TaskRows:
             topic_id = self._plan.topic_ids.get(changelog.topic)
             committed = owned.start_positions[changelog] if spec.source_topic else None
             known = state.positions.get(spec.name)
+            if known is None:
+                self._check_log(owned, spec, changelog, log, needed)
+                state.meta.begins[spec.name] = log.start
+            elif lost_end(log, needed[changelog]):
+                self._check_log(owned, spec, changelog, log, needed)
             first = first_offset(
                 spec.name,
                 changelog,
@@ -148,8 +252,8 @@ class TaskRows:
                 meta=state.meta,
                 topic_id=topic_id,
                 now_ms=now,
+                needed=needed[changelog],
                 committed=committed,
-                is_trimmed=spec.traits.is_segmented,
                 tombstone_lifetime_ms=self._tombstone_lifetime_ms(changelog),
             )
             state.positions[spec.name] = first
@@ -158,5 +262,91 @@ class TaskRows:
             target = target_of(log, committed)
             found = StoreTarget(spec.name, changelog, target, is_whole=known is None)
             if first < target:
-                found.since_ms = now if known is None else state.meta.caught_up_at_ms or None
+                end = needed[changelog].end
+                is_current = known is None or (end is not None and known >= end)
+                found.since_ms = now if is_current else state.meta.caught_up_at_ms or None
             owned.targets.append(found)
+
+    # ------------------------------------------------------------------ what is missing
+
+    def _needed(
+        self,
+        owned: OwnedTask,
+        changelog: TopicPartition,
+        spec: StoreSpec,
+        log: LogRange,
+        cut: Cut | None,
+    ) -> Needed:
+        return needed_records(
+            spec,
+            changelog.topic,
+            cut,
+            log,
+            committed=owned.start_positions[changelog] if spec.source_topic else None,
+            retention_ms=self._plan.retentions_ms.get(changelog.topic),
+            now_ms=self._clock.wall_clock_ms(),
+        )
+
+    def _check_log(
+        self,
+        owned: OwnedTask,
+        spec: StoreSpec,
+        changelog: TopicPartition,
+        log: LogRange,
+        needed: Mapping[TopicPartition, Needed],
+        *,
+        unfit: StoreCorruptedError | None = None,
+    ) -> None:
+        """The log alone must hold what is needed, or the loss must be accepted.
+
+        ``unfit``: why local rows cannot be used. Raises RestoreError.
+        """
+        lost = lost_end(log, needed[changelog]) or lost_beginning(log, needed[changelog])
+        if lost is None:
+            if needed[changelog].first is None and log.start > 0:
+                _LOGGER.warning(
+                    "task %s: changelog %s of store %r starts at offset %d. The last commit was"
+                    " made by Kafka Streams or by an earlier version, and does not say which of"
+                    " its records are needed: whether committed rows are missing is not known",
+                    owned.task_id, changelog, spec.name, log.start,
+                )  # fmt: skip
+            return
+        found = (
+            f"task {owned.task_id}: changelog {changelog.topic!r} partition {changelog.partition}"
+            f" of store {spec.name!r} cannot restore it: {lost}. Committed state is missing"
+        )
+        if self._accepts_loss:
+            _LOGGER.error("%s. on_state_loss='continue': the store has what is left", found)
+            return
+        rows = self._local_rows(owned, spec, unfit)
+        raise RestoreError(f"{found}. {rows}. {_WAYS_ON}")
+
+    def _local_rows(
+        self, owned: OwnedTask, spec: StoreSpec, unfit: StoreCorruptedError | None
+    ) -> str:
+        """What becomes of the local rows."""
+        task = owned.task_or_none
+        path = None if task is None else task.state.path
+        place = "" if path is None else f" in {path}"
+        position = None if task is None else task.state.positions.get(spec.name)
+        if position is None and unfit is None:
+            moved = self._given_up.get(owned.task_id)
+            if moved is not None:
+                return f"The local rows of the task were moved to {moved}"
+            return f"There are no local rows of the store{place}"
+        which = "" if position is None else f", up to offset {position} of the changelog,"
+        why = "" if unfit is None else f", but cannot be used: {text_of(unfit)}"
+        return f"The local rows{place}{which} were not changed{why}"
+
+
+def _lost_local_rows(owned: OwnedTask, stores: Iterable[str], what: str) -> str:
+    return (
+        f"task {owned.task_id}: stores {sorted(stores)} have no changelog, and the rows that the"
+        f" committed offsets belong to are missing: {what}. They would be empty, and results"
+        " continue from there. Likely causes: the state directory was deleted or is another one, or"
+        " the task moved here from another instance. Options: (1) start the instance whose state"
+        " directory has the rows, or copy the directory of the task here; (2)"
+        " Application(on_state_loss='continue') begins with empty stores: for one start, or always"
+        " where tasks may move without these rows; (3) declare the stores with a changelog, under"
+        " other names; (4) begin again with `logstate reset`"
+    )

@@ -5,9 +5,10 @@
     3  ask where inputs and changelogs begin and end; AFTER 1, so that targets cover what the
        offsets cover
     4  decide where each input is read on
-    5  open the stores, decide where each changelog is read on, and its target; local rows whose
-       identity does not hold are given up first
-    6  read the cut, where it lies in the cuts topic; the changelogs must reach what it says
+    5  read the cut, where it is in the cuts topic
+    6  open the stores, decide where each changelog is read on, and its target; local rows whose
+       identity does not hold are given up first. Rows and changelogs must hold all records that
+       the cut needs (:mod:`missing_records`), or the start is refused and no row is given up
     7  set the clocks; the task is RESTORING, and the restorer takes over
     8  the targets are reached: apply the rows; the task is STARTING (`restored`)
     9  seek; the task is RUNNING (`start`)
@@ -22,7 +23,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from logstate.changelog.cut import Cut, OffsetMetadata, decode_cut
+from logstate.changelog.cut import Cut
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
@@ -36,12 +37,12 @@ from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, S
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
 from logstate.restore.held_directories import HeldDirectories
+from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import (
-    LogRange,
-    check_cut,
     check_topic_ids,
     clocks_under_new_names,
     counting_cuts,
+    decoded,
     doubt_about,
     joined_cut,
     start_position,
@@ -109,7 +110,7 @@ class TaskStarter:
         for owned in tasks:
             if not all(tp in found for tp in owned.partitions):
                 continue
-            owned.metadata = {tp: _decoded(found[tp]) for tp in owned.partitions}  # 2
+            owned.metadata = {tp: decoded(found[tp]) for tp in owned.partitions}  # 2
             try:
                 yield from self._prepare(owned, found)  # 3 to 7
             except RetriableError as exc:  # no reason to disturb the tasks that run
@@ -134,19 +135,18 @@ class TaskStarter:
             logs[tp].end > 0 for tp, spec in changelogs.items() if not spec.source_topic
         )
         yield from self._set_start_positions(owned, found, logs, has_state=has_state)  # 4
-        self._rows.open(owned, changelogs, logs)  # 5
-        cut = yield from self._cut(owned, found)  # 6
-        if cut is not None:
-            ends = {tp.topic: logs[tp].end for tp in changelogs}
-            check_cut(str(owned.task_id), cut.positions, ends)
+        cut = yield from self._cut(owned, found)  # 5
+        clocks = clocks_under_new_names(
+            clocks_of_streams(owned.metadata.values(), self._plan.logged_as)
+            if cut is None
+            else cut.clocks,
+            self._plan.formerly,
+        )
+        cut = None if cut is None else cut._replace(clocks=clocks)
+        self._rows.open(owned, changelogs, logs, cut)  # 6
+        self._rows.number_local_rows(owned)
         owned.task.set_clocks(  # 7
-            clocks_under_new_names(
-                clocks_of_streams(owned.metadata.values(), self._plan.logged_as)
-                if cut is None
-                else cut.clocks,
-                self._plan.formerly,
-            ),
-            {tp: m.partition_time_ms for tp, m in owned.metadata.items()},
+            clocks, {tp: m.partition_time_ms for tp, m in owned.metadata.items()}
         )
         owned.task.state.expire()
         owned.move_to(Stage.RESTORING)
@@ -281,12 +281,6 @@ class TaskStarter:
                 if source.offset_reset and any(t.name == partition.topic for t in source.topics):
                     return source.offset_reset
         return self._config.offset_reset
-
-
-def _decoded(committed: Committed) -> OffsetMetadata:
-    if committed.offset is None:
-        return OffsetMetadata()
-    return decode_cut(committed.metadata, committed_offset=committed.offset)
 
 
 def _warn_of_strangers(owned: OwnedTask, found: Mapping[TopicPartition, Committed]) -> None:

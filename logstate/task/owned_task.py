@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import TypeAlias
 
 from logstate.changelog.cut import OffsetMetadata
 from logstate.contracts.errors import LogstateError
@@ -124,3 +126,7 @@ class OwnedTask:
         """The task; only in stages that have one."""
         assert self.task_or_none is not None, (self.task_id, self.stage)
         return self.task_or_none
+
+
+#: moves the rows of a task away; returns where they are now, None where they are not kept
+DestroyState: TypeAlias = Callable[[OwnedTask], Path | None]

@@ -24,7 +24,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, cast
 
-from logstate.changelog.state import StateChanges, TaskState
+from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import ProcessingError, RecordError, StoreAccessError
 from logstate.contracts.processing import (
@@ -338,7 +338,7 @@ class Task(TaskProgress):
                 self.consumed[queue.partition] = queue.position
         return TaskCommit(
             self.task_id,
-            StateChanges(changes.writes, changes.layers, clocks),
+            replace(changes, clocks=clocks),
             outputs,
             dict(self.consumed),
             dict(self.partition_times),

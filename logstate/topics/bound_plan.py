@@ -40,6 +40,8 @@ class BoundPlan:
     topic_ids: dict[str, str] = field(default_factory=dict)
     #: changelog -> how long a tombstone is promised to stay; only of those whose topic says so
     tombstone_lifetimes_ms: dict[str, int] = field(default_factory=dict)
+    #: changelog -> the age at which brokers delete its records; only of those where they do
+    retentions_ms: dict[str, int] = field(default_factory=dict)
     #: changelog -> another application, which is there, that can have a changelog of that name
     shared_changelogs: dict[str, str] = field(default_factory=dict)
     #: store -> the name that it had when its changelog was made; only of those renamed since

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
 from logstate.contracts.errors import TopicError
+from logstate.contracts.internal_topic_config import age_limit
 from logstate.contracts.record_parts import is_topic
 from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.contracts.topic_names import (
@@ -242,6 +243,10 @@ def prepare(
         if problems:
             raise TopicError("; ".join(problems))
         plan.topic_ids.update({name: d.topic_id for name, d in existing.items()})
+    known = {**configs} | {topic.name: topic.config for topic in missing}
+    plan.retentions_ms.update(
+        (name, limit) for name, one in known.items() if (limit := age_limit(one)) is not None
+    )
     plan.tombstone_lifetimes_ms.update(
         (name, int(config["delete.retention.ms"]))
         for name, config in configs.items()

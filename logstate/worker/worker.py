@@ -44,7 +44,7 @@ from logstate.contracts.worker_config import WorkerConfig
 from logstate.queries.global_stores import GlobalStores
 from logstate.restore.restore import RestoreListener, Restorer
 from logstate.task.error_handlers import FAIL_ALWAYS, ErrorHandlers
-from logstate.task.owned_task import OwnedTask, Stage
+from logstate.task.owned_task import DestroyState, OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
@@ -85,7 +85,7 @@ class Worker:
         clock: Clock,
         *,
         new_task: Callable[[BoundPlan, OwnedTask, GlobalStores], Task],
-        destroy_state: Callable[[OwnedTask], None],
+        destroy_state: DestroyState,
         drive: Callable[[Steps[None]], None],
         observer: WorkerObserver | None = None,
         restore_listener: RestoreListener | None = None,

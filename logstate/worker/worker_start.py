@@ -28,7 +28,7 @@ from logstate.restore.standbys import Standbys
 from logstate.restore.task_rows import TaskRows
 from logstate.restore.task_starter import TaskStarter
 from logstate.task.error_handlers import ErrorHandlers
-from logstate.task.owned_task import OwnedTask
+from logstate.task.owned_task import DestroyState, OwnedTask
 from logstate.task.task import Task
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topics.internal_topics import check_topics_of_others, prepare
@@ -114,7 +114,7 @@ class WorkerStart:
     clock: Clock
     transactions: Transactions
     new_task: Callable[[BoundPlan, OwnedTask, GlobalStores], Task]
-    destroy_state: Callable[[OwnedTask], None]
+    destroy_state: DestroyState
     observer: WorkerObserver
     is_stopping: Callable[[], bool]
     #: so many seconds, or until it is told to stop
@@ -266,7 +266,11 @@ class WorkerStart:
         inputs = {task_id: plan.input_partitions(task_id) for task_id in plan.task_ids()}
         assignment = Assignment(inputs)
         rows = TaskRows(
-            plan, clock, lambda owned: self.new_task(plan, owned, globals_), self.destroy_state
+            plan,
+            clock,
+            lambda owned: self.new_task(plan, owned, globals_),
+            self.destroy_state,
+            accepts_loss=config.on_state_loss == "continue",
         )
         return StartedWorker(
             plan,

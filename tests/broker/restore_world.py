@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import NewTopic, TransactionalProducer
@@ -66,6 +66,21 @@ class KafkaWorld:
         admin.delete_topics([topic])[topic].result(PATIENCE_S)
         self._until(lambda: topic not in seam.describe_topics([topic]))
         seam.create_topics([NewTopic(topic, count, 1, {"cleanup.policy": "compact"})])
+        seam.close()
+
+    def delete_before(self, partition: TopicPartition, offset: int) -> None:
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        seam = self.cluster.admin()
+        for policy in ("compact,delete", "compact"):  # with the first one brokers delete records
+            entry = ConfigEntry(
+                "cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET
+            )
+            topic = ConfigResource(
+                ConfigResource.Type.TOPIC, partition.topic, incremental_configs=[entry]
+            )
+            admin.incremental_alter_configs([topic])[topic].result(PATIENCE_S)
+            if policy != "compact":
+                seam.delete_records({partition: offset})
         seam.close()
 
     def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:

@@ -191,7 +191,7 @@ def test_a_window_that_was_deleted_before_it_expired_holds_no_log_after_a_crash(
         life.process(Input("b", 1, 12 * RETENTION_MS, 1))
         life.commit()
     die(lives[1], CRASH)
-    assert [life.state.trim_points()["store"] for life in lives] == [2, 2]
+    assert [life.state.freeze().first_needed["store"] for life in lives] == [2, 2]
 
 
 @pytest.mark.parametrize("keys", ["a b a", "a b c a", "a b a c"])

@@ -42,6 +42,8 @@ cuts = st.builds(
     st.dictionaries(names, names),
     st.just(False),
     st.none() | st.builds(Writer, names, names),
+    st.dictionaries(names, st.integers(0, 2**63 - 1)),
+    st.dictionaries(names, st.integers(0, 2**63 - 1)),
 )
 
 

@@ -36,17 +36,35 @@ def empty_changelog(bench: Bench) -> None:
 
 def everything_was_deleted(bench: Bench) -> None:
     """Empty with an end above 0: deletion by retention, or by hand."""
-    bench.create_changelog({"cleanup.policy": "compact,delete", "retention.ms": "-1"})
     bench.run(ROWS)
     end = bench.end()
-    bench.admin.delete_records({bench.changelog: end})
+    bench.world.delete_before(bench.changelog, end)
+    bench.copy_disk("kept")
     bench.lose_disk()
     assert bench.start() == bench.end() == end > 0
 
-    found = bench.restore()
+    with pytest.raises(RestoreError, match=r"'latest' .*starts at offset 3, .* from offset 0 on"):
+        bench.restore()
 
-    assert found.rows == {}
-    assert found.records == 0
+    found = bench.restore(disk="kept")
+    assert found.rows == ROWS, "local rows have all of it"
+    assert not found.was_rebuilt
+
+
+def the_beginning_was_deleted(bench: Bench) -> None:
+    """What is left would look like a state with fewer keys."""
+    bench.run({"a": "1"})
+    bench.run({"b": "2"})
+    bench.copy_disk("kept")
+    bench.lose_disk()
+    bench.world.delete_before(bench.changelog, 1)
+
+    with pytest.raises(RestoreError, match=r"starts at offset 1, .* from offset 0 on"):
+        bench.restore()
+
+    found = bench.restore(disk="kept")
+    assert found.rows == ROWS
+    assert not found.was_rebuilt
 
 
 def compacted_holes(bench: Bench) -> None:
@@ -194,18 +212,18 @@ def the_topic_was_recreated_empty(bench: Bench) -> None:
 
 
 def the_stored_position_is_below_the_start(bench: Bench) -> None:
-    """Retention took records that this directory has not seen: rebuilt from what is there."""
-    bench.create_changelog({"cleanup.policy": "compact,delete", "retention.ms": "-1"})
+    """Records that this directory has not seen are gone: the one that has them can go on."""
     bench.run(ROWS, disk="old")
     seen = bench.end()
     bench.run({"a": "3", "b": "4", "c": "5"}, disk="new")
-    bench.admin.delete_records({bench.changelog: seen})
+    bench.world.delete_before(bench.changelog, seen + 1)
 
-    found = bench.restore(disk="old")
+    with pytest.raises(RestoreError, match=r"local rows .* were not changed, but cannot be used"):
+        bench.restore(disk="old")
 
+    found = bench.restore(disk="new")
     assert found.rows == {"a": "3", "b": "4", "c": "5"}
-    assert found.was_rebuilt
-    assert "which now starts at" in found.said
+    assert not found.was_rebuilt
 
 
 def everything_is_in_sync_already(bench: Bench) -> None:
@@ -348,6 +366,7 @@ def the_partition_comes_back_mid_restore(bench: Bench) -> None:
 CASES = [
     empty_changelog,
     everything_was_deleted,
+    the_beginning_was_deleted,
     compacted_holes,
     a_commit_marker_is_last,
     the_marker_was_removed_later,

@@ -30,6 +30,9 @@ class World(Protocol):
     def recreate(self, topic: str) -> None:
         """Delete a topic and create it again, empty, with the same configuration."""
 
+    def delete_before(self, partition: TopicPartition, offset: int) -> None:
+        """Delete records of a log that is only compacted, as a change of its policy does."""
+
     def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
         """A transactional producer, initialised; ``expires``: one whose transactions time out."""
 
@@ -61,6 +64,10 @@ class FakeWorld:
 
     def recreate(self, topic: str) -> None:
         self.cluster.recreate_topic(topic)
+
+    def delete_before(self, partition: TopicPartition, offset: int) -> None:
+        with self.cluster.lock:
+            self.cluster.log(partition).delete_before(offset)
 
     def foreign_producer(self, name: str, *, expires: bool = False) -> TransactionalProducer:
         del expires  # by `expire` alone

@@ -52,8 +52,9 @@ class Materialized:
             queries ask for.
         in_memory: keep rows in memory instead of RocksDB; the builder's choice if not given. They
             come from the changelog as a whole at each start. Versioned stores are on disk only.
-        logged: whether there is a changelog. Without one the state is lost when the partition
-            moves.
+        logged: whether there is a changelog. Without one the rows are on one disk only: a start
+            without them is refused, and with ``Application(on_state_loss="continue")`` the store is
+            empty (docs/state-loss.md).
         retention: of windowed tables, how far back windows are kept. With ``emit="close"`` as much
             as event time may jump: what expires before it was sent is lost (and counted).
         capacity: keep at most so many rows of a plain table, in memory, in each task: a put of a

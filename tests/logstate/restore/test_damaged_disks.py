@@ -13,7 +13,12 @@ import pytest
 
 from logstate.changelog.backend.rocks import RocksBackend
 from logstate.changelog.directory import StateDirectory
-from logstate.contracts.errors import BrokerError, StateDirectoryError, StoreCorruptedError
+from logstate.contracts.errors import (
+    BrokerError,
+    RestoreError,
+    StateDirectoryError,
+    StoreCorruptedError,
+)
 from logstate.contracts.records import Record, TaskId
 from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster
@@ -218,7 +223,7 @@ def test_a_disk_that_damages_whatever_is_written_stops_the_worker(
     assert rig.is_finished
 
 
-def test_stores_without_a_changelog_are_empty_then_and_the_log_says_so(
+def test_stores_without_a_changelog_are_empty_only_where_that_was_accepted(
     cluster: FakeCluster, disk: RocksDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Last(Processor[str, str, str, str]):
@@ -238,7 +243,10 @@ def test_stores_without_a_changelog_are_empty_then_and_the_log_says_so(
     rig.commit()
     rig.stop()
     a_damaged_manifest(disk.task_path)
-    rig = WorkerRig(cluster, declare, disk=disk)
+    rig = WorkerRig(cluster, declare, disk=disk).start()
+    with pytest.raises(RestoreError, match=r"\['last'\] have no changelog.*MANIFEST"):
+        rig.turn(10)
+    rig = WorkerRig(cluster, declare, disk=disk, on_state_loss="continue")
     with caplog.at_level(logging.WARNING):
         rig.start().until_running()
     send(cluster, "a")

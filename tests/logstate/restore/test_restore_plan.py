@@ -7,10 +7,9 @@ import pytest
 from logstate.changelog.stored_meta import StoredMeta
 from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import TopicPartition
+from logstate.restore.missing_records import LogRange, Needed
 from logstate.restore.restore_plan import (
     TOMBSTONE_LIFETIME_MS,
-    LogRange,
-    check_cut,
     check_replay,
     first_offset,
 )
@@ -18,6 +17,8 @@ from logstate.restore.restore_plan import (
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
 LOG = LogRange(100, 200)
 NOW = 1_700_000_000_000
+#: of a changelog whose rows never expire
+ALL = Needed(0, 200)
 HALF_A_DAY = TOMBSTONE_LIFETIME_MS // 2
 
 
@@ -28,10 +29,12 @@ def first(
     known_id: str | None = "id-1",
     topic_id: str | None = "id-1",
     caught_up_at_ms: int = NOW,
-    is_trimmed: bool = False,
+    needed: Needed = ALL,
+    begin: int = 0,
 ) -> int:
     ids = {"counts": known_id} if known_id is not None else {}
-    meta = StoredMeta(topic_ids=ids, caught_up_at_ms=caught_up_at_ms)
+    begins = {"counts": begin}
+    meta = StoredMeta(topic_ids=ids, caught_up_at_ms=caught_up_at_ms, begins=begins)
     return first_offset(
         "counts",
         CHANGELOG,
@@ -40,7 +43,7 @@ def first(
         meta=meta,
         topic_id=topic_id,
         now_ms=NOW,
-        is_trimmed=is_trimmed,
+        needed=needed,
     )
 
 
@@ -75,8 +78,23 @@ def test_rows_beyond_the_end_of_the_log_are_given_up() -> None:
 
 
 def test_rows_below_the_start_of_the_log_are_given_up() -> None:
-    with pytest.raises(StoreCorruptedError, match=r"at offset 99 of .* starts at 100"):
+    match = r"at offset 99 of .* starts at offset 100, and committed state needs .* offset 99 on"
+    with pytest.raises(StoreCorruptedError, match=match):
         first(99)
+
+
+def test_rows_that_cover_the_committed_position_are_kept_whatever_the_log_lost() -> None:
+    """Behind it are markers, and records of transactions that were not committed."""
+    for log in (LogRange(201, 201), LogRange(230, 230), LogRange(150, 201)):
+        assert first(200, log=log) == max(200, log.start)
+        assert first(200, log=log, caught_up_at_ms=1) == max(200, log.start)
+
+
+def test_rows_that_were_built_from_a_log_without_its_beginning_are_given_up() -> None:
+    match = r"built from its records from offset 40 on, and committed state needs .* offset 0 on"
+    with pytest.raises(StoreCorruptedError, match=match):
+        first(150, begin=40)
+    assert first(150, begin=40, needed=Needed(40, 200)) == 150, "the loss was accepted"
 
 
 def test_rows_that_missed_tombstones_that_may_be_gone_are_given_up() -> None:
@@ -101,12 +119,13 @@ def test_windows_below_a_trimmed_log_are_given_up_if_they_may_have_missed_deleti
 ) -> None:
     """Their owner trims what has expired; compaction takes deletions of live windows as well."""
     a_tenth = 2 * HALF_A_DAY // 10
-    assert first(99, log=log, is_trimmed=True) == log.start
-    assert first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW - HALF_A_DAY) == log.start
+    needed = Needed(log.start, 200)
+    assert first(99, log=log, needed=needed) == log.start
+    assert first(99, log=log, needed=needed, caught_up_at_ms=NOW - HALF_A_DAY) == log.start
     with pytest.raises(StoreCorruptedError, match="720 minutes ago"):
-        first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW - HALF_A_DAY - 1)
+        first(99, log=log, needed=needed, caught_up_at_ms=NOW - HALF_A_DAY - 1)
     with pytest.raises(StoreCorruptedError, match="144 minutes from now"):
-        first(99, log=log, is_trimmed=True, caught_up_at_ms=NOW + a_tenth + 1)
+        first(99, log=log, needed=needed, caught_up_at_ms=NOW + a_tenth + 1)
 
 
 def test_however_old_rows_at_the_end_of_the_log_missed_nothing() -> None:
@@ -127,6 +146,7 @@ def test_the_lifetime_of_tombstones_is_the_topics() -> None:
             meta=StoredMeta(caught_up_at_ms=NOW - 60_001),
             topic_id=None,
             now_ms=NOW,
+            needed=ALL,
             tombstone_lifetime_ms=lifetime_ms,
         )
 
@@ -135,28 +155,11 @@ def test_the_lifetime_of_tombstones_is_the_topics() -> None:
         with_lifetime(120_000)
 
 
-def test_a_log_that_reaches_the_cut_is_fine() -> None:
-    check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 200})
-    check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 230})
-
-
-def test_a_log_that_ends_before_the_cut_was_truncated_and_stops_the_application() -> None:
-    with pytest.raises(
-        RestoreError,
-        match=r"task 0_1: changelog 'app-counts-changelog' ends at 199.*position 200.*log was"
-        r" truncated.*logstate reset",
-    ):
-        check_cut("0_1", {"app-counts-changelog": 200}, {"app-counts-changelog": 199})
-
-
-def test_a_changelog_of_a_store_that_is_no_longer_there_is_not_judged() -> None:
-    check_cut("0_1", {"app-removed-changelog": 200}, {})
-
-
 def test_a_log_whose_expired_windows_were_deleted_has_no_row_missing() -> None:
     meta = StoredMeta(caught_up_at_ms=NOW)
+    needed = Needed(100, 200)
     start = first_offset(
-        "counts", CHANGELOG, 99, LOG, meta=meta, topic_id=None, now_ms=NOW, is_trimmed=True
+        "counts", CHANGELOG, 99, LOG, meta=meta, topic_id=None, now_ms=NOW, needed=needed
     )
     assert start == 100
 

@@ -10,7 +10,8 @@ from logstate.changelog.cut import Cut, OffsetMetadata
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
-from logstate.restore.restore_plan import LogRange, check_topic_ids, start_position, was_read
+from logstate.restore.missing_records import LogRange
+from logstate.restore.restore_plan import check_topic_ids, start_position, was_read
 
 IN = TopicPartition("in", 2)
 LOG = LogRange(10, 50)
