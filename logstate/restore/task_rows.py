@@ -69,6 +69,19 @@ class TaskRows:
             owned.task_or_none = self._new_task(owned)
             self._set_targets(owned, changelogs, logs)
 
+    def unlogged(self, owned: OwnedTask) -> list[str]:
+        """The stores without a changelog that hold rows here; opens the task's stores for it."""
+        specs = self._plan.sub_topology(owned.task_id).stores
+        if all(spec.is_logged for spec in specs):
+            return []
+        try:
+            if owned.task_or_none is None:
+                owned.task_or_none = self._new_task(owned)
+            return owned.task.state.unlogged_rows()
+        except StoreCorruptedError as exc:
+            self.give_up(owned, exc)
+            return []
+
     def check_replays(self, owned: OwnedTask) -> None:
         """What was replayed must not have been overtaken; raises as ``check_replay`` does."""
         now = self._clock.wall_clock_ms()

@@ -36,6 +36,7 @@ from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, S
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
 from logstate.restore.held_directories import HeldDirectories
+from logstate.restore.missing_offsets import MissingOffsets
 from logstate.restore.restore_plan import (
     LogRange,
     check_cut,
@@ -82,6 +83,7 @@ class TaskStarter:
         self._pace = InquiryPace(clock)
         self._held = HeldDirectories(clock)
         self._cuts = CutsReader(plan.application_id, cluster, admin)
+        self._missing = MissingOffsets(plan, admin, self._cuts)
 
     def close(self) -> Steps[None]:
         """Release what it read with."""
@@ -133,6 +135,9 @@ class TaskStarter:
         has_state = any(
             logs[tp].end > 0 for tp, spec in changelogs.items() if not spec.source_topic
         )
+        unlogged = self._rows.unlogged(owned)
+        yield from self._missing.check(owned, found, has_state=has_state, unlogged=unlogged)
+        has_state = has_state or bool(unlogged)
         yield from self._set_start_positions(owned, found, logs, has_state=has_state)  # 4
         self._rows.open(owned, changelogs, logs)  # 5
         cut = yield from self._cut(owned, found)  # 6
