@@ -59,21 +59,24 @@ class MissingOffsets:
         self,
         owned: OwnedTask,
         committed: Mapping[TopicPartition, Committed],
+        logs: Mapping[TopicPartition, LogRange],
         *,
         has_state: bool,
         unlogged: Collection[str],
     ) -> Steps[None]:
         """Raises RestoreError where an input of the task was read and has no offset.
 
+        Or one beyond the end of its log, which leads to reading it again as well.
         ``has_state``: its changelogs hold records. ``unlogged``: the stores without a changelog
         that hold rows here. Raises RetriableError while it is not known.
         """
-        missing = [tp for tp in owned.partitions if committed[tp].offset is None]
+        missing = [tp for tp in owned.partitions if _is_missing(committed[tp], logs[tp])]
         if not missing:
             return
         told = owned.metadata.values()
         is_kept = (has_state or unlogged) and any(
-            was_read(tp.topic, committed[tp], told) for tp in missing
+            committed[tp].offset is None and was_read(tp.topic, committed[tp], told)
+            for tp in missing
         )
         if not is_kept and not (yield from self._may_be_beyond(owned.task_id, missing)):
             return
@@ -121,16 +124,20 @@ def problems_of(
             if one.offset is not None
         ]
         for tp, one in committed.items():
-            if one.offset is not None:
+            if not _is_missing(one, found.logs[tp]):
                 continue
             where = ""
-            if was_read(tp.topic, one, told):
+            if one.offset is None and was_read(tp.topic, one, told):
                 where = _in_own_stores(plan, found, task_id, rows_of.get(task_id.sub_topology, ()))
             if not where and tp.topic in _begun(task_id, found.records):
                 where = _in_others(plan, found, task_id, tp.topic)
             if where:
                 problems[tp] = where
     return problems
+
+
+def _is_missing(committed: Committed, log: LogRange) -> bool:
+    return committed.offset is None or committed.offset > log.end
 
 
 def _begun(task_id: TaskId, records: Mapping[bytes, bytes]) -> frozenset[str]:
@@ -194,22 +201,27 @@ def _partitions(plan: BoundPlan, found: Found, topic: str) -> list[tuple[TopicPa
     return [(tp, found.logs[tp]) for tp in every if tp in found.logs]
 
 
+def _committed(found: Found, partition: TopicPartition) -> str:
+    offset = found.committed.get(partition, _NOTHING).offset
+    return "nothing is committed" if offset is None else f"offset {offset} is committed"
+
+
 def _message(plan: BoundPlan, found: Found, problems: Mapping[TopicPartition, str]) -> str:
     group = plan.application_id
     lines = "".join(
-        f"\n  input {tp}: nothing is committed, while {where}. The topic holds offsets"
+        f"\n  input {tp}: {_committed(found, tp)}, while {where}. The topic holds offsets"
         f" {found.logs[tp].start} to {found.logs[tp].end}; `kafka-consumer-groups --reset-offsets"
         f" --group {group} --topic {tp.topic}:{tp.partition} --to-offset N --execute`"
         for tp, where in problems.items()
     )
     one = len(problems) == 1
     found_what = (
-        "an input was read before, and its committed offset is"
+        "an input was read before, and its committed offset is missing"
         if one
-        else f"{len(problems)} inputs were read before, and their committed offsets are"
+        else f"{len(problems)} inputs were read before, and their committed offsets are missing"
     )
     return (
-        f"application {group!r}: {found_what} missing:{lines}\nThe offsets expired"
+        f"application {group!r}: {found_what} or outside the topic:{lines}\nThe offsets expired"
         " (offsets.retention.minutes of the brokers), or they, the group or the topic were"
         " deleted. Reading"
         " these inputs from anywhere else would count records twice or not at all."
