@@ -20,7 +20,9 @@ The second block is ours::
     x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
 
 The record in the cuts topic (key ``cut:<task id>``, same transaction) is our block as raw bytes
-with ``i``, {input topic: offset}, in place of ``o``.
+with ``i``, {input topic: offset}, in place of ``o``. Tasks whose results reach stores of others
+write one with the first commit after each start: it shows which inputs the task has read, also
+after the committed offsets were deleted.
 
 Invariants:
 
@@ -179,6 +181,17 @@ def decode_cut_record(value: bytes, *, topic: str, committed_offset: int) -> Cut
     return _cut(committed_offset, fields)
 
 
+def topics_of_record(value: bytes) -> frozenset[str]:
+    """The input topics whose offsets were committed with a record of the cuts topic.
+
+    Raises RestoreError as ``decode_cut`` does.
+
+    >>> sorted(topics_of_record(encode_cut_record(Cut(7), {"clicks": 7, "orders": 3})))
+    ['clicks', 'orders']
+    """
+    return frozenset(_decode_block(value)["i"])
+
+
 def encode_task_cut(
     inputs: Mapping[str, tuple[int, int]],
     *,
@@ -189,12 +202,14 @@ def encode_task_cut(
     writer: Writer | None = None,
     begins: Mapping[str, int] | None = None,
     local_rows: Mapping[str, int] | None = None,
+    with_record: bool = False,
 ) -> TaskCut:
     """What a task commits: one string per input topic, and a record if they would be too long.
 
     ``inputs`` is input topic to (next offset, partition time in ms). Every input partition carries
     the whole cut, so a reader needs only one of them. ``processor_times`` are for Kafka Streams
     alone; so many that they do not fit are left out (it could not commit them either).
+    ``with_record``: there is a record in any case.
     """
     whole = {
         topic: Cut(
@@ -210,18 +225,18 @@ def encode_task_cut(
     }
     times = {topic: time_ms for topic, (_, time_ms) in inputs.items()}
     metadata = _encode_all(whole, times, processor_times)
+    offsets = {topic: cut.offset for topic, cut in whole.items()}
     if max(map(len, metadata.values()), default=0) <= METADATA_BYTES_MAX:
-        return TaskCut(metadata, None)
+        has_record = with_record and bool(whole)
+        record = encode_cut_record(next(iter(whole.values())), offsets) if has_record else None
+        return TaskCut(metadata, record)
     pointers = {
         topic: Cut(cut.offset, is_in_cuts_topic=True, writer=writer) for topic, cut in whole.items()
     }
     metadata = _encode_all(pointers, times, processor_times)
     if max(map(len, metadata.values())) > METADATA_BYTES_MAX:
         metadata = _encode_all(pointers, times, None)
-    record = encode_cut_record(
-        next(iter(whole.values())), {topic: cut.offset for topic, cut in whole.items()}
-    )
-    return TaskCut(metadata, record)
+    return TaskCut(metadata, encode_cut_record(next(iter(whole.values())), offsets))
 
 
 def _encode_all(

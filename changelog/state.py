@@ -283,6 +283,14 @@ class TaskState:
         """Keys and values of these rows, each as often as it was committed: what a crash costs."""
         return self._unapplied_bytes + self._loads.bytes_total()
 
+    def unlogged_rows(self) -> list[str]:
+        """The stores without a changelog that hold rows: these have no other copy."""
+        return [
+            name
+            for name, rows in self._rows.items()
+            if not self.specs[name].is_logged and next(rows.scan(), None) is not None
+        ]
+
     def has_many_unapplied(self, layers_max: int) -> bool:
         """Whether any store has so many committed layers that reading through them costs."""
         return any(len(rows.unapplied()) >= layers_max for rows in self._rows.values())

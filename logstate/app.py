@@ -31,6 +31,7 @@ from logstate.contracts.worker_config import (
     CHECKPOINT_BYTES,
     ChangelogWrites,
     Guarantee,
+    OnDataLoss,
     OnStateLoss,
 )
 from logstate.instance.end_by_signal import ending_by_signals
@@ -107,6 +108,11 @@ class Application(ApplicationView):
             records or the local rows of a store without a changelog are not there: ``"fail"``
             raises RestoreError; ``"continue"`` logs an ERROR and begins with what is left. See
             docs/state-loss.md.
+        on_data_loss: what follows where records of an input are gone that were not processed: their
+            offset is committed and the topic begins later, or ends before it. ``"fail"`` raises
+            RestoreError; ``"continue"`` logs an ERROR, counts them
+            (``input_records_lost_total``), and reads on at the first record that is there,
+            whatever ``offset_reset`` says. See docs/missing-data.md.
         standby_replicas: how many other instances keep a copy of each task's state, so that a task
             that moves there replays the last second only; or :class:`StandbySettings` with a limit
             of bandwidth and the lag at which an instance joins. See docs/standbys.md.
@@ -155,6 +161,7 @@ class Application(ApplicationView):
         window_emit_interval: timedelta | None = None,
         outer_join_emit_interval: timedelta | None = None,
         on_state_loss: OnStateLoss = "fail",
+        on_data_loss: OnDataLoss = "fail",
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -186,6 +193,7 @@ class Application(ApplicationView):
             window_emit_interval,
             outer_join_emit_interval,
             on_state_loss,
+            on_data_loss,
         ).checked()
         self._workers = new_workers(
             settings, target, state_root(state_dir), cluster, clock, self._lifecycle

@@ -38,6 +38,7 @@ from logstate.contracts.worker_config import (
     MAX_POLL_INTERVAL_MS,
     ChangelogWrites,
     Guarantee,
+    OnDataLoss,
     OnStateLoss,
     WorkerConfig,
 )
@@ -94,6 +95,7 @@ class AppSettings:
     window_emit_interval: timedelta | None = None
     outer_join_emit_interval: timedelta | None = None
     on_state_loss: OnStateLoss = "fail"
+    on_data_loss: OnDataLoss = "fail"
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
@@ -143,6 +145,7 @@ class AppSettings:
             replication_factor=self.replication_factor,
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
+            on_data_loss=self.on_data_loss,
             dead_letter_topic=self.handlers.dead_letter_topic,
             emit_intervals=EmitIntervals.of(
                 self.window_emit_interval, self.outer_join_emit_interval
@@ -169,6 +172,7 @@ class AppSettings:
                 "guarantee": self.guarantee,
                 "commit_interval": self.commit_interval,
                 "offset_reset": self.offset_reset,
+                "on_data_loss": self.on_data_loss,
                 "replication_factor": self.replication_factor,
                 "topic_config": MappingProxyType(dict(self.topic_config)),
                 "checkpoint_interval": self.writes.checkpoint_interval,
@@ -199,6 +203,7 @@ class AppSettings:
             yield from exc.problems
         yield from choice("guarantee", self.guarantee, get_args(Guarantee))
         yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
+        yield from choice("on_data_loss", self.on_data_loss, get_args(OnDataLoss))
         yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
         yield from choice("on_state_loss", self.on_state_loss, get_args(OnStateLoss))
         yield from flag("static_membership", self.static_membership)

@@ -34,6 +34,7 @@ from logstate.contracts.topic_names import cuts_topic
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_commit import TaskCommit, processor_times
 from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.reached_stores import feeding
 
 #: changelog records produced before others get their turn: half a millisecond
 _RECORDS_AT_ONCE = 1_000
@@ -66,6 +67,8 @@ class Committer:
         self._consumer = consumer
         self._transactions = transactions
         self.outlet = Outlet(plan, transactions, outputs)
+        #: sub-topologies whose tasks record in the cuts topic what they have read
+        self._feeding = feeding(plan)
         self._member_id = ""
 
     def joined(self) -> None:
@@ -95,6 +98,7 @@ class Committer:
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6
             owned.task.committed(commit, position)
+            owned.is_recorded = True
         yield from self.outlet.release()  # 7
         metadata_of = {tp: text for tp, (_, text) in offsets.items()}
         return CommitReport(
@@ -190,6 +194,7 @@ class Committer:
                 topic_ids={tp.topic: self._plan.topic_ids[tp.topic] for tp in owned.partitions},
                 processor_times=processor_times(commit.changes.clocks, self._plan.logged_as),
                 writer=writer,
+                with_record=owned.task_id.sub_topology in self._feeding and not owned.is_recorded,
             )
             for tp, offset in commit.offsets.items():
                 offsets[tp] = (offset, cut.metadata[tp.topic])

@@ -19,6 +19,7 @@
     │   │       └── ForeignGroupError  members of another kind have the group (awaited inside)
     │   ├── MembersLiveError    a group has members, and what is wanted needs one without
     │   ├── AbortableError      this transaction must be aborted and replayed (retried inside)
+    │   │   └── OutOfRangeError    records that were to be read are gone (judged inside)
     │   └── RetriableError      a passing fault: the same call may succeed (retried inside)
     ├── RegistryError           the schema registry cannot be reached or refuses; no record's fault
     ├── StateDirectoryError     the local directory is locked, unwritable or foreign
@@ -179,6 +180,13 @@ class RegistryError(LogstateError):
 
     Raised while a record is encoded or decoded, but never that record's fault: it must not be
     skipped or dead-lettered for it.
+    """
+
+
+class OutOfRangeError(AbortableError):
+    """An input is to be read at an offset that its log does not hold.
+
+    The committed offsets are read again: they may be in the log, or ``on_data_loss`` decides.
     """
 
 

@@ -13,6 +13,7 @@ from logstate.contracts.processing import UNSAID, EmitIntervals
 Guarantee = Literal["exactly_once", "at_least_once"]
 ChangelogWrites = Literal["commit", "update"]
 OnStateLoss = Literal["fail", "continue"]
+OnDataLoss = Literal["fail", "continue"]
 
 
 #: replayed in about a second
@@ -52,6 +53,9 @@ class WorkerConfig:
     replication_factor: int = -1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     offset_reset: str | timedelta = "earliest"
+    #: where records that were not processed are gone. As Spark's failOnDataLoss, and unlike Kafka
+    #: Streams, it stops by default: records are lost, and a line in a log is easily missed
+    on_data_loss: OnDataLoss = "fail"
     #: records per poll: 1,000 to 2,000 measured fastest (cache-friendlier than 10,000)
     poll_records_max: int = 2_000
     #: a partition is paused while it has more records waiting than this

@@ -81,6 +81,8 @@ SKIPPED_RECORDS = _counter("skipped_records_total", "records", "task",
     "Records rolled back and skipped because an error handler said so.")
 DEAD_LETTERS = _counter("dead_letters_total", "records", "task",
     "Records rolled back and sent to the dead letter topic.")
+LOST_RECORDS = _counter("input_records_lost_total", "offsets", "topic",
+    "Offsets of an input that were deleted before they were processed, and passed.")
 PUNCTUATE = _counter("punctuate_total", "calls", "task",
     "Punctuator calls, of stream and of wall time.")
 

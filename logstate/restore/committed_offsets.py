@@ -17,6 +17,8 @@ Invariant: while tasks run, at most a tenth of the time goes into unanswered que
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from logstate.changelog.cut import Cut, cut_key, decode_cut_record
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RestoreError, RetriableError
@@ -89,22 +91,26 @@ class CutsReader:
         found = self._known(task_id, topic, offset)
         if found is not None:
             return found
-        ends = yield Step("end_offsets", self._admin.end_offsets, ([self._partition],))
-        yield from self._read_on(ends[self._partition])
+        end = yield from self._read_to_end()
         found = self._known(task_id, topic, offset)
         if found is not None:
             return found
-        if self._position < ends[self._partition]:
-            raise RetriableError(
-                f"the cut of task {task_id} is behind offset {self._position} of"
-                f" {self._partition}, where somebody's transaction is open"
-            )
+        self._check_read_to(end, f"the cut of task {task_id}")
         raise RestoreError(
             f"task {task_id}: the clocks that belong to the committed offset {offset} of"
             f" {topic}-{task_id.partition} are not in {self._partition.topic!r}, where they were"
             " written with it: that topic was truncated or recreated. Restore it. Without a"
             " backup `logstate reset` begins anew: it deletes the state of all stores"
         )
+
+    def records(self) -> Steps[Mapping[bytes, bytes]]:
+        """The last record of each task, by its key.
+
+        Raises RetriableError while an open transaction may hide one.
+        """
+        end = yield from self._read_to_end()
+        self._check_read_to(end, "the records of tasks")
+        return self._last
 
     def close(self) -> Steps[None]:
         """Release the consumer."""
@@ -118,6 +124,20 @@ class CutsReader:
         if value is None:
             return None
         return decode_cut_record(value, topic=topic, committed_offset=offset)
+
+    def _read_to_end(self) -> Steps[int]:
+        """Read what there is; returns where the topic ends."""
+        ends = yield Step("end_offsets", self._admin.end_offsets, ([self._partition],))
+        end: int = ends[self._partition]
+        yield from self._read_on(end)
+        return end
+
+    def _check_read_to(self, end: int, what: str) -> None:
+        if self._position < end:
+            raise RetriableError(
+                f"{what} may be behind offset {self._position} of {self._partition}, where"
+                " somebody's transaction is open"
+            )
 
     def _read_on(self, end: int) -> Steps[None]:
         """Read what there is up to ``end``; at most a moment."""

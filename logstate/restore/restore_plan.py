@@ -5,6 +5,10 @@ is only allowed where no state exists yet, and then the reset policy of the sour
 that expired, or that point outside a topic, while the changelogs hold state would silently count
 everything again, so the application stops and names ``logstate reset``.
 
+A committed offset outside its topic means that records are gone which were not processed, with or
+without state. The reset policy does not decide then: it would skip records that are there. By
+``on_data_loss`` the application stops, or it reads on at the first record that is there.
+
 A store's target is the end of the changelog as READ UNCOMMITTED, taken after the committed offsets:
 every record an earlier owner could still have in flight lies below it. It is read with READ
 COMMITTED and done when the consumer's POSITION reaches it: markers, aborted records and compacted
@@ -40,6 +44,7 @@ from logstate.contracts.errors import RestoreError, StoreCorruptedError
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.contracts.seams import Committed
 from logstate.contracts.topic_names import store_of
+from logstate.contracts.worker_config import OnDataLoss
 from logstate.restore.missing_records import LogRange, Needed, lost_beginning
 
 #: Kafka's default delete.retention.ms: how long a tombstone is promised to stay
@@ -178,11 +183,14 @@ def start_position(
     offset_at_reset: int | None,
     has_state: bool,
     doubt: str = "",
+    on_data_loss: OnDataLoss = "fail",
 ) -> int:
     """The offset to begin at; raises RestoreError where no answer would be right.
 
     ``reset`` is "earliest", "latest", "none" or a duration back from now (KIP-1106), for which
-    ``offset_at_reset`` is the first offset of that time. ``doubt``: whose state it may be instead.
+    ``offset_at_reset`` is the first offset of that time; it counts where nothing is committed.
+    ``doubt``: whose state it may be instead. ``on_data_loss``: what follows where the committed
+    offset is outside the log; "continue" never skips a record that is there.
     """
     offset = committed.offset
     if offset is not None and log.start <= offset <= log.end:
@@ -193,6 +201,9 @@ def start_position(
     else:
         problem = f"offset {offset} is committed, but the log holds {log.start} to {log.end}"
         cause = "retention overtook a stopped application, or the topic was recreated"
+    goes_on = on_data_loss == "continue" and reset != "none"
+    if offset is not None and goes_on and (offset < log.start or not has_state):
+        return log.start
     if has_state:
         raise RestoreError(
             f"input {partition}: {problem}, while the changelogs of its task hold state; {cause}."
@@ -204,11 +215,33 @@ def start_position(
             f"input {partition}: {problem} and its source says offset_reset='none'; commit an"
             " offset, or choose 'earliest' or 'latest'"
         )
+    if offset is not None:
+        raise RestoreError(
+            f"input {partition}: {problem}; {cause}. {lost_records(offset, log)} No offset_reset"
+            " applies to that. Set on_data_loss='continue' to read on at the first record that is"
+            f" there, {log.start}; or stop the application, run `kafka-consumer-groups"
+            f" --reset-offsets --group APPLICATION_ID --topic {partition.topic}:"
+            f"{partition.partition} --to-offset N --execute` with the offset N to read on at, and"
+            " start it again"
+        )
     if reset == "latest":
         return log.end
     if isinstance(reset, timedelta):
         return log.end if offset_at_reset is None else offset_at_reset
     return log.start
+
+
+def lost_records(offset: int, log: LogRange) -> str:
+    """What is known of the records that are gone, where ``offset`` is committed outside the log."""
+    if offset < log.start:
+        return (
+            f"Records {offset} to {log.start - 1} were not processed and are gone: retention or a"
+            " tool deleted them."
+        )
+    return (
+        f"The log was truncated at {log.end} or the topic was created again: records before"
+        f" {offset} are gone, and those that are there may have been processed or not."
+    )
 
 
 def doubt_about(shared_changelogs: Mapping[str, str]) -> str:
@@ -226,6 +259,7 @@ def _ways_on(partition: TopicPartition, offset: int | None, log: LogRange) -> st
     """What to do where nobody else can tell; each of both was tried by a test."""
     if offset is not None and offset < log.start:
         right, gone = str(log.start), f": records {offset} to {log.start - 1} are gone, and missed"
+        gone += " (on_data_loss='continue' does the same for every input, with an ERROR in the log)"
     else:
         right, gone = "N", ", where N is the first record that it does not hold yet"
         if offset is not None:

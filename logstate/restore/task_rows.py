@@ -165,6 +165,18 @@ class TaskRows:
         owned.task_or_none = None
         owned.task_or_none = self._new_task(owned)
 
+    def unlogged(self, owned: OwnedTask) -> list[str]:
+        """The stores without a changelog that hold rows here; opens the task's stores for it."""
+        specs = self._plan.sub_topology(owned.task_id).stores
+        if all(spec.is_logged for spec in specs):
+            return []
+        try:
+            if owned.task_or_none is None:
+                owned.task_or_none = self._new_task(owned)
+            return owned.task.state.unlogged_rows()
+        except StoreCorruptedError:
+            return []  # `open` meets the damage again, and decides what becomes of the rows
+
     def check_replays(self, owned: OwnedTask) -> None:
         """What was replayed must not have been overtaken; raises as ``check_replay`` does."""
         now = self._clock.wall_clock_ms()

@@ -37,6 +37,7 @@ from logstate.contracts.seams import Admin, Cluster, Committed, GroupConsumer, S
 from logstate.contracts.worker_config import WorkerConfig
 from logstate.restore.committed_offsets import LONGEST_S, CutsReader, InquiryPace
 from logstate.restore.held_directories import HeldDirectories
+from logstate.restore.missing_offsets import MissingOffsets
 from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import (
     check_topic_ids,
@@ -45,6 +46,7 @@ from logstate.restore.restore_plan import (
     decoded,
     doubt_about,
     joined_cut,
+    lost_records,
     start_position,
     was_read,
 )
@@ -60,6 +62,7 @@ class TaskStarter:
     """Brings assigned tasks to the point where the restorer takes over.
 
     ``look_again``: asked once, before the first of them is begun; False puts it off.
+    ``on_lost_records`` is told of a topic how many offsets of it are gone.
     """
 
     def __init__(
@@ -72,7 +75,11 @@ class TaskStarter:
         clock: Clock,
         rows: TaskRows,
         look_again: Callable[[], Steps[bool]] | None = None,
+        on_lost_records: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
+        self._on_lost_records = on_lost_records
+        #: what was lost and told: the input, its committed offset, where it is read on
+        self._told_losses: set[tuple[TopicPartition, int, int]] = set()
         self._look_again = look_again
         self._plan = plan
         self._config = config
@@ -83,6 +90,7 @@ class TaskStarter:
         self._pace = InquiryPace(clock)
         self._held = HeldDirectories(clock)
         self._cuts = CutsReader(plan.application_id, cluster, admin)
+        self._missing = MissingOffsets(plan, admin, self._cuts)
 
     def close(self) -> Steps[None]:
         """Release what it read with."""
@@ -134,6 +142,9 @@ class TaskStarter:
         has_state = any(
             logs[tp].end > 0 for tp, spec in changelogs.items() if not spec.source_topic
         )
+        unlogged = self._rows.unlogged(owned)
+        yield from self._missing.check(owned, found, logs, has_state=has_state, unlogged=unlogged)
+        has_state = has_state or bool(unlogged)
         yield from self._set_start_positions(owned, found, logs, has_state=has_state)  # 4
         cut = yield from self._cut(owned, found)  # 5
         clocks = clocks_under_new_names(
@@ -250,9 +261,35 @@ class TaskStarter:
                 offset_at_reset=at_reset,
                 has_state=has_state and was_read(tp.topic, found[tp], owned.metadata.values()),
                 doubt=doubt_about(self._plan.shared_changelogs),
+                on_data_loss=self._config.on_data_loss,
             )
+            self._tell_loss(owned, tp, found[tp], logs[tp])
             owned.start_positions[tp] = position
             owned.is_new |= position != found[tp].offset
+
+    def _tell_loss(
+        self, owned: OwnedTask, partition: TopicPartition, committed: Committed, log: LogRange
+    ) -> None:
+        """Say that a task reads on although records are gone: once, however often it is begun."""
+        offset = committed.offset
+        if offset is None or log.start <= offset <= log.end:
+            return
+        loss = (partition, offset, log.start)
+        if loss in self._told_losses:
+            return
+        self._told_losses.add(loss)
+        _LOGGER.error(
+            "task %s: input %s: offset %d is committed, but the log holds %d to %d. %s The task"
+            " reads on at offset %d, because on_data_loss is 'continue'",
+            owned.task_id,
+            partition,
+            offset,
+            log.start,
+            log.end,
+            lost_records(offset, log),
+            log.start,
+        )
+        self._on_lost_records(partition.topic, abs(offset - min(max(offset, log.start), log.end)))
 
     # ------------------------------------------------------------------ the cut
 

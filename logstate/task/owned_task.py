@@ -84,6 +84,8 @@ class OwnedTask:
     metadata: dict[TopicPartition, OffsetMetadata] = field(default_factory=dict)
     #: True where the group had committed nothing: the resolved start is committed first
     is_new: bool = False
+    #: True after its first commit: the cuts topic shows which inputs it has read
+    is_recorded: bool = False
     targets: list[StoreTarget] = field(default_factory=list)
     restored_records: int = 0
     #: ends of the input partitions as last heard from the consumer, for the lag

@@ -8,7 +8,7 @@ brings nothing. What was fetched before stays in its queue.
 from __future__ import annotations
 
 from logstate.contracts.clock import Clock
-from logstate.contracts.errors import AbortableError
+from logstate.contracts.errors import OutOfRangeError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import GroupConsumer, Polled, Step, Steps
 from logstate.task.marks import Marks
@@ -52,7 +52,7 @@ class Intake:
             self._observer.paused(is_paused)
 
     def take(self, polled: Polled, consumer: GroupConsumer) -> Steps[None]:
-        """Hand out what a poll brought. Raises AbortableError where positions are nowhere."""
+        """Hand out what a poll brought. Raises OutOfRangeError where positions are nowhere."""
         self._tasks.heard_ms = self._asks_ms
         # Here, behind the poll: what it brought may be younger than an order.
         running = self._tasks.running()
@@ -74,7 +74,7 @@ class Intake:
                 owned.ends[partition] = position
         if polled.out_of_range:
             found = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
-            raise AbortableError(f"positions are outside their logs: {found}")
+            raise OutOfRangeError(f"positions are outside their logs: {found}")
         if polled.records or self.is_paused or any(owned.paused for owned in running):
             yield from self.pause_or_resume(consumer)
 

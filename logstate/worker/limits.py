@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from logstate.contracts.errors import BrokerError, LogstateError, LostMemberError, RetriableError
+from logstate.contracts.errors import (
+    BrokerError,
+    LogstateError,
+    LostMemberError,
+    OutOfRangeError,
+    RetriableError,
+)
 from logstate.contracts.worker_config import WorkerConfig
 
 #: between two attempts to start: doubled each time, up to the longest
@@ -56,6 +62,16 @@ class FailureLimits:
             self._rejoins.note(now_ms, cause, blame)
         elif not is_away:
             self._aborts.note(now_ms, cause, blame)
+
+
+def what_follows(cause: LogstateError) -> str:
+    """What a worker does after a failure, as the beginning of a line in the log."""
+    if isinstance(cause, OutOfRangeError):
+        return (
+            "the transaction is aborted and the committed offsets are read again, because records"
+            " that were to be read next are not there"
+        )
+    return "the transaction is aborted and its records are replayed"
 
 
 class StartPatience:

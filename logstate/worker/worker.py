@@ -54,7 +54,7 @@ from logstate.worker.commits import Commits
 from logstate.worker.followed_tasks import FollowedTasks
 from logstate.worker.foreign_members import ForeignMembers
 from logstate.worker.intake import Intake
-from logstate.worker.limits import FailureLimits
+from logstate.worker.limits import FailureLimits, what_follows
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.processing import Processing
 from logstate.worker.slow_calls import SlowCalls
@@ -376,7 +376,7 @@ class Worker:
             self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
         level = logging.INFO if self._observer.is_away else logging.WARNING
         story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
-        _LOGGER.log(level, "the transaction is aborted and its records are replayed: %s", story)
+        _LOGGER.log(level, "%s: %s", what_follows(cause), story)
         self._observer.aborted()
         yield from self._commits.abandon()
         try:

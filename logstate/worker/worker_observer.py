@@ -158,6 +158,10 @@ class WorkerObserver:
         """A transaction was given up."""
         self.metrics.counter(catalogue.TRANSACTIONS_ABORTED, **_WORKER).add(1)
 
+    def lost_records(self, topic: str, offsets: int) -> None:
+        """Records of an input were deleted before they were processed."""
+        self.metrics.counter(catalogue.LOST_RECORDS, topic=topic).add(offsets)
+
     def produced(self, owned: OwnedTask, outputs: Sequence[ProducedFields]) -> None:
         """Records were sent to output or repartition topics."""
         topics = set(map(_topic_of, outputs))

@@ -78,6 +78,21 @@ class SubTopology:
     def _operators(self) -> Iterator[ProcessorNode]:
         return (node for node in self.nodes if isinstance(node, ProcessorNode))
 
+    def sink_topics_from(self, topic: TopicRef) -> tuple[TopicRef, ...]:
+        """Topics that results of a source topic are written to, except those chosen per record.
+
+        Where there are stores that is every sink: the node that writes a row need not be above the
+        node that reads it.
+        """
+        if self.stores:
+            return self.sink_topics
+        above = self._topics_above
+        return tuple(
+            sink_topic
+            for sink_topic, sinks in self.sinks_into.items()
+            if any(topic in above[sink.name] for sink in sinks)
+        )
+
     @cached_property
     def sinks_into(self) -> Mapping[TopicRef, tuple[SinkNode, ...]]:
         """Topic -> the sinks that write to it, whatever the record."""

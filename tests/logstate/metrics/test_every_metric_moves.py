@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Step
 from logstate.metrics.catalogue import CATALOGUE
 from logstate.task.error_handlers import (
@@ -54,7 +55,12 @@ def test_each_of_them_moves_in_the_life_of_a_worker() -> None:
 
     def watched(name: str) -> WorkerRig:
         rig = WorkerRig(
-            cluster, everything, name=name, error_handlers=handlers, checkpoint_interval_ms=1
+            cluster,
+            everything,
+            name=name,
+            error_handlers=handlers,
+            checkpoint_interval_ms=1,
+            on_data_loss="continue",
         )
 
         def look(step: Step) -> None:
@@ -77,6 +83,8 @@ def test_each_of_them_moves_in_the_life_of_a_worker() -> None:
     group.leave(next(iter(group.members)))  # thrown out: its partitions are lost
     one.turn(3)
     one.stop()
+    send(cluster, "s", "t")
+    cluster.log(TopicPartition("in", 0)).delete_before(-1)
     two = watched("two")
     two.until_running()
     two.stop()

@@ -10,6 +10,7 @@ from logstate.changelog.cut import Cut, OffsetMetadata
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
+from logstate.contracts.worker_config import OnDataLoss
 from logstate.restore.missing_records import LogRange
 from logstate.restore.restore_plan import check_topic_ids, start_position, was_read
 
@@ -31,8 +32,17 @@ def start(
     *,
     at: int | None = None,
     has_state: bool = False,
+    on_data_loss: OnDataLoss = "fail",
 ) -> int:
-    return start_position(IN, committed, LOG, reset=reset, offset_at_reset=at, has_state=has_state)
+    return start_position(
+        IN,
+        committed,
+        LOG,
+        reset=reset,
+        offset_at_reset=at,
+        has_state=has_state,
+        on_data_loss=on_data_loss,
+    )
 
 
 @pytest.mark.parametrize("has_state", [True, False])
@@ -44,16 +54,47 @@ def test_a_committed_offset_within_the_log_wins_over_every_policy(
     assert start(Committed(offset, ""), reset, has_state=has_state) == offset
 
 
-@pytest.mark.parametrize("committed", [NOTHING, Committed(9, ""), Committed(51, "")], ids=str)
 @pytest.mark.parametrize(
     ("reset", "position"),
     [("earliest", 10), (None, 10), ("latest", 50), (timedelta(hours=1), 33)],
     ids=str,
 )
-def test_without_state_the_policy_of_the_source_decides(
-    committed: Committed, reset: str | timedelta | None, position: int
+def test_without_state_and_without_an_offset_the_policy_of_the_source_decides(
+    reset: str | timedelta | None, position: int
 ) -> None:
-    assert start(committed, reset, at=33) == position
+    assert start(NOTHING, reset, at=33) == position
+
+
+RESETS = [policy for policy in POLICIES if policy != "none"]
+
+
+@pytest.mark.parametrize("offset", [9, 51])
+@pytest.mark.parametrize("reset", RESETS, ids=str)
+def test_an_offset_outside_the_log_stops_the_application_whatever_the_policy(
+    reset: str | timedelta | None, offset: int
+) -> None:
+    with pytest.raises(RestoreError, match=rf"offset {offset} is committed.*on_data_loss='conti"):
+        start(Committed(offset, ""), reset, at=33)
+
+
+@pytest.mark.parametrize("offset", [9, 51])
+@pytest.mark.parametrize("reset", RESETS, ids=str)
+def test_going_on_after_a_loss_skips_no_record_that_is_there_whatever_the_policy(
+    reset: str | timedelta | None, offset: int
+) -> None:
+    assert start(Committed(offset, ""), reset, at=33, on_data_loss="continue") == 10
+
+
+def test_state_goes_on_after_a_loss_but_is_not_counted_again() -> None:
+    assert start(Committed(9, ""), has_state=True, on_data_loss="continue") == 10
+    with pytest.raises(RestoreError, match="hold state"):
+        start(Committed(51, ""), has_state=True, on_data_loss="continue")
+
+
+@pytest.mark.parametrize("offset", [9, 51])
+def test_the_policy_none_goes_on_after_no_loss(offset: int) -> None:
+    with pytest.raises(RestoreError, match="offset_reset='none'"):
+        start(Committed(offset, ""), "none", on_data_loss="continue")
 
 
 def test_a_time_that_no_record_has_reached_is_the_end() -> None:

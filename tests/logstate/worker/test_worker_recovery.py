@@ -22,7 +22,7 @@ from logstate.task.owned_task import Stage
 from logstate.testing import FakeCluster, Fault
 from logstate.topology import Processor, StreamsBuilder
 from logstate.topology.processor.processor import ProcessorContext
-from tests.logstate.flows import counted, passed, recounted
+from tests.logstate.flows import counted, recounted
 from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, outputs, send
 
 KEYS = "abcabca"
@@ -265,20 +265,6 @@ def test_input_that_was_deleted_beside_state_stops_the_worker(cluster: FakeClust
     rig = WorkerRig(cluster, counted).start()
     with pytest.raises(RestoreError, match="while the changelogs of its task hold state"):
         rig.turn(20)
-
-
-def test_input_that_was_deleted_under_a_stateless_task_is_skipped() -> None:
-    cluster = cluster_of({"in": 1, "out": 1}, fetch_records_max=2)
-    rig = WorkerRig(cluster, passed).start()
-    rig.until_running()
-    send(cluster, *"abcdefgh")
-    rig.commit()
-    cluster.log(TopicPartition("in", 0)).delete_before(7)
-    rig.until(lambda: rig.total("transactions_aborted_total") == 1)
-    rig.until_running()
-    rig.commit()
-    rig.commit()
-    assert outputs(cluster)[-1] == ("h", "h")
 
 
 # --- death ----------------------------------------------------------------------------------------
