@@ -161,7 +161,7 @@ def _schema_of(type_: Any) -> dict[str, Any]:
     if is_record(type_):
         return dict(record_schema(type_))
     try:
-        schema = json_schema(type_)
+        schema = json_schema(type_).schema
     except TypeError:
         return {}
     # Definitions would have to stand at the root: what needs them is JSON of any shape here.

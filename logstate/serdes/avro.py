@@ -47,6 +47,7 @@ from logstate.serdes.avro_schema import (
     self_contained,
 )
 from logstate.serdes.immutability import is_immutable
+from logstate.serdes.json_schema import described_type
 from logstate.serdes.json_serde import not_readable, not_the_same
 from logstate.serdes.sameness import difference
 
@@ -193,6 +194,7 @@ class AvroSerde(Serde[T]):
             "schema": self.schema,
             "framing": "none" if self.registry is None else "confluent",
             "registry": None if self.registry is None else self.registry.shown_url,
+            **({} if self.type in (dict, Any) else {"type": described_type(self.type)}),
         }
 
     def same_by(self) -> Any:

@@ -43,12 +43,12 @@ def avro_changes(
     """What changed from the writer's schema to the reader's; nothing if only words did."""
     writer, reader = _parsed(stored), _parsed(declared)
     is_alike = writer.canonical_form == reader.canonical_form
-    has_same_logic = list(_logical_types(stored)) == list(_logical_types(declared))
-    if is_alike and has_same_logic:
+    other_logic = list(_Logic(stored, declared).differences(part, stored, declared))
+    if other_logic:
+        return [Change(Verdict.REFUSED, subject, *one, _OTHER_LOGIC) for one in other_logic]
+    if is_alike:
         return []
     sides = (msgspec.json.encode(stored).decode(), msgspec.json.encode(declared).decode())
-    if is_alike:
-        return [Change(Verdict.REFUSED, subject, part, *sides, _OTHER_LOGIC)]
     if not rows_name_their_schema:
         return [Change(Verdict.REFUSED, subject, part, *sides, _UNNAMED)]
     checker: Any = avro.compatibility.ReaderWriterCompatibilityChecker
@@ -60,17 +60,86 @@ def avro_changes(
     return [Change(Verdict.REFUSED, subject, part, *sides, _NOT_RESOLVED.format(why=why))]
 
 
-def _logical_types(schema: Any) -> Iterator[str]:
-    """In the order of the schema; canonical forms leave them out."""
+class _Logic:
+    """Compares logical types, which canonical forms and Avro's own rules leave out."""
+
+    def __init__(self, stored: Any, declared: Any) -> None:
+        self._named = ({}, {})  # type: tuple[dict[str, Any], dict[str, Any]]
+        for named, schema in zip(self._named, (stored, declared), strict=True):
+            _note_names(schema, named)
+        #: pairs of names that were compared: a record that contains itself is compared once
+        self._seen: set[tuple[str, str]] = set()
+
+    def differences(
+        self, place: str, stored: Any, declared: Any
+    ) -> Iterator[tuple[str, str | None, str | None]]:
+        """Where they differ, with both sides."""
+        if isinstance(stored, list) or isinstance(declared, list):
+            before, after = (one if isinstance(one, list) else [one] for one in (stored, declared))
+            branches = {_branch(one): one for one in after}
+            for one in before:
+                if _branch(one) in branches:
+                    yield from self.differences(place, one, branches[_branch(one)])
+            return
+        if isinstance(stored, str) and isinstance(declared, str):
+            if (stored, declared) in self._seen:
+                return
+            self._seen.add((stored, declared))
+        one, other = (self._defined(side, what) for side, what in enumerate((stored, declared)))
+        sides = (_logic_of(one), _logic_of(other))
+        if sides[0] != sides[1]:
+            yield place, *sides
+            return
+        for part in ("items", "values"):
+            if part in one and part in other:
+                yield from self.differences(f"{place}[]", one[part], other[part])
+        fields = {name: field for field in other.get("fields", ()) for name in _field_names(field)}
+        for field in one.get("fields", ()):
+            if field["name"] in fields:
+                inner = f"{place}.{field['name']}"
+                yield from self.differences(inner, field["type"], fields[field["name"]]["type"])
+
+    def _defined(self, side: int, schema: Any) -> Mapping[str, Any]:
+        found = self._named[side].get(schema, schema) if isinstance(schema, str) else schema
+        if isinstance(found, str):
+            return {"type": found}
+        inner = found.get("type")
+        is_wrapped = isinstance(inner, Mapping) and "logicalType" not in found
+        return self._defined(side, inner) if is_wrapped else found
+
+
+def _note_names(schema: Any, named: dict[str, Any]) -> None:
+    if isinstance(schema, list):
+        for one in schema:
+            _note_names(one, named)
+    elif isinstance(schema, Mapping):
+        if "name" in schema and schema.get("type") in ("record", "error", "enum", "fixed"):
+            named[str(schema["name"])] = schema
+            named[f"{schema.get('namespace', '')}.{schema['name']}"] = schema
+        for part in ("type", "items", "values"):
+            _note_names(schema.get(part), named)
+        for field in schema.get("fields", ()):
+            _note_names(field["type"], named)
+
+
+def _branch(schema: Any) -> str:
+    """What tells a branch of a union from the others."""
     if isinstance(schema, Mapping):
-        if "logicalType" in schema:
-            kept = {name: schema.get(name) for name in ("logicalType", "precision", "scale")}
-            yield str(kept)
-        for part in schema.values():
-            yield from _logical_types(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _logical_types(part)
+        kind = str(schema.get("name", schema["type"]))
+        return kind.rpartition(".")[2]
+    return str(schema).rpartition(".")[2]
+
+
+def _field_names(field: Mapping[str, Any]) -> Iterator[str]:
+    yield from field.get("aliases", ())
+    yield field["name"]
+
+
+def _logic_of(schema: Mapping[str, Any]) -> str | None:
+    if "logicalType" not in schema:
+        return None
+    told = [f"{part} {schema[part]}" for part in ("precision", "scale") if part in schema]
+    return " ".join([str(schema["logicalType"]), *told])
 
 
 def _parsed(schema: Any) -> Any:

@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import Any
 
 from logstate.contracts.compatibility import Change, Verdict
-from logstate.serdes.json_compatibility import json_changes, moved_names
-from logstate.serdes.json_schema import NAMES_OF_ITEMS, ORDER_OF_FIELDS
+from logstate.serdes.json_compatibility import CHANGES_OF_MEANING, json_changes, moved_names
+from logstate.serdes.json_schema import MEANING, NAMES_OF_ITEMS, ORDER_OF_FIELDS, with_meaning
 from logstate.serdes.protobuf_compatibility import protobuf_changes
 
 Description = Mapping[str, Any]
@@ -70,7 +70,7 @@ def serde_changes(
     now = _plain(declared)
     before = _with_names(_plain(stored), now)
     if before == now:
-        return []
+        return list(_changes_of_meaning(subject, part, stored, declared))
     if part == "key":
         if _with_times(before, now) == now:
             sides = _sides(stored, declared)
@@ -82,17 +82,69 @@ def serde_changes(
         sides = (_name(stored), _name(declared))
         return [Change(Verdict.REFUSED, subject, part, *sides, _REFUSED_VALUE)]
     if stored["format"] == "json":
-        return json_changes(subject, part, stored["schema"], declared["schema"])
+        return _json_changes(subject, part, stored, declared)
     if stored["format"] == "json_schema":
         return [
             *_framing_changes(subject, part, stored, declared),
-            *json_changes(subject, part, stored["schema"], declared["schema"]),
+            *_json_changes(subject, part, stored, declared),
         ]
     if stored["format"] == "avro":
         return list(_avro_changes(subject, part, stored, declared))
     if stored["format"] == "protobuf" and stored["schema"] and declared["schema"]:
         return list(_protobuf_changes(subject, part, stored, declared))
     return list(_other_changes(subject, part, stored, declared))
+
+
+def _json_changes(
+    subject: str, part: str, stored: Description, declared: Description
+) -> list[Change]:
+    meaning = stored.get(MEANING)
+    return json_changes(
+        subject,
+        part,
+        with_meaning(stored["schema"], meaning or {}),
+        with_meaning(declared["schema"], declared.get(MEANING, {})),
+        is_meaning_known=meaning is not None,
+    )
+
+
+def _changes_of_meaning(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    """Of the same bytes, what is read as something else, anywhere inside a description."""
+    if stored["format"] in ("json", "json_schema"):
+        yield from _json_changes(subject, part, stored, declared)
+        return
+    if stored["format"] == "avro":
+        yield from _changes_of_avro_type(subject, part, stored, declared)
+        return
+    if stored["format"] == "protobuf" and stored["schema"] and declared["schema"]:
+        # The order of an enum's values, of which the first one may be a default, is no difference
+        # between two dicts.
+        yield from _protobuf_changes(subject, part, stored, declared)
+        return
+    parts = ((part, stored, declared), (f"{part}.version", *_versions(stored, declared)))
+    for place, before, now in parts:
+        for name, one in before.items():
+            other = now.get(name)
+            is_described = isinstance(one, Mapping) and "format" in one
+            if is_described and isinstance(other, Mapping) and "format" in other:
+                yield from _changes_of_meaning(subject, f"{place}.{name}", one, other)
+
+
+def _versions(stored: Description, declared: Description) -> tuple[Description, Description]:
+    return stored.get("versions", {}), declared.get("versions", {})
+
+
+def _changes_of_avro_type(
+    subject: str, part: str, stored: Description, declared: Description
+) -> Iterator[Change]:
+    """Avro decides whether a type is read; what its enums and arrays mean the type decides."""
+    before, now = stored.get("type"), declared.get("type")
+    if before is not None and now is not None:
+        for change in _json_changes(subject, part, before, now):
+            if change.meaning in CHANGES_OF_MEANING:
+                yield change
 
 
 def _upgradable_changes(
@@ -148,6 +200,7 @@ def _avro_changes(
     subject: str, part: str, stored: Description, declared: Description
 ) -> Iterator[Change]:
     yield from _framing_changes(subject, part, stored, declared)
+    yield from _changes_of_avro_type(subject, part, stored, declared)
     if stored["schema"] == declared["schema"] or not (stored["schema"] and declared["schema"]):
         return  # the registry has the schemas, and its own rules for them
     from logstate.serdes.avro_compatibility import avro_changes
@@ -194,6 +247,8 @@ def _plain(side: Any) -> Any:
             return ("json_schema", side.get("registry"), _unnamed(side.get("schema")))
         if "format" in side and side["format"] == "protobuf":  # what is said about it has no bytes
             return [side.get(name) for name in ("format", "schema", "framing", "registry")]
+        if "format" in side and side["format"] == "avro":  # without the type, compared by itself
+            return {name: _plain(value) for name, value in side.items() if name != "type"}
         return {name: _plain(value) for name, value in side.items()}
     return [_plain(one) for one in side] if isinstance(side, list | tuple) else side
 

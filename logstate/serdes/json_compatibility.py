@@ -3,19 +3,34 @@
 The schemas are those that msgspec makes of a type: objects by their fields, arrays, maps, unions,
 enums, scalars. A field that is added needs a default, which rows that are there are read with; a
 field that is gone is skipped. Pure.
+
+Bytes that are still read may mean something else: the 2 of an enum is another member, the first
+item of an array another field, a tag another class, an omitted field another default. These are
+compared by the meaning in a description (:mod:`logstate.serdes.json_schema`). A description from an
+earlier version of logstate has none; then only what its schema contains is compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from logstate.contracts.compatibility import Change, Verdict, worst
-from logstate.serdes.json_schema import NAMES_OF_ITEMS
-
-Schema = Mapping[str, Any]
+from logstate.serdes.json_schema import (
+    NAMES_OF_ITEMS,
+    OMITTED,
+    UNSET,
+    Names,
+    Schema,
+    all_names,
+    differing_codes,
+    moved_codes,
+    names_of_attributes,
+    names_of_items,
+    names_of_members,
+)
 
 _UNREADABLE = (
     "Rows that are there do not decode to what they meant. Keep the field's type and add another"
@@ -36,6 +51,48 @@ _REORDERED = (
     "They are told apart by their places, so rows that are there would be read with values of other"
     " fields. Keep the order, and add fields at the end, with defaults"
 )
+_OTHER_MEMBERS = (
+    "Rows hold the value, and would be read as the other member. Give each member that exists its"
+    " old value (write the values instead of auto()), and a new member a value that was never used"
+)
+_RENAMED_MEMBERS = (
+    "Rows hold the value, and would be read as the new member. If only the name is new, keep the"
+    " old name as an alias (a second name with the same value); if the new member means something"
+    " else, give it a value that was never used"
+)
+_RENAMED_ITEMS = (
+    "Rows hold the value by its place, and it would be read as the new field. If only the name is"
+    ' new, keep the old one in the bytes, msgspec.field(name="..."), or declare the old type as an'
+    " earlier version (upgradable); if it means something else, add a field at the end"
+)
+_OTHER_TAGS = (
+    "Rows hold the tag, and would be read as objects of the other class. Give each class its old"
+    " tag"
+)
+_OTHER_ATTRIBUTES = (
+    "Rows hold the field under its JSON name, and it would be read as the other attribute. Give"
+    " each attribute its old JSON name"
+)
+_OMITTED_DEFAULT = (
+    "Rows do not hold the field while it has its default, so they would be read with the new"
+    " default. Keep the default, or declare the old type as an earlier version (upgradable)"
+)
+_UNIQUE = (
+    "A set drops repeated items and their order, which rows that are there have. Keep the list, or"
+    " add another field with a default"
+)
+_OTHER_ORDER = (
+    "Rows do not say which class of the union they are of, and the first one that fits is read."
+    " Keep the order of the classes, add others at the end, or tell them apart by a tag (a"
+    " discriminator)"
+)
+#: changes after which the same bytes are read without an error, as something else
+CHANGES_OF_MEANING = frozenset(
+    {
+        *(_OTHER_MEMBERS, _RENAMED_MEMBERS, _RENAMED_ITEMS, _OTHER_TAGS, _OTHER_ATTRIBUTES),
+        *(_OMITTED_DEFAULT, _UNIQUE, _OTHER_ORDER, _REORDERED),
+    }
+)
 _CHECKED = "Rows that are there are checked one by one, when they are read"
 _WIDER = "Rows that are there are read as they were meant"
 
@@ -43,11 +100,20 @@ _Place = tuple[str, str]
 
 
 def json_changes(
-    subject: str, part: str, stored: Schema | None, declared: Schema | None
+    subject: str,
+    part: str,
+    stored: Schema | None,
+    declared: Schema | None,
+    *,
+    is_meaning_known: bool = False,
 ) -> list[Change]:
-    """What changed from one type to the other; None is JSON of any shape."""
-    comparison = _Comparison(subject, stored or {}, declared or {})
-    return list(comparison.changes(part, stored or {}, declared or {}))
+    """What changed from one type to the other; None is JSON of any shape.
+
+    ``is_meaning_known``: the stored schema has its meaning in it (`with_meaning`), all of it.
+    """
+    before, after = stored or {}, declared or {}
+    comparison = _Comparison(subject, before, after, is_meaning_known=is_meaning_known)
+    return list(comparison.changes(part, before, after))
 
 
 def moved_names(stored: Schema, declared: Schema) -> list[str]:
@@ -59,9 +125,12 @@ def moved_names(stored: Schema, declared: Schema) -> list[str]:
 
 
 class _Comparison:
-    def __init__(self, subject: str, stored: Schema, declared: Schema) -> None:
+    def __init__(
+        self, subject: str, stored: Schema, declared: Schema, *, is_meaning_known: bool
+    ) -> None:
         self._subject = subject
         self._roots = (stored, declared)
+        self._is_meaning_known = is_meaning_known
         #: types that are compared further up: a type that holds itself is compared once
         self._above: set[_Place] = set()
 
@@ -83,16 +152,14 @@ class _Comparison:
         elif "anyOf" in before or "anyOf" in after:
             yield from self._unions(part, before, after)
         elif "enum" in before and "enum" in after:
-            is_wider = _written(before["enum"]) <= _written(after["enum"])
-            verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
-            meaning = _WIDER if is_wider else _UNREADABLE
-            yield from self._unless_same(part, before, after, verdict, meaning)
+            yield from self._enums(part, before, after)
         elif before.get("type") != after.get("type") or ("enum" in before) != ("enum" in after):
             is_wider = (before.get("type"), after.get("type")) == ("integer", "number")
             verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
             yield self._change(verdict, part, before, after, _WIDER if is_wider else _UNREADABLE)
         elif "properties" in before or "properties" in after:
             yield from self._fields(part, before, after)
+            yield from self._attributes(part, before, after)
         else:
             yield from self._scalars(part, before, after)
 
@@ -114,6 +181,11 @@ class _Comparison:
             else:
                 if name in needed and name not in was_needed:
                     yield self._change(Verdict.REFUSED, place, "a default", "no default", _MAY_LACK)
+                elif self._is_omitted(name, before, after):
+                    if _absent(before, name) != _absent(after, name):
+                        sides = (_absent(before, name), _absent(after, name))
+                        meaning = _OMITTED_DEFAULT
+                        yield Change(Verdict.REFUSED, self._subject, place, *sides, meaning)
                 elif "default" in old[name] and old[name]["default"] != new[name].get("default"):
                     sides = (old[name]["default"], new[name].get("default"))
                     yield Change(Verdict.COMPATIBLE, self._subject, place, *sides, _OTHER_DEFAULT)
@@ -121,16 +193,105 @@ class _Comparison:
 
     def _unions(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
         """Each kind of value that was written must still be read by one of the union's parts."""
+        tags = [self._tags(side, one) for side, one in enumerate((before, after))]
+        if moved := moved_codes(*tags):
+            yield self._renaming(part, tags, moved, _OTHER_TAGS)
+            return
         options = after.get("anyOf", [after])
         for option in before.get("anyOf", [before]):
             found = [list(self.changes(part, option, one)) for one in options]
             best = min(found, key=worst, default=[])
-            if worst(best) is Verdict.REFUSED and len(options) > 1:
+            if rival := self._rival(option, before, options, found):
+                yield self._change(Verdict.REFUSED, part, option, rival, _OTHER_ORDER)
+            elif worst(best) is Verdict.REFUSED and len(options) > 1:
                 yield self._change(Verdict.REFUSED, part, option, after, _UNREADABLE)
             else:
                 yield from best
 
+    def _enums(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+        names = [names_of_members(before), names_of_members(after)]
+        if moved := moved_codes(*names):
+            yield self._renaming(part, names, moved, _OTHER_MEMBERS)
+            return
+        is_wider = _written(before["enum"]) <= _written(after["enum"])
+        verdict = Verdict.COMPATIBLE if is_wider else Verdict.REFUSED
+        meaning = _WIDER if is_wider else _UNREADABLE
+        if _written(before["enum"]) != _written(after["enum"]):
+            yield self._change(verdict, part, before, after, meaning)
+        # A text says itself what it means; a number means what its member's name says.
+        renamed = [one for one in differing_codes(*names) if not one.startswith('"')]
+        if renamed:
+            yield self._renaming(part, names, renamed, _RENAMED_MEMBERS)
+
+    def _attributes(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+        if not self._is_meaning_known:
+            return
+        names = [names_of_attributes(before), names_of_attributes(after)]
+        kept = [{code: one[code] for code in names[0] if code in names[1]} for one in names]
+        if exchanged := [
+            code for code in moved_codes(*kept) if kept[1][code] <= all_names(kept[0])
+        ]:
+            yield self._renaming(part, kept, exchanged, _OTHER_ATTRIBUTES)
+
+    def _is_omitted(self, name: str, before: Schema, after: Schema) -> bool:
+        """Whether rows that are there may lack the field because it had its default."""
+        if self._is_meaning_known:
+            return any(name in before.get(keyword, ()) for keyword in (OMITTED, UNSET))
+        return name in after.get(OMITTED, ()) and "default" in before["properties"][name]
+
+    def _rival(
+        self, option: Schema, before: Schema, options: list[Schema], found: list[list[Change]]
+    ) -> Schema | None:
+        """What rows of an option of a union would be read as, if it is another option."""
+        wrote = self._resolved(0, option)
+        reads = [self._resolved(1, one) for one in options]
+        takes = [
+            (_is_text(wrote) and _is_text(one))
+            or (_has_fields_of(wrote, one) and worst(changes) is not Verdict.REFUSED)
+            for one, changes in zip(reads, found, strict=True)
+        ]
+        if not any(takes):
+            return None
+        first = takes.index(True)
+        known = [_kind(self._resolved(0, one)) for one in before.get("anyOf", [before])]
+        kind, read = _kind(wrote), _kind(reads[first])
+        if kind == read or read in known[: known.index(kind)]:  # as before
+            return None
+        is_moved = kind in map(_kind, reads) or ("properties" in wrote and read in known)
+        return options[first] if is_moved else None
+
+    def _tags(self, side: int, union: Schema) -> dict[str, frozenset[str]]:
+        """What tells the classes of a union apart -> the class."""
+        tags: dict[str, frozenset[str]] = {}
+        for option in union.get("anyOf", [union]):
+            told = self._resolved(side, option)
+            if "anyOf" in told:
+                tags |= self._tags(side, told)
+                continue
+            fields = [*told.get("properties", {}).items(), *enumerate(told.get("prefixItems", ()))]
+            for name, field in fields:
+                values = self._resolved(side, field).get("enum", ())
+                if len(values) == 1 and "title" in told:
+                    tag = f"{name} {msgspec.json.encode(values[0]).decode()}"
+                    tags[tag] = tags.get(tag, frozenset()) | {told["title"]}
+        return tags
+
+    def _renaming(
+        self,
+        part: str,
+        names: Sequence[Names],
+        codes: Iterable[Any],
+        meaning: str,
+    ) -> Change:
+        """A change of what bytes stand for, of each that is among ``codes``."""
+        before, after = (
+            ", ".join(f"{' or '.join(sorted(side[code]))} = {code}" for code in codes)
+            for side in names
+        )
+        return Change(Verdict.REFUSED, self._subject, part, before, after, meaning)
+
     def _scalars(self, part: str, before: Schema, after: Schema) -> Iterator[Change]:
+        sides = (before, after)
         for name in ("format", "contentEncoding", "minItems", "maxItems"):
             if before.get(name) != after.get(name) and not _is_time_at_last(name, before, after):
                 yield self._change(Verdict.REFUSED, part, before, after, _UNREADABLE)
@@ -141,10 +302,19 @@ class _Comparison:
             one, other = before.get(name), after.get(name)
             if isinstance(one, Mapping) and isinstance(other, Mapping):
                 yield from self.changes(f"{part}[]", one, other)
+        keys = [self._resolved(i, one.get("propertyNames", {})) for i, one in enumerate(sides)]
+        if all("enum" in one for one in keys):
+            yield from self._enums(f"{part} keys", *keys)
         if moved_names(before, after):
-            sides = (before[NAMES_OF_ITEMS], after[NAMES_OF_ITEMS])
-            yield Change(Verdict.REFUSED, self._subject, part, *sides, _REORDERED)
+            order = (before[NAMES_OF_ITEMS], after[NAMES_OF_ITEMS])
+            yield Change(Verdict.REFUSED, self._subject, part, *order, _REORDERED)
             return
+        names = [names_of_items(before), names_of_items(after)]
+        if replaced := differing_codes(*names):
+            yield self._renaming(part, names, replaced, _RENAMED_ITEMS)
+        is_unique = not before.get("uniqueItems") and after.get("uniqueItems")
+        if is_unique and self._is_meaning_known:
+            yield Change(Verdict.REFUSED, self._subject, part, "a list", "a set", _UNIQUE)
         pairs = zip(before.get("prefixItems", ()), after.get("prefixItems", ()), strict=False)
         for number, (one, other) in enumerate(pairs):
             yield from self.changes(f"{part}[{number}]", one, other)
@@ -163,10 +333,38 @@ class _Comparison:
 
     def _resolved(self, side: int, schema: Schema) -> Schema:
         name = schema.get("$ref", "").rpartition("/")[2]
-        if not name:
-            return schema
-        found: Schema = self._roots[side].get("$defs", {}).get(name, {})
+        found: Schema = self._roots[side].get("$defs", {}).get(name, {}) if name else schema
+        if "const" in found and "enum" not in found:  # pydantic's literal of one value
+            return {"enum": [found["const"]], **found}
+        if "oneOf" in found and "anyOf" not in found:  # pydantic's union with a discriminator
+            return {"anyOf": found["oneOf"], **found}
         return found
+
+
+def _has_fields_of(wrote: Schema, reads: Schema) -> bool:
+    fields = wrote.get("properties", {}).keys()
+    return bool(fields) and fields <= reads.get("properties", {}).keys()
+
+
+def _is_text(schema: Schema) -> bool:
+    return schema.get("type") == "string" and "enum" not in schema
+
+
+def _kind(schema: Schema) -> str:
+    """What tells an option of a union from the others: the class, or the form of a text."""
+    if "properties" in schema:
+        return str(schema.get("title"))
+    return str([schema.get(one) for one in ("type", "format", "contentEncoding", "pattern")])
+
+
+def _absent(cls: Schema, name: str) -> str:
+    """What an object without the field is read with."""
+    if name in cls.get(UNSET, ()):
+        return "UNSET"
+    field = cls["properties"][name]
+    if "default" not in field:
+        return "a default made by a function"
+    return f"the default {msgspec.json.encode(field['default']).decode()}"
 
 
 def _is_any_object(schema: Schema) -> bool:

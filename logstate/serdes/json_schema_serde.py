@@ -21,7 +21,7 @@ from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
 from logstate.registry.schema_registry import Registry
 from logstate.registry.subjects import Subjects
-from logstate.serdes.json_schema import without_names
+from logstate.serdes.json_schema import MEANING, without_names
 
 T = TypeVar("T")
 
@@ -53,6 +53,7 @@ class JsonSchemaSerde(Serde[T]):
         self.immutable = inner.immutable
         description = inner.describe()
         self.schema: Any = description.get("schema")
+        self._meaning = description.get(MEANING)
         if description["format"] != "json" or not self.schema:
             raise SerdeError(
                 f"{inner!r} has no JSON schema to register. Declare a type with fields: a "
@@ -96,6 +97,7 @@ class JsonSchemaSerde(Serde[T]):
             "schema": self.schema,
             "framing": "confluent",
             "registry": self.registry.shown_url,
+            **({} if self._meaning is None else {MEANING: self._meaning}),
         }
 
     def same_by(self) -> Any:

@@ -35,7 +35,7 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.serdes.immutability import is_immutable
-from logstate.serdes.json_schema import json_schema, parts_of
+from logstate.serdes.json_schema import described_type, parts_of
 from logstate.serdes.plain_structs import readable_condition
 from logstate.serdes.sameness import (
     Difference,
@@ -119,13 +119,9 @@ class JsonSerde(Serde[T]):
         return self._decoder.decode
 
     def describe(self) -> dict[str, Any]:
-        schema = None
-        if self.type is not Any:
-            try:
-                schema = json_schema(self.type)
-            except TypeError:  # Decodable, but without a JSON schema of its own.
-                schema = None
-        return {"format": "json", "schema": schema}
+        if self.type is Any:
+            return {"format": "json", "schema": None}
+        return described_type(self.type)
 
     def same_by(self) -> Any:
         return self.type

@@ -34,12 +34,24 @@ _REUSED = (
     "The number stands in rows that are there for something else. Give the field a number that was"
     " never used, and reserve the old one"
 )
+_MOVED = (
+    "Rows hold the field under its old number, and would be read without it. Give the field its"
+    " number back; if it is another field on purpose, say what the old one was:"
+    " protobuf(..., renamed={{{old!r}: 'old_{old}'}})"
+)
+_REUSED_NAME = (
+    "Rows hold the old number, which has no name any more. Give the value its number back, and a"
+    " new value a number that was never used"
+)
 _NEEDED = "Rows that are there do not have it, and would be refused. Make the field optional"
 _EXCLUSIVE = (
     "Rows that are there may have both, and only the last one would be read. Keep them apart"
 )
 _UNREAD_NAME = "A closed enum reads the number as if it were not there. Keep it"
-_OTHER_DEFAULT = "Rows that do not have the field are read with the new default"
+_OTHER_DEFAULT = (
+    "Rows do not hold the field where it is not set, and would be read with the new default. Keep"
+    " the default, or add another field"
+)
 _OTHER_MESSAGE = (
     "Framed rows name their message, and those that are there name another one. Keep the name"
 )
@@ -79,8 +91,16 @@ class _Comparison:
         self._seen.add((stored, declared))
         old = self._stored["messages"][stored]["fields"]
         new = self._declared["messages"][declared]["fields"]
+        numbers = {field["name"]: number for number, field in new.items()}
         for number in sorted({*old, *new}, key=int):
-            yield from self._fields(part, number, old.get(number), new.get(number))
+            before, after = old.get(number), new.get(number)
+            moved_to = numbers.get(before["name"], number) if before else number
+            if before and moved_to != number and before["name"] not in self._renamed:
+                yield self._moved(part, number, before, moved_to, new[moved_to], after)
+            elif after and before is None and self._is_moved(after["name"], old):
+                continue  # said above, at the number that it had
+            else:
+                yield from self._fields(part, number, before, after)
         yield from self._oneofs(part, old, new)
 
     def _fields(
@@ -97,6 +117,26 @@ class _Comparison:
         elif before is not None and after is not None:
             yield from self._field(f"{part}.{before['name']}", number, before, after)
 
+    def _is_moved(self, name: str, old: Mapping[str, Schema]) -> bool:
+        return name not in self._renamed and any(one["name"] == name for one in old.values())
+
+    def _moved(
+        self,
+        part: str,
+        number: str,
+        before: Schema,
+        moved_to: str,
+        moved: Schema,
+        after: Schema | None,
+    ) -> Change:
+        """A field that has another number; ``after`` is what has the old one now."""
+        place = f"{part}.{before['name']}"
+        if after is not None:
+            return self._change(Verdict.REFUSED, place, number, before, after, _REUSED)
+        sides = (_shown(number, before), _shown(moved_to, moved))
+        meaning = _MOVED.format(old=before["name"])
+        return Change(Verdict.DECISION, self._subject, place, *sides, meaning)
+
     def _field(self, part: str, number: str, before: Schema, after: Schema) -> Iterator[Change]:
         is_read = self._is_read(before, after)
         if not is_read:
@@ -112,9 +152,9 @@ class _Comparison:
             yield self._change(Verdict.COMPATIBLE, part, number, before, after, _READ)
         if after.get("presence") == "required" != before.get("presence"):
             yield self._change(Verdict.REFUSED, part, number, before, after, _NEEDED)
-        if before.get("default") != after.get("default"):
-            sides = (before.get("default"), after.get("default"))
-            yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _OTHER_DEFAULT)
+        defaults = (self._default(self._stored, before), self._default(self._declared, after))
+        if defaults[0] != defaults[1]:
+            yield Change(Verdict.DECISION, self._subject, part, *defaults, _OTHER_DEFAULT)
         values = [(before, after)]
         if before["type"] == "map":
             values = [(before["value"], after["value"])]
@@ -132,12 +172,24 @@ class _Comparison:
             return is_same_key and self._is_read(before["value"], after["value"])
         return before["type"] == after["type"] or (before["type"], after["type"]) in _WIDER
 
+    def _default(self, schema: Schema, field: Schema) -> Any:
+        """What the field is read as where it is not set; None for the default of its type."""
+        if field.get("type") != "enum" or "default" in field or field.get("repeated"):
+            return field.get("default")
+        values = schema["enums"][field["of"]]["values"]
+        first = next(iter(values))
+        return None if first == "0" else int(first)  # the first one is 0 in proto3
+
     def _enums(self, part: str, stored: str, declared: str) -> Iterator[Change]:
         old, new = self._stored["enums"][stored], self._declared["enums"][declared]
         for number, name in old["values"].items():
             other = new["values"].get(number)
             sides = (f"{name} = {number}", other and f"{other} = {number}")
-            if other is None and new["closed"]:
+            if other is None and name in new["values"].values() and name not in self._renamed:
+                moved = next(f"{one} = {n}" for n, one in new["values"].items() if one == name)
+                sides = (f"{name} = {number}", moved)
+                yield Change(Verdict.REFUSED, self._subject, part, *sides, _REUSED_NAME)
+            elif other is None and new["closed"]:
                 yield Change(Verdict.REFUSED, self._subject, part, *sides, _UNREAD_NAME)
             elif other is None:
                 yield Change(Verdict.COMPATIBLE, self._subject, part, *sides, _GONE)

@@ -13,13 +13,24 @@ attributes and fields that the model excludes.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
+from logstate.serdes.json_schema import (
+    ATTRIBUTES,
+    MEANING,
+    MEMBERS,
+    OMITTED,
+    meaning_apart,
+    members_of,
+    note_meaning,
+)
 from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable, not_the_same
 from logstate.serdes.sameness import difference
 
@@ -80,7 +91,9 @@ class PydanticSerde(Serde[M]):
 
     def describe(self) -> dict[str, Any]:
         try:
-            schema = self.model.model_json_schema(mode="serialization")
+            schema = self.model.model_json_schema(
+                mode="serialization", schema_generator=_meaning_generator()
+            )
         except RuntimeError:  # pydantic's, of a field that it reads and writes by functions alone
             return {"format": "json", "schema": None}
         for one in (schema, *schema.get("$defs", {}).values()):
@@ -89,13 +102,55 @@ class PydanticSerde(Serde[M]):
             if computed:
                 one["properties"] = {n: f for n, f in fields.items() if n not in computed}
                 one["required"] = [n for n in one.get("required", ()) if n not in computed]
-        return {"format": "json", "schema": schema}
+        schema, meaning = meaning_apart(schema)
+        return {"format": "json", "schema": schema, MEANING: meaning}
 
     def same_by(self) -> Any:
         return self.model
 
     def __repr__(self) -> str:
         return f"<serde json of {self.model.__name__}>"
+
+
+@lru_cache(maxsize=1)
+def _meaning_generator() -> Any:
+    """Pydantic's generator of JSON schemas, which also notes what the bytes mean."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class WithMeaning(GenerateJsonSchema):
+        def enum_schema(self, schema: Any) -> dict[str, Any]:
+            made = super().enum_schema(schema)
+            note_meaning(made, **{MEMBERS: members_of(schema["cls"])})
+            return made
+
+        def literal_schema(self, schema: Any) -> dict[str, Any]:
+            made = super().literal_schema(schema)
+            named = [one for one in schema["expected"] if isinstance(one, enum.Enum)]
+            members = [
+                pair
+                for cls in dict.fromkeys(type(one) for one in named)
+                for pair in members_of(cls)
+                if cls.__members__[pair[1]] in named
+            ]
+            note_meaning(made, **{MEMBERS: members})
+            return made
+
+        def model_schema(self, schema: Any) -> dict[str, Any]:
+            made = super().model_schema(schema)
+            written = {
+                name: field.serialization_alias or name
+                for name, field in schema["cls"].model_fields.items()
+            }
+            omitted = [
+                written[name]
+                for name, field in schema["cls"].model_fields.items()
+                if getattr(field, "exclude_if", None) is not None
+            ]
+            attributes = {alias: name for name, alias in written.items() if alias != name}
+            note_meaning(made, **{ATTRIBUTES: attributes, OMITTED: omitted})
+            return made
+
+    return WithMeaning
 
 
 def _without_values(error: Any) -> ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -63,6 +64,41 @@ class Renamed(msgspec.Struct, frozen=True):
 
 class Needed(msgspec.Struct, frozen=True):
     count: int
+
+
+class Status(enum.Enum):
+    NEW = enum.auto()
+    PAID = enum.auto()
+
+
+class StatusInserted(enum.Enum):
+    NEW = enum.auto()
+    HELD = enum.auto()
+    PAID = enum.auto()
+
+
+class StatusAdded(enum.Enum):
+    NEW = 1
+    PAID = 2
+    HELD = 3
+
+
+def with_status(status: type[enum.Enum]) -> type[Any]:
+    """Total with a member of an enum."""
+    fields = [("count", int, 0), ("status", status, status["PAID"])]
+    return msgspec.defstruct("Total", fields, frozen=True)
+
+
+def in_array(*names: str) -> type[Any]:
+    """Total as an array; msgspec writes no names then."""
+    fields = [("count", int, 0), *((name, int, 0) for name in names)]
+    return msgspec.defstruct("Total", fields, frozen=True, array_like=True)
+
+
+def omitting(limit: int) -> type[Any]:
+    """Total without the fields that have their default."""
+    fields = [("count", int, 0), ("limit", int, limit)]
+    return msgspec.defstruct("Total", fields, frozen=True, omit_defaults=True)
 
 
 class PrefixedBuilder(StreamsBuilder):
