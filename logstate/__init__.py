@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from logstate.contracts.errors import TopicError as TopicError
     from logstate.contracts.errors import TopologyError as TopologyError
     from logstate.contracts.errors import UpgradeError as UpgradeError
+    from logstate.contracts.errors import WrongThreadError as WrongThreadError
     from logstate.contracts.records import Change as Change
     from logstate.contracts.records import Record as Record
     from logstate.contracts.records import RecordContext as RecordContext
@@ -115,6 +116,7 @@ _PUBLIC = {
         " RefusedError RegistryError RestoreError SerdeError SnapshotError"
         " StateDirectoryError StoreAccessError StoreArgumentError StoreCorruptedError"
         " StoreError StoreUnavailableError TopicError TopologyError UpgradeError"
+        " WrongThreadError"
     ),
     "logstate.contracts.records": "Change Record RecordContext RecordMetadata Windowed",
     "logstate.contracts.serde": "Serde",

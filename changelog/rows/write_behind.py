@@ -183,12 +183,23 @@ class WriteBehind(RowMirror):
 
         self.rows.load = load_encoded if self._keep is _KEEP_ENCODED else load
         read = self.rows.__getitem__
+        return self.bound_get() if self._keep is _KEEP else read, read
+
+    def bound_get(
+        self,
+        is_allowed: Callable[[], bool] | None = None,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> Callable[[Any], Any]:
+        """The read for users; calls ``refuse`` first, unless ``is_allowed``."""
+        read, new = self.rows.__getitem__, tuple.__new__
 
         def named(place: Any) -> ValueAndTimestamp[Any] | None:
+            if is_allowed is not None and not is_allowed():
+                refuse()
             row = read(place)
             return None if row is None else new(ValueAndTimestamp, row)
 
-        return named if self._keep is _KEEP else read, read
+        return named
 
     def bound_put(
         self, direct: Callable[..., None], text: PutText = PUT_BY_KEY, **names: Any

@@ -8,13 +8,14 @@ Streams does. :class:`KeyValueReads` is the read side over any rows, the task's 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from logstate.changelog.backend.backend import end_of_prefix
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.unfit_parts import unfit_key, unfit_value
-from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields, LoggedWrite
+from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.stores import Entries, StoreSpec, pairs_of
 
@@ -90,8 +91,21 @@ class KeyValueStore(KeyValueReads[K, V]):
     ) -> None:
         super().__init__(row_codec(spec, serde_topic(spec, context)), rows)
         self.name = spec.name
-        self._rows = rows
+        self._rows, self._writes, self._context = rows, writes, context
         self.put = self._bound_put(rows, writes, context)
+
+    def checked(
+        self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
+    ) -> dict[str, Callable[..., Any]]:
+        """Methods that call ``refuse`` with their name first, unless ``is_allowed``.
+
+        Those that are called most: the check is a part of them, which saves a frame per call.
+        """
+        put = self._bound_put(
+            self._rows, self._writes, self._context, is_allowed, partial(refuse, "put")
+        )
+        get = _bound_get(self.codec, self._rows, is_allowed, partial(refuse, "get"))
+        return {"get": get, "put": put}
 
     def put_if_absent(self, key: K, value: V) -> V | None:
         """Put unless there is a row; returns the row that was there."""
@@ -116,13 +130,19 @@ class KeyValueStore(KeyValueReads[K, V]):
         self._rows.put_rows({key: value for key, value, _, _ in records})
 
     def _bound_put(
-        self, rows: Rows, writes: ChangelogWrites, context: TaskContext
+        self,
+        rows: Rows,
+        writes: ChangelogWrites,
+        context: TaskContext,
+        is_allowed: Callable[[], bool] | None = None,
+        refuse: Callable[[], None] = lambda: None,
     ) -> Callable[[K, V | None], None]:
         encode_key, encode_value = self.codec.encode_key, self.codec.encode_value
-        put_row, log = rows.put, writes.add
-        new, name = tuple.__new__, self.name
+        put_row, log, name = rows.put, writes.add, self.name
 
         def put(key: K, value: V | None) -> None:
+            if is_allowed is not None and not is_allowed():
+                refuse()
             try:
                 row_key = encode_key(key)
             except Exception as error:  # noqa: BLE001  serdes raise anything
@@ -132,16 +152,23 @@ class KeyValueStore(KeyValueReads[K, V]):
             except Exception as error:  # noqa: BLE001
                 raise unfit_value(name, error) from error.__cause__
             put_row(row_key, row)
-            log(row_key, new(LoggedWrite, (row_key, row, context.timestamp, None)))
+            log(row_key, (row_key, row, context.timestamp, None))
 
         return put
 
 
-def _bound_get(codec: RowCodec, rows: ReadableRows) -> Callable[[Any], Any]:
+def _bound_get(
+    codec: RowCodec,
+    rows: ReadableRows,
+    is_allowed: Callable[[], bool] | None = None,
+    refuse: Callable[[], None] = lambda: None,
+) -> Callable[[Any], Any]:
     encode_key, decode_row, get_row = codec.encode_key, codec.decode_row, rows.get
     store = codec.store
 
     def get(key: Any) -> Any:
+        if is_allowed is not None and not is_allowed():
+            refuse()
         try:
             row_key = encode_key(key)
         except Exception as error:  # noqa: BLE001  serdes raise anything

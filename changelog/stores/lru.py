@@ -23,7 +23,7 @@ after a crash another entry may be the next to go, as in Kafka Streams.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logstate.changelog.rows.row_codec import value_of
 from logstate.changelog.rows.row_writer import restored_row, row_encoder
@@ -83,6 +83,10 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         rows.mirror(self)
         self.get = self._use
 
+    def checked(self, *_check: Any) -> dict[str, Callable[..., Any]]:
+        """None: its methods are more than those of a plain store."""
+        return {}
+
     def restore(self, records: Sequence[LoggedFields]) -> None:
         """Take changelog records over, in order, logging nothing."""
         spec = self._spec
@@ -105,6 +109,7 @@ class LruStore(KeyValueStore[K, V], RowMirror):
         rows: Rows,  # noqa: ARG002  all rows, which have sequences, are written
         writes: ChangelogWrites,
         context: TaskContext,
+        *_check: Any,
     ) -> Callable[[K, V | None], None]:
         encode_key, encode = self.codec.encode_key, row_encoder(self._spec, self.codec, context)
         name = self.name

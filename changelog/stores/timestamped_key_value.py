@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logstate.changelog.rows.deferred_values import can_keep
 from logstate.changelog.rows.row_codec import value_of
@@ -50,6 +50,14 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
         if self._behind is None:
             self.get_row = self.get
 
+    def checked(
+        self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
+    ) -> dict[str, Callable[..., Any]]:
+        """As of a plain store; ``put`` is checked by whoever checks the times of rows."""
+        if self._behind is None:
+            return {}
+        return {"get": self._behind.bound_get(is_allowed, partial(refuse, "get"))}
+
     def latest_bytes(self, key: K) -> bytes | None:
         """The bytes of a row's value, as they are logged; None where there is no row."""
         if self._behind is not None:
@@ -70,7 +78,7 @@ class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]]):
             self._behind.forget_known()
 
     def _bound_put(
-        self, rows: Rows, writes: ChangelogWrites, context: TaskContext
+        self, rows: Rows, writes: ChangelogWrites, context: TaskContext, *_check: Any
     ) -> Callable[[K, ValueAndTimestamp[V] | None], None]:
         spec, encode_key, put_row, log = self._spec, self.codec.encode_key, rows.put, writes.add
         encode, name = row_encoder(spec, self.codec, context), spec.name

@@ -8,6 +8,7 @@
     ├── SerdeError              no serde, or a value that its serde cannot encode
     │   └── DeserializationError   bytes that do not decode; names topic, partition, offset
     ├── ProcessingError         a user's function raised; names node and record
+    ├── WrongThreadError        a processor's context was used on another thread than its task's
     ├── ProductionError         a record could not be encoded or delivered
     │   └── RefusedError           the broker or the client refuses what was sent, for good
     ├── TopicError              a topic is missing or has the wrong shape
@@ -116,6 +117,19 @@ class UnreadableBatchError(LogstateError):
 
 class ProcessingError(RecordError):
     """A user's function raised while a record was processed. Nothing past it is committed."""
+
+
+class WrongThreadError(LogstateError, RuntimeError):
+    """A processor's context, or one of its stores, was used on another thread than its task's.
+
+    ``task`` and ``node`` say whose. The call did nothing; if it would have changed something, the
+    application also stops with a ProcessingError before its next commit.
+    """
+
+    def __init__(self, message: str, *, task: str, node: str) -> None:
+        self.task = task
+        self.node = node
+        super().__init__(message)
 
 
 class ProductionError(RecordError):

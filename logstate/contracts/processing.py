@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from logstate.contracts.drops import Drop, DropReason
+from logstate.contracts.errors import WrongThreadError
 from logstate.contracts.records import FetchedRecord, Headers, ProducedFields, TaskId
 from logstate.contracts.stores import StoreSpec
 
@@ -223,6 +224,12 @@ class TaskContext(Protocol):
     surroundings: Surroundings
     #: what the node that is being compiled has called once all nodes are
     starting: list[Callable[[], None]]
+    #: ``threading.get_ident()`` of the thread that runs the task, or ran it last
+    thread: int
+    #: whether this thread is running the task at this moment; one call into C
+    is_running_here: Callable[[], bool]
+    #: the first refused call of another thread that would have changed something
+    misuse: WrongThreadError | None
 
     def wall_clock_ms(self) -> int:
         """The wall clock, from the Clock seam."""

@@ -17,6 +17,7 @@ from logstate.contracts.errors import (
     StoreAccessError,
     StoreError,
     UnreadableBatchError,
+    WrongThreadError,
 )
 from logstate.contracts.records import FetchedRecord, RecordMetadata, TaskId, TopicPartition
 from logstate.topology.graph.blame import Blame, blame
@@ -216,6 +217,17 @@ def schedule_refused(schedule: str, task_id: TaskId, cause: Exception) -> Produc
         f" {text_of(cause)}. Nothing that it did was committed; correct the callback, or answer"
         " SKIP or DEAD_LETTER in the production handler",
         task=str(task_id),
+    )
+
+
+def misused(task_id: TaskId, cause: WrongThreadError) -> ProcessingError:
+    """Another thread called a processor's context, and what it wanted is not done."""
+    return ProcessingError(
+        f"a call from another thread was refused, so what it was to do is lost: {text_of(cause)}."
+        " Nothing since the last commit is committed, and no handler is asked: the call belongs to"
+        " no record",
+        task=str(task_id),
+        node=cause.node,
     )
 
 

@@ -124,8 +124,9 @@ class Task(TaskProgress):
             return
         self.late_results = self.guard.late_results if self.guard.guards_processing else None
         sources: dict[str, CompiledSource] = {}
-        for sub_topology in self.sub_topologies:
-            sources.update(compile_sub_topology(sub_topology, self))
+        with self.running():
+            for sub_topology in self.sub_topologies:
+                sources.update(compile_sub_topology(sub_topology, self))
         if self.guard.guards_processing:
             guarded = self.guard.guarded
             sources = {t: replace(s, process=guarded(s.process)) for t, s in sources.items()}
@@ -252,6 +253,7 @@ class Task(TaskProgress):
         task must be discarded or its record skipped.
         """
         count = 0
+        self.check_misuse()
         if self.blocked_until_ms > 0:
             if self.monotonic_ms() < self.blocked_until_ms:
                 return 0
@@ -273,7 +275,8 @@ class Task(TaskProgress):
             if chosen is None:
                 break
             source = self._sources[chosen.partition.topic]
-            done = run_queue(self, chosen, source, before, limit - count)
+            with self.running():
+                done = run_queue(self, chosen, source, before, limit - count)
             self.processed[chosen.partition.topic] += done
             count += done
             if self.blocked_until_ms > 0:
@@ -319,9 +322,14 @@ class Task(TaskProgress):
     # ------------------------------------------------------------------ commit
 
     def freeze(self) -> TaskCommit:
-        """Emit what was held back for the commit, then take out everything since the last one."""
-        while any(held.emit() for held in reversed(self.held_back)):
-            pass
+        """Emit what was held back for the commit, then take out everything since the last one.
+
+        Raises ProcessingError where a call of another thread was refused.
+        """
+        self.check_misuse()
+        with self.running():
+            while any(held.emit() for held in reversed(self.held_back)):
+                pass
         self.guard.refusals.freeze()
         self.guard.late_results.freeze()
         changes = self.state.freeze()
@@ -368,6 +376,7 @@ class Task(TaskProgress):
         self.guard.refusals.discard()
         self.held_back.clear()
         self._sources = {}
+        self.misuse = None
         self.punctuations = Punctuations()
 
     def set_clocks(
@@ -408,7 +417,8 @@ class Task(TaskProgress):
         failure: ProcessingError | None = None
         for node, close in closers:
             try:
-                close()
+                with self.running():
+                    close()
                 self._refuse_last_writes()
             except Exception as exc:  # noqa: BLE001  user code
                 found = blame_for(exc, self.sub_topologies, node=node)

@@ -7,12 +7,15 @@ operators or commits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import RLock, get_ident
+from typing import Any
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
-from logstate.contracts.errors import RecordError
+from logstate.contracts.errors import RecordError, WrongThreadError
 from logstate.contracts.processing import HeldBack
 from logstate.contracts.records import (
     FetchedRecord,
@@ -26,6 +29,7 @@ from logstate.contracts.topic_names import topic_name
 from logstate.task.drops import Dropper, Drops
 from logstate.task.expired_results import ExpiredResults
 from logstate.task.punctuation import PunctuationKind, Punctuations
+from logstate.task.record_errors import misused
 from logstate.topology.graph.sub_topology import SubTopology, writer_of
 
 
@@ -46,9 +50,11 @@ class TaskProgress:
         "__weakref__",
         "fetched",
         "headers",
+        "is_running_here",
         "offset",
         "partition",
         "stream_time",
+        "thread",
         "timestamp",
         "topic",
     )
@@ -58,6 +64,14 @@ class TaskProgress:
 
     def __init__(self, task_id: TaskId, application_id: str, clock: Clock) -> None:
         self.task_id = task_id
+        #: held by the thread that runs it, while it does
+        self._running = RLock()
+        holds: Any = self._running
+        self.is_running_here: Callable[[], bool] = holds._is_owned  # noqa: SLF001  as Condition does
+        #: the thread that runs it, or ran it last
+        self.thread = get_ident()
+        #: a call of another thread that was refused, and would have changed something
+        self.misuse: WrongThreadError | None = None
         self.application_id = application_id
         #: internal topic by its usual name -> the name that it got when its state was moved
         self.moved_topics: Mapping[str, str] = {}
@@ -93,6 +107,26 @@ class TaskProgress:
         self.punctuations = Punctuations()
         #: monotonic time before which nothing is processed: a record waits for its retry
         self.blocked_until_ms = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """This thread runs the task. Raises RuntimeError while another thread does."""
+        if not self._running.acquire(blocking=False):
+            raise RuntimeError(
+                f"task {self.task_id} is run by thread {self.thread}, and thread {get_ident()}"
+                " wants to run it at the same time. One thread at a time may run a task: with a"
+                " test driver, call pipe(), advance_wall_clock() and close() from one thread"
+            )
+        self.thread = get_ident()
+        try:
+            yield
+        finally:
+            self._running.release()
+
+    def check_misuse(self) -> None:
+        """Raise ProcessingError if a call of another thread was refused: a commit would lose it."""
+        if self.misuse is not None:
+            raise misused(self.task_id, self.misuse) from self.misuse
 
     def wall_clock_ms(self) -> int:
         return self._clock.wall_clock_ms()
@@ -138,13 +172,15 @@ class TaskProgress:
 
         Raises ProcessingError; a schedule that is to be tried again later blocks the task.
         """
+        self.check_misuse()
         if self.blocked_until_ms > 0 and self.monotonic_ms() < self.blocked_until_ms:
             return 0
         now = self.stream_time if kind == "stream_time" else self.wall_clock_ms()
         self.topic, self.offset = None, -1
         self.timestamp, self.headers = now, None
         try:
-            count = self.punctuations.fire(kind, now, only=only)
+            with self.running():
+                count = self.punctuations.fire(kind, now, only=only)
         except RetryLater as later:
             self.blocked_until_ms = later.at_ms
             return 1

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.drops import Drop
-from logstate.contracts.errors import StoreAccessError
+from logstate.contracts.errors import StoreAccessError, WrongThreadError
 from logstate.contracts.processing import ProcessorMetrics, TimeCell
 from logstate.contracts.records import Headers, Record, RecordMetadata, TaskId
 from logstate.contracts.stores import StoreSpec
@@ -25,7 +26,6 @@ from logstate.testing.alone import TestedSurroundings
 from logstate.topology.declaring.declaration_site import misdeclared
 from logstate.topology.graph.nodes import Process
 from logstate.topology.operators.streams.process import Connections, ForwardingContext
-from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.processor.processor_context import PunctuationKind
 
 
@@ -68,7 +68,14 @@ class _StoreContext:
         self.topic: str | None = None
         self.partition = task_id.partition
         self.offset = -1
+        self.thread = get_ident()
+        self.misuse: WrongThreadError | None = None
+        self.stream_time = -1
         self._cells: dict[str, TimeCell] = {}
+
+    def is_running_here(self) -> bool:
+        """Nothing runs it; the context belongs to the thread that made it."""
+        return False
 
     def topic_name(self, name: str, *, is_internal: bool) -> str:
         return topic_name(self.application_id, name, is_internal=is_internal)
@@ -78,6 +85,9 @@ class _StoreContext:
 
     def schedule(self, *_given: object, **_options: object) -> None:
         """It was checked; the test calls it."""
+
+    def request_commit(self) -> None:
+        """The context counts it."""
 
     def store_dropper(self, _store: str) -> Drop:
         """Stores count what they drop; nobody asks here."""
@@ -154,11 +164,13 @@ class MockProcessorContext:
         self.metadata: RecordMetadata | None = None
         context: Any = _StoreContext(application_id, task_id)
         self._surroundings = TestedSurroundings(application_id, state_dir, application_config)
-        self._state = TaskState(_declared(stores), context, publishes_views=False)
+        specs = _declared(stores)
+        self._state = TaskState(specs, context, publishes_views=False)
+        context.store = self._state.stores.__getitem__
         self._checks = ForwardingContext(
             context,
             "under test",
-            Connections(()),
+            Connections(specs),
             None,
             partial(self._capture, None),
             _AnyChild(self._capture),
@@ -198,14 +210,13 @@ class MockProcessorContext:
 
     def store(self, name: str) -> Any:
         """A store; raises StoreAccessError for one that was not given."""
-        try:
-            return as_written_by_users(self._state.stores[name], name)
-        except KeyError:
-            known = ", ".join(map(repr, self._state.stores)) or "none"
-            raise StoreAccessError(
-                f"the processor asked for store {name!r}; the context was made with: {known}. Give"
-                " its declaration in MockProcessorContext(stores=[...])."
-            ) from None
+        if name in self._state.stores:
+            return self._checks.store(name)
+        known = ", ".join(map(repr, self._state.stores)) or "none"
+        raise StoreAccessError(
+            f"the processor asked for store {name!r}; the context was made with: {known}. Give"
+            " its declaration in MockProcessorContext(stores=[...])."
+        )
 
     def schedule(
         self,
@@ -227,6 +238,7 @@ class MockProcessorContext:
 
     def current_stream_time_ms(self) -> int:
         """What the test set, -1 at first."""
+        self._checks.current_stream_time_ms()
         return self.stream_time_ms
 
     def current_system_time_ms(self) -> int:
@@ -235,10 +247,12 @@ class MockProcessorContext:
 
     def record_metadata(self) -> RecordMetadata | None:
         """What the test set."""
+        self._checks.record_metadata()
         return self.metadata
 
     def commit(self) -> None:
         """Count a request."""
+        self._checks.commit()
         self.commit_requests += 1
 
     def take_forwarded(self) -> list[CapturedForward]:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import logstate.contracts.records as nouns
@@ -38,6 +38,17 @@ def declaration_site() -> str:
     while frame.f_back is not None and _is_library_code(frame.f_code):
         frame = frame.f_back
     return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def calling_site() -> str | None:
+    """``function at file:line`` of the user's call that led here; None if no user's code did."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_library_code(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    return f"{code.co_name} at {short_path(code.co_filename)}:{frame.f_lineno}"
 
 
 def misdeclared(problem: str) -> TopologyError:

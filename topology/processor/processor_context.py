@@ -26,8 +26,12 @@ class ProcessorContext(Protocol):
     ...     driver.pipe("in", "ada", "x")
     0_0 RecordMetadata(topic='in', partition=0, offset=0)
 
-    It belongs to one task and must be used by its thread only, inside ``process`` and scheduled
-    callbacks.
+    It belongs to one task, and it and its stores may be used only by the thread that runs the task,
+    inside ``process`` and scheduled callbacks. A call from another thread raises
+    :class:`logstate.WrongThreadError` and does nothing. If the call would have changed something
+    (``forward``, ``schedule``, ``commit``, a write to a store), the application also stops with a
+    ``ProcessingError`` before its next commit, because that change would be missing from it. Every
+    thread may ask for ids, settings, ``state_dir``, ``metrics`` and the wall clock.
 
     Source: Kafka Streams' ``ProcessorContext`` (KIP-478).
     """

@@ -35,13 +35,18 @@ from logstate.topology.declaring.plain_functions import (
 from logstate.topology.declaring.windows import scheduled_ms
 from logstate.topology.graph.blame import labelled
 from logstate.topology.graph.nodes import Children, Forward, Process, ProcessorNode
+from logstate.topology.operators.streams.task_thread import (
+    WRITES,
+    OwnSchedule,
+    OwnStore,
+    check_thread,
+)
 from logstate.topology.operators.streams.timed_store import as_written_by_users
 from logstate.topology.processor.processor import Processor
 from logstate.topology.processor.processor_context import PunctuationKind
 
 #: stands for the bytes of keys, whose serde is not known here
 _key_as_json = JsonSerde[Any]().unchecked_serializer(is_key=True)
-_WRITES = frozenset({"put", "put_all", "put_if_absent", "delete", "remove"})
 
 
 class Connections:
@@ -182,13 +187,15 @@ class OperatorContext:
         raise TypeError(f"Operator {self._name!r} returns its result; it cannot forward {record}.")
 
     def store(self, name: str) -> Any:
+        self._check_thread("store()", changes=False)
+        found = self._task.store
         if name in self._connections.names:
             known = self._stores.get(name)
             if known is None:
-                known = self._stores[name] = as_written_by_users(self._task.store(name), name)
+                known = self._stores[name] = self._own(as_written_by_users(found(name), name), name)
             return known
         if name in self._connections.global_names:
-            return _ReadOnly(self._task.store(name), name)
+            return _ReadOnly(self._own(found(name), name), name)
         known = ", ".join(map(repr, self._connections.names)) or "none"
         raise StoreAccessError(
             f"Processor {self._name!r} (declared at {self._declared_at}) asked for store {name!r},"
@@ -204,6 +211,7 @@ class OperatorContext:
         *,
         start: int | None = None,
     ) -> Cancellable:
+        self._check_thread("schedule()", changes=True)
         interval_ms = scheduled_ms(interval, kind)
         scheduled(callback)
         if start is not None:
@@ -221,31 +229,42 @@ class OperatorContext:
             if result is not None:
                 refuse_unfinished(result, callback, "scheduled callback")
 
-        return task.schedule(
+        schedule = task.schedule(
             interval_ms,
             kind,
             labelled(punctuate, self._name),
             start_ms=start,
             name=f"{self.schedule_name}-{self._schedules}",
         )
+        return OwnSchedule(schedule, task, self._name)
 
     def current_stream_time_ms(self) -> int:
+        self._check_thread("current_stream_time_ms()", changes=False)
         return self._task.stream_time
 
     def current_system_time_ms(self) -> int:
         return self._task.wall_clock_ms()
 
     def record_metadata(self) -> RecordMetadata | None:
+        self._check_thread("record_metadata()", changes=False)
         task = self._task
         if task.topic is None:
             return None
         return RecordMetadata(task.topic, task.partition, task.offset)
 
     def commit(self) -> None:
+        self._check_thread("commit()", changes=True)
         self._task.request_commit()
 
     def _begin_punctuation(self) -> None:
         """There is no current record."""
+
+    def _check_thread(self, call: str, *, changes: bool) -> None:
+        if not self._task.is_running_here():
+            check_thread(self._task, self._name, f"{call} of its context", changes=changes)
+
+    def _own(self, store: Any, name: str) -> OwnStore:
+        return OwnStore(store, self._task, self._name, name)
 
 
 class ForwardingContext(OperatorContext):
@@ -269,6 +288,9 @@ class ForwardingContext(OperatorContext):
         self.fixed_key: tuple[Any] | None = None
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        task = self._task
+        if not task.is_running_here():
+            self._check_thread("forward()", changes=True)
         try:
             key, value, timestamp, headers = record
         except (TypeError, ValueError):
@@ -288,10 +310,9 @@ class ForwardingContext(OperatorContext):
                 " over partitions without a repartition. Use process()."
             )
         target = self._forward if child is None else self._child(child)
-        task = self._task
-        outer = task.timestamp, task.headers
+        outer_timestamp, outer_headers = task.timestamp, task.headers
         target(key, value, timestamp, headers)
-        task.timestamp, task.headers = outer
+        task.timestamp, task.headers = outer_timestamp, outer_headers
         self.fixed_key = fixed
 
     def end(self) -> None:
@@ -337,7 +358,7 @@ class _ReadOnly:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute in _WRITES:
+        if attribute in WRITES:
             raise StoreAccessError(
                 f"Global store {self._name!r} is read-only here: it holds what its topic says."
                 " Write to that topic instead."

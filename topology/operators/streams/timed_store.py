@@ -7,6 +7,7 @@ would come back from a restore with another time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from logstate.contracts.record_parts import TIMESTAMP_MAX, event_time_of, own_headers_of, shown
@@ -25,26 +26,49 @@ class TimedStore:
     get: Callable[[Any], Any]
 
     def __init__(self, store: Any, name: str) -> None:
-        self._put = store.put
+        self._store = store
         self._name = name
         self._given = f"Store {name!r} was given a row with"
         for read in dir(store):
             if not read.startswith("_") and not hasattr(type(self), read):
                 setattr(self, read, getattr(store, read))
+        #: raises TypeError or ValueError for a time or headers that no record can have
+        self.put = self._bound_put()
 
-    def put(self, key: Any, row: Any, *start_ms: int) -> None:
-        """Raises TypeError or ValueError for a time or headers that no record can have."""
-        if row is not None:
-            if type(row) is not ValueAndTimestamp:
-                row = self._with_time(row)
-            timestamp, headers = row[1], row[2]
-            if row[0] is not None and (
-                type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX
+    def checked(
+        self, is_allowed: Callable[[], bool], refuse: Callable[[str], None]
+    ) -> dict[str, Callable[..., Any]]:
+        """Methods that call ``refuse`` with their name first, unless ``is_allowed``."""
+        reads: dict[str, Callable[..., Any]] = {}
+        if hasattr(self._store, "checked"):
+            reads = self._store.checked(is_allowed, refuse)
+        return {**reads, "put": self._bound_put(is_allowed, partial(refuse, "put"))}
+
+    def _bound_put(
+        self,
+        is_allowed: Callable[[], bool] | None = None,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> Callable[..., None]:
+        fitting, put_row = self._fitting, self._store.put
+
+        def put(key: Any, row: Any) -> None:
+            if is_allowed is not None and not is_allowed():
+                refuse()
+            if row is not None and (
+                type(row) is not ValueAndTimestamp
+                or type(row[1]) is not int
+                or not 0 <= row[1] <= TIMESTAMP_MAX
+                or row[2] is not None
             ):
-                row = row._replace(timestamp=event_time_of(timestamp, self._given))
-            if headers is not None:
-                row = row._replace(headers=own_headers_of(headers, self._given))
-        self._put(key, row, *start_ms)
+                row = fitting(row)
+            put_row(key, row)
+
+        def put_window(key: Any, row: Any, start_ms: int) -> None:
+            if is_allowed is not None and not is_allowed():
+                refuse()
+            put_row(key, row if row is None else fitting(row), start_ms)
+
+        return put_window if hasattr(self._store, "fetch") else put
 
     def put_all(self, entries: Entries[Any, Any]) -> None:
         """Put each. Raises TypeError for what is no pairs."""
@@ -57,6 +81,18 @@ class TimedStore:
         if found is None:
             self.put(key, row)
         return found
+
+    def _fitting(self, row: Any) -> Any:
+        if type(row) is not ValueAndTimestamp:
+            row = self._with_time(row)
+        timestamp, headers = row[1], row[2]
+        if row[0] is not None and (
+            type(timestamp) is not int or not 0 <= timestamp <= TIMESTAMP_MAX
+        ):
+            row = row._replace(timestamp=event_time_of(timestamp, self._given))
+        if headers is not None:
+            row = row._replace(headers=own_headers_of(headers, self._given))
+        return row
 
     def _with_time(self, row: Any) -> ValueAndTimestamp[Any]:
         if isinstance(row, tuple):
