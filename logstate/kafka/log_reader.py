@@ -36,6 +36,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
+from logstate.kafka.free_memory import FreeMemory
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
@@ -48,6 +49,7 @@ _UNREACHABLE = (
     confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
 )
 
+_FREE_MEMORY = FreeMemory()
 _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
 _error_of = methodcaller("error")
@@ -167,6 +169,7 @@ def read_partition(
                 raise _stalled(config, partition, position, end, stall_seconds)
     finally:
         consumer.close()
+        _FREE_MEMORY.give_back()
 
 
 def latest_values(
