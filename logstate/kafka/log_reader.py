@@ -36,6 +36,7 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
+from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.free_memory import FreeMemory
 
 # The client library's own events and errors have names with an underscore; they are public.
@@ -154,7 +155,7 @@ def read_partition(
     given = {**CONSUMER_CONFIG, "auto.offset.reset": "earliest" if may_skip else "error"}
     if with_aborted:
         given["isolation.level"] = "read_uncommitted"
-    consumer = confluent_kafka.Consumer({**QUIET, **config, **given})
+    consumer = confluent_kafka.Consumer({**QUIET, **with_fetch_bounds(config), **given})
     try:
         consumer.assign([confluent_kafka.TopicPartition(*partition, start)])
         position = start

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -98,6 +99,7 @@ def main() -> int:
     parser.add_argument("--bootstrap", help="a broker that runs; else one is started")
     parser.add_argument("--work", type=Path, help="keep state, logs and samples there")
     a = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which stops the other processes
     with tempfile.TemporaryDirectory(prefix="soak-") as temporary, _broker(a.bootstrap) as broker:
         path = a.work or Path(temporary)
         path.mkdir(parents=True, exist_ok=True)
