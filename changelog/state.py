@@ -221,6 +221,7 @@ class TaskState:
             self.stores[store].restore(records)
             layer = rows.freeze()
             self._needed.wrote(store, layer, self.positions.get(store, 0))
+            layer.is_replayed = True
             rows.committed(layer)
             self._unapplied_bytes += layer.data_bytes()
         self._advance({store: position})
@@ -380,6 +381,21 @@ class TaskState:
     def cached_rows(self) -> int:
         """Rows held in memory over all stores."""
         return sum(rows.cached_rows() for rows in self._rows.values())
+
+    def cached_bytes(self) -> int:
+        """Memory of the rows that can be evicted, over all stores; or more, see ``recount``."""
+        return sum(rows.cached_bytes() for rows in self._rows.values())
+
+    def recount_cached(self) -> int:
+        """The same, counted row by row."""
+        for rows in self._rows.values():
+            rows.recount()
+        return self.cached_bytes()
+
+    def evict_cached(self, share: float) -> None:
+        """Drop a share of the clean rows of each store, the oldest first."""
+        for rows in self._rows.values():
+            rows.evict(share)
 
     def release(self, count: int) -> int:
         """Let go of about so many rows of what will be discarded or closed; how many it were."""

@@ -28,6 +28,7 @@ from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.worker_config import (
+    CACHE_BYTES,
     CHECKPOINT_BYTES,
     ChangelogWrites,
     Guarantee,
@@ -81,7 +82,10 @@ class Application(ApplicationView):
         topic_config: further configuration of internal topics.
         checkpoint_interval: how long committed rows may wait before RocksDB takes them over.
         checkpoint_bytes: how many bytes of committed rows (keys and values, every commit counted)
-            may wait per task. Both bound what a restart replays after a crash.
+            may wait over all tasks of the instance. Both bound what a restart replays after a
+            crash.
+        cache_bytes: memory for rows that were read or written lately, over all tasks of the
+            instance; 0 keeps none from one commit to the next. See docs/sizing.md.
         changelog_writes: ``"commit"`` logs a row once per commit, ``"update"`` every write.
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
         static_membership: keep partitions over a restart within the session time-out (KIP-345).
@@ -145,6 +149,7 @@ class Application(ApplicationView):
         topic_config: Mapping[str, str] | None = None,
         checkpoint_interval: timedelta = timedelta(seconds=10),
         checkpoint_bytes: int = CHECKPOINT_BYTES,
+        cache_bytes: int = CACHE_BYTES,
         changelog_writes: ChangelogWrites = "commit",
         group_protocol: Literal["consumer", "classic"] = "consumer",
         static_membership: bool = False,
@@ -177,7 +182,7 @@ class Application(ApplicationView):
             offset_reset,
             replication_factor,
             {} if topic_config is None else topic_config,
-            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes),
+            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes, cache_bytes),
             group_protocol,
             static_membership,
             slot,

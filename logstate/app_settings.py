@@ -34,6 +34,7 @@ from logstate.contracts.setting_rules import (
 from logstate.contracts.standby_settings import NO_STANDBYS, StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
+    CACHE_BYTES,
     CHECKPOINT_BYTES,
     MAX_POLL_INTERVAL_MS,
     ChangelogWrites,
@@ -64,6 +65,7 @@ class StateWrites:
     checkpoint_interval: timedelta = timedelta(seconds=10)
     checkpoint_bytes: int = CHECKPOINT_BYTES
     changelog: ChangelogWrites = "commit"
+    cache_bytes: int = CACHE_BYTES
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ class AppSettings:
             changelog_writes=self.writes.changelog,
             commit_interval_ms=self.commit_interval // _MS,
             checkpoint_interval_ms=self.writes.checkpoint_interval // _MS,
-            checkpoint_bytes=self.writes.checkpoint_bytes,
+            checkpoint_bytes=max(1, self.writes.checkpoint_bytes // self.workers),
+            cache_bytes=self.writes.cache_bytes // self.workers,
             replication_factor=self.replication_factor,
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
@@ -177,6 +180,7 @@ class AppSettings:
                 "topic_config": MappingProxyType(dict(self.topic_config)),
                 "checkpoint_interval": self.writes.checkpoint_interval,
                 "checkpoint_bytes": self.writes.checkpoint_bytes,
+                "cache_bytes": self.writes.cache_bytes,
                 "changelog_writes": self.writes.changelog,
                 "group_protocol": self.group_protocol,
                 "static_membership": self.static_membership,
@@ -241,6 +245,7 @@ class AppSettings:
         yield from count("workers", self.workers, least=1)
         yield from count("slot", self.slot, least=0)
         yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
+        yield from count("cache_bytes", self.writes.cache_bytes, least=0)
         factor: object = self.replication_factor
         if factor != -1 or isinstance(factor, bool):
             also = ", or -1 for the brokers' default"

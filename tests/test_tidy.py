@@ -287,7 +287,10 @@ def test_the_fast_tier_never_sleeps() -> None:
     # These are programs that watch others; their tests sit in files like all tests.
     programs = {
         ROOT / "tests" / program
-        for program in ("performance", "chaos", "elastic", "queries", "snapshots", "spark_chaos")
+        for program in (
+            *("performance", "chaos", "elastic", "queries", "snapshots", "soak"),
+            "spark_chaos",
+        )
     }
     assert not [
         f"{relative(path)}:{number}"

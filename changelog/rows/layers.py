@@ -30,16 +30,28 @@ from logstate.changelog.backend.backend import KeyRange
 _NEAR = 32
 
 
+def data_bytes(rows: Mapping[bytes, bytes | None]) -> int:
+    """Keys and values together.
+
+    >>> data_bytes({b"key": b"value", b"deleted": None})
+    15
+    """
+    return sum(map(len, rows)) + sum(map(len, filter(None, rows.values())))
+
+
 class Layer:
     """The writes of one commit: rows (None = deleted), then deleted ranges."""
 
-    __slots__ = ("ranges", "rows", "runs")
+    __slots__ = ("_data_bytes", "is_replayed", "ranges", "rows", "runs")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes | None] = {}
         self.ranges: list[KeyRange] = []
         #: of the layers up to this one, where it is the last one that a reader saw
         self.runs: tuple[Run, ...] | None = None
+        #: read from a changelog: the task may never ask for these rows
+        self.is_replayed = False
+        self._data_bytes: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -47,8 +59,10 @@ class Layer:
         return not self.rows and not self.ranges
 
     def data_bytes(self) -> int:
-        """Keys and values together."""
-        return sum(map(len, self.rows)) + sum(map(len, filter(None, self.rows.values())))
+        """Keys and values together; of a frozen layer, so it is counted once."""
+        if self._data_bytes is None:
+            self._data_bytes = data_bytes(self.rows)
+        return self._data_bytes
 
 
 class Run:

@@ -17,12 +17,14 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import TypeAlias
 
-from logstate.changelog.rows.rows import RowMirror
+from logstate.changelog.rows.rows import RowMirror, drop_oldest
 
 #: (time the rows are sorted by, second part of the place, row)
 PlacedRow: TypeAlias = tuple[int, int, bytes]
 
 _LEAST_PRUNED = 32
+#: of a group and of each of its rows, besides the bytes of the key and of the rows
+_GROUP_BYTES, _ROW_BYTES = 320, 200
 
 
 class _Group:
@@ -46,6 +48,8 @@ class RowGroups(RowMirror):
         self._oldest = oldest
         #: by serialised key; a writer need not take a key apart while there are none
         self.groups: dict[bytes, _Group] = {}
+        #: memory of the groups, or more: what is deleted is counted until the next recount
+        self._held_bytes = 0
 
     def __len__(self) -> int:
         return sum(1 + len(group.rows) for group in self.groups.values())
@@ -56,6 +60,7 @@ class RowGroups(RowMirror):
         if group is None or from_ms < group.floor:
             rows = self._load(key, from_ms)
             self.groups[key] = _Group(from_ms, rows)
+            self._held_bytes += _bytes_of(key, rows)
             return rows[:]
         rows = group.rows
         if not rows or rows[0][0] >= from_ms:
@@ -81,8 +86,10 @@ class RowGroups(RowMirror):
                 del rows[at]
             else:
                 rows[at] = (time, second, row)
+                self._held_bytes += len(row)
         elif row is not None:
             rows.insert(at, (time, second, row))
+            self._held_bytes += _ROW_BYTES + len(row)
 
     # ------------------------------------------------------------------ asked by the rows
 
@@ -94,12 +101,26 @@ class RowGroups(RowMirror):
             for key, group in self.groups.items()
             if group.rows and group.rows[-1][0] >= oldest
         }
+        self.recount()
 
     def forget(self) -> None:
         """Drop everything: the rows may have changed underneath."""
         self.groups.clear()
+        self._held_bytes = 0
 
-    forget_known = forget  # for the memory bound
+    forget_known = forget
+
+    def cached_bytes(self, row_bytes: float) -> int:  # noqa: ARG002  it counts its own
+        """What it holds, or more."""
+        return self._held_bytes
+
+    def evict(self, share: float) -> None:
+        """Drop whole groups, those that were read through first."""
+        drop_oldest(self.groups, share)
+
+    def recount(self) -> None:
+        """Count the rows that are held now."""
+        self._held_bytes = sum(_bytes_of(key, group.rows) for key, group in self.groups.items())
 
     def release(self, count: int) -> int:
         """Drop about so many rows, in whole groups; how many it were."""
@@ -107,3 +128,7 @@ class RowGroups(RowMirror):
         while released < count and self.groups:
             released += 1 + len(self.groups.popitem()[1].rows)
         return released
+
+
+def _bytes_of(key: bytes, rows: list[PlacedRow]) -> int:
+    return _GROUP_BYTES + len(key) + sum(_ROW_BYTES + len(row) for _, _, row in rows)

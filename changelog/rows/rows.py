@@ -13,19 +13,28 @@ rebuilds the overlay from what is.
 Invariants:
 1. overlay = union of the unapplied, frozen and current layers, later ones winning;
 2. a row of a layer is immutable once the layer is frozen;
-3. the cache holds only rows equal to the backend's; the overlay always wins over it.
+3. the cache holds only rows equal to the backend's; the overlay always wins over it;
+4. a deleted row leaves the cache when its deletion is applied. A store whose rows come and go (a
+   suppress buffer, windows) has no more cached rows than live ones.
+
+The cache and the mirrors are bounded in bytes, over all stores of a worker: the worker adds up
+``cached_bytes`` after a commit and evicts the oldest rows (:mod:`logstate.commit.maintenance`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
 from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.backend.ordered import OrderedMap
-from logstate.changelog.rows.layers import Layer
+from logstate.changelog.rows.layers import Layer, data_bytes
+
+#: of a cached row besides its data: an entry of a dict, and the headers of two bytes objects
+_ROW_BYTES = 120
 
 
 class ReadableRows(Protocol):
@@ -60,13 +69,22 @@ def drop_some(held: dict[Any, Any], count: int) -> int:
     return dropped
 
 
+def drop_oldest(held: dict[Any, Any], share: float) -> None:
+    """Remove a share of the items, those that were inserted first."""
+    for key in list(islice(held, int(len(held) * share))):
+        del held[key]
+
+
 class RowMirror:
     """What a store keeps besides its rows, in a form that it can use at once; here: nothing."""
 
     __slots__ = ()
 
+    #: whether it keeps what it writes in a form that reads ask for first
+    keeps_written = False
+
     def __len__(self) -> int:
-        """How many rows it holds, for the memory bound."""
+        """How many rows it holds, for the metric."""
         return 0
 
     def flush(self) -> None:
@@ -80,6 +98,16 @@ class RowMirror:
 
     def forget_known(self) -> None:
         """Drop what the rows hold too."""
+
+    def cached_bytes(self, row_bytes: float) -> int:  # noqa: ARG002  there is nothing here
+        """Memory of the rows it holds; ``row_bytes`` is the average size of a row of the store."""
+        return 0
+
+    def recount(self) -> None:
+        """Make ``cached_bytes`` exact, as far as it can be."""
+
+    def evict(self, share: float) -> None:
+        """Drop a share of what the rows hold too, the oldest first."""
 
     def release(self, count: int) -> int:  # noqa: ARG002  there is nothing here
         """Drop about so many rows, pending or not: all will be dropped. How many it were."""
@@ -97,6 +125,10 @@ class Rows:
         #: the row as the task sees it, for a key that the backend is known not to have
         self.get_unapplied: Callable[[bytes], bytes | None] = self._overlay.get
         self._cache: dict[bytes, bytes | None] = {}
+        #: memory of the cache, or more: a row that is replaced is counted again until ``recount``
+        self._cache_bytes = 0
+        #: of all rows that were read or committed, for the average
+        self._seen_rows, self._seen_bytes = 1, 0
         self._current = Layer()
         self._frozen: list[Layer] = []
         self._unapplied: list[Layer] = []
@@ -106,10 +138,13 @@ class Rows:
         self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
         self._mirrors: list[RowMirror] = []
+        #: a mirror has what was written: the cache need not
+        self._is_mirrored = False
 
     def mirror(self, mirror: RowMirror) -> None:
         """From here on, tell ``mirror`` when it has to write or to forget."""
         self._mirrors.append(mirror)
+        self._is_mirrored |= mirror.keeps_written
 
     def flush_mirrors(self) -> None:
         """Take over what mirrors hold back, ahead of the freeze that would ask for it."""
@@ -124,7 +159,17 @@ class Rows:
         if value is _ABSENT:
             value = self._cache.get(key, _ABSENT)
             if value is _ABSENT:
-                value = self._cache[key] = self._backend.get(self.prefix + key)
+                value = self._load(key)
+        return value
+
+    def _load(self, key: bytes) -> bytes | None:
+        value = self._backend.get(self.prefix + key)
+        size = len(key) if value is None else len(key) + len(value)
+        self._seen_rows += 1
+        self._seen_bytes += size
+        if value is None or not self._is_mirrored:
+            self._cache[key] = value
+            self._cache_bytes += size + _ROW_BYTES
         return value
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -214,6 +259,8 @@ class Rows:
         del self._frozen[0]
         if not layer.is_empty:
             self._unapplied.append(layer)
+            self._seen_rows += len(layer.rows)
+            self._seen_bytes += layer.data_bytes()
 
     def discard(self) -> None:
         """Forget everything that is not committed."""
@@ -234,13 +281,31 @@ class Rows:
         for layer in self._unapplied:
             if layer.ranges:
                 self._cache.clear()  # cheap and rare: expired rows must not linger
-            self._cache.update(layer.rows)
+                self._cache_bytes = 0
+            self._cache_applied(layer)
         self._unapplied = []
         self._rebuild()
 
+    def _cache_applied(self, layer: Layer) -> None:
+        cache, rows = self._cache, layer.rows
+        if self._is_mirrored or layer.is_replayed:
+            for key in cache.keys() & rows.keys():  # the cached value is out of date
+                del cache[key]
+            return
+        if None in rows.values():
+            for key, value in rows.items():
+                if value is None:
+                    cache.pop(key, None)
+                else:
+                    cache[key] = value
+        else:
+            cache.update(rows)
+        self._cache_bytes += layer.data_bytes() + _ROW_BYTES * len(rows)
+
     def drop_cache(self) -> None:
-        """Free the clean rows, for the memory bound and for every new assignment."""
+        """Free the clean rows, for every new assignment."""
         self._cache.clear()
+        self._cache_bytes = 0
         for mirror in self._mirrors:
             mirror.forget_known()
 
@@ -254,8 +319,26 @@ class Rows:
             released += mirror.release(count - released)
         return released + drop_some(self._cache, count - released)
 
+    def cached_bytes(self) -> int:
+        """Memory of the rows that can be evicted, or more; see :meth:`recount`."""
+        row_bytes = self._seen_bytes / self._seen_rows
+        return self._cache_bytes + sum(one.cached_bytes(row_bytes) for one in self._mirrors)
+
+    def recount(self) -> None:
+        """Count the bytes of the cache: replaced and deleted rows are out of it then."""
+        self._cache_bytes = data_bytes(self._cache) + _ROW_BYTES * len(self._cache)
+        for mirror in self._mirrors:
+            mirror.recount()
+
+    def evict(self, share: float) -> None:
+        """Drop a share of the clean rows, those that were read or written first."""
+        drop_oldest(self._cache, share)
+        for mirror in self._mirrors:
+            mirror.evict(share)
+        self.recount()
+
     def cached_rows(self) -> int:
-        """Rows held in memory, for the memory bound."""
+        """Rows held in memory, for the metric."""
         return len(self._cache) + len(self._overlay) + sum(map(len, self._mirrors))
 
     def _rebuild(self) -> None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
@@ -33,8 +34,14 @@ from logstate.changelog.rows.row_codec import RowCodec, new_row_of
 from logstate.changelog.rows.rows import RowMirror, drop_some
 from logstate.changelog.rows.unfit_parts import unfit_value
 from logstate.changelog.rows.writes import ChangelogWrites, LoggedFields
+from logstate.contracts.formats import SCALARS
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
+
+#: of a row that is kept as objects, besides its data: an entry of a dict, a tuple, two headers
+_ROW_BYTES: Final = 220
+#: measured: how many times the bytes of a row its objects take, of scalars and of all other values
+_SCALAR_FACTOR, _OBJECT_FACTOR = 1, 3
 
 
 class LoadedRows(dict[Any, Any]):
@@ -156,12 +163,15 @@ class WriteBehind(RowMirror):
         self._encode_deferred = deferred_encoder(codec, spec.value)
         self._type: type[Any] | None = None
         self._condition, self._keep = "False", ""
+        is_scalar = spec.value.describe()["format"] in SCALARS
+        self._object_factor = _SCALAR_FACTOR if is_scalar else _OBJECT_FACTOR
         if writes.logs_every_write:
             return
         deferred = deferred_values(spec.key, spec.value)
         if deferred is not None:
             self._type, condition = deferred
             self._condition, self._keep = _OF_TYPE.format(condition=condition), _KEEP
+            self.keeps_written = True
         elif waits_as_bytes:
             self._condition, self._keep = _ENCODED, _KEEP_ENCODED
 
@@ -223,6 +233,18 @@ class WriteBehind(RowMirror):
         return put
 
     # ------------------------------------------------------------------ asked by the rows below
+
+    def cached_bytes(self, row_bytes: float) -> int:
+        """Estimated: what objects take is not asked for each of them."""
+        return int(len(self.rows) * (_ROW_BYTES + self._object_factor * row_bytes))
+
+    def evict(self, share: float) -> None:
+        """Pending rows stay."""
+        rows, pending = self.rows, self.row_keys
+        oldest = list(islice(rows, int(len(rows) * share)))
+        for place in oldest:
+            if place not in pending:
+                del rows[place]
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.encoded)

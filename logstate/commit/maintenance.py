@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError
@@ -16,6 +17,9 @@ from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
 
+#: rows are evicted down to this share of the bound, and counted anew where more than the second
+#: seems to be held: so each costs a look at every row only after a quarter of the bound came anew
+_EVICTED_TO, _EVICTED_FROM = 0.5, 0.75
 #: a tenth of the default commit interval
 _ENCODE_INTERVAL_MS = 100
 
@@ -48,12 +52,15 @@ class Maintenance:
         config = self._config
         wall_clock_ms = self._clock.wall_clock_ms()
         due_ms, self._due_ms = self._due_ms, {}
+        waiting_rows = waiting_bytes = 0
         for place, owned in enumerate(tasks, 1):
             state = owned.task.state
             # Tasks that came together take turns: the records of all wait while one applies.
             first_due_ms = now_ms + config.checkpoint_interval_ms * place / len(tasks)
             due = due_ms.get(owned.task_id, first_due_ms)
             rows = state.unapplied_rows()
+            waiting_rows += rows
+            waiting_bytes += state.unapplied_bytes
             is_time = now_ms >= due
             # Below 0 after a clock was set back: what it said before would count as young for long.
             age_ms = wall_clock_ms - state.meta.caught_up_at_ms
@@ -61,20 +68,39 @@ class Maintenance:
             applies = (
                 (is_time and bool(rows))
                 or rows >= config.checkpoint_rows_max
-                or state.unapplied_bytes >= config.checkpoint_bytes
                 or state.applies_always
                 or is_stale
             )
             if applies:
-                began_ms = self._clock.monotonic_ms()
-                state.apply(wall_clock_ms)
-                if self._on_apply is not None:
-                    self._on_apply(self._clock.monotonic_ms() - began_ms)
+                waiting_rows -= rows
+                waiting_bytes -= state.unapplied_bytes
+                self._apply(state, wall_clock_ms)
             if applies or is_time:
                 due = now_ms + config.checkpoint_interval_ms
             self._due_ms[owned.task_id] = due
-            if state.cached_rows() > config.cached_rows_max:
-                state.drop_caches()
+        states = [owned.task.state for owned in tasks]
+        while waiting_bytes >= config.checkpoint_bytes or waiting_rows >= config.waiting_rows_max:
+            largest = max(states, key=_weight)
+            waiting_rows -= largest.unapplied_rows()
+            waiting_bytes -= largest.unapplied_bytes
+            self._apply(largest, wall_clock_ms)
+        self._bound_caches(states)
+
+    def _apply(self, state: TaskState, wall_clock_ms: int) -> None:
+        began_ms = self._clock.monotonic_ms()
+        state.apply(wall_clock_ms)
+        if self._on_apply is not None:
+            self._on_apply(self._clock.monotonic_ms() - began_ms)
+
+    def _bound_caches(self, states: Sequence[TaskState]) -> None:
+        """Keep the clean rows of all tasks together within one bound."""
+        bound = self._config.cache_bytes
+        if sum(state.cached_bytes() for state in states) <= bound:
+            return
+        held = sum(state.recount_cached() for state in states)
+        if held > bound * _EVICTED_FROM:
+            for state in states:
+                state.evict_cached(1 - bound * _EVICTED_TO / held)
 
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
         """Encode rows in a moment in which there is nothing else to do: commits get shorter.
@@ -108,6 +134,11 @@ class Maintenance:
                 yield Step("delete_records", admin.delete_records, (before,))
             except BrokerError as exc:
                 _LOGGER.warning("internal records could not be purged: %s", text_of(exc))
+
+
+def _weight(state: TaskState) -> tuple[int, int]:
+    """Whichever bound is reached, the task that has most of it is near the top of the other."""
+    return state.unapplied_bytes, state.unapplied_rows()
 
 
 def _consumed(plan: BoundPlan, owned: OwnedTask) -> list[tuple[TopicPartition, int]]:

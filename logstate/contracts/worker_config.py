@@ -18,6 +18,8 @@ OnDataLoss = Literal["fail", "continue"]
 
 #: replayed in about a second
 CHECKPOINT_BYTES = 64 << 20
+#: of rows that equal those of the local store, over all tasks of an instance
+CACHE_BYTES = 256 << 20
 #: the client's default
 MAX_POLL_INTERVAL_MS = 300_000
 #: windows that have expired stay in their changelog for so long at the least
@@ -40,16 +42,18 @@ class WorkerConfig:
     idle_commit_interval_ms: int = 600_000
     #: how long committed rows wait in memory before RocksDB takes them over; a crash replays them
     checkpoint_interval_ms: int = 10_000
-    #: ... and how much may wait per task, in bytes of keys and values
+    #: ... and how much may wait over all tasks of the worker, in bytes of keys and values
     checkpoint_bytes: int = CHECKPOINT_BYTES
-    #: ... and in rows, which cost memory however small they are
+    #: ... and in rows, which cost memory however small they are: per task, whose records wait while
+    #: they are written, and over all tasks
     checkpoint_rows_max: int = 200_000
+    waiting_rows_max: int = 500_000
     #: both bounds again for rows that are being restored, over all tasks of the worker; with fewer
     #: rows there are more files, and each costs some syncs of the disk, 10 to 50 ms
     restore_bytes: int = CHECKPOINT_BYTES
     restore_rows_max: int = 500_000
-    #: clean rows held in memory per task before they are dropped
-    cached_rows_max: int = 500_000
+    #: memory of clean rows over all tasks of the worker; the oldest half is evicted beyond it
+    cache_bytes: int = CACHE_BYTES
     replication_factor: int = -1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     offset_reset: str | timedelta = "earliest"

@@ -13,6 +13,7 @@ from logstate.kafka.background import BackgroundCalls
 from logstate.kafka.client_config import weaknesses
 from logstate.kafka.client_lines import ClientLines
 from logstate.kafka.client_settings import ClientSettings
+from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.group_consumer import KafkaGroupConsumer
 from logstate.kafka.log_consumer import KafkaLogConsumer
 from logstate.kafka.probe import KafkaProbe
@@ -49,7 +50,6 @@ _CONSUMER: Mapping[str, Any] = {
     # 0.25 M records/s with the default of 1000: the fetcher sleeps each time its queue is full
     "fetch.queue.backoff.ms": 2,
     "fetch.wait.max.ms": 100,
-    "queued.max.messages.kbytes": 16_384,  # bounds memory per consumer
 }
 _PRODUCER: Mapping[str, Any] = {
     "compression.type": "lz4",
@@ -158,7 +158,8 @@ class KafkaCluster:
 
     def _consumer_config(self, group_id: str) -> dict[str, Any]:
         owned = {**_OWNED_CONSUMER, "group.id": group_id}
-        return {**_CONSUMER, **self._user.of_consumers(), **self._common, **owned}
+        given = with_fetch_bounds(self._user.of_consumers())
+        return {**_CONSUMER, **given, **self._common, **owned}
 
     def _producer_config(self) -> dict[str, Any]:
         return {**_PRODUCER, **self._user.of_producers(), **self._common, **_OWNED_PRODUCER}

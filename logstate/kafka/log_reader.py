@@ -37,6 +37,8 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
 from logstate.kafka.header_names import read_headers
+from logstate.kafka.fetching import with_fetch_bounds
+from logstate.kafka.free_memory import FreeMemory
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
@@ -49,6 +51,7 @@ _UNREACHABLE = (
     confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
 )
 
+_FREE_MEMORY = FreeMemory()
 _BATCH_RECORDS = 10_000
 _IDLE_POLL_SECONDS = 0.2
 _error_of = methodcaller("error")
@@ -153,7 +156,7 @@ def read_partition(
     given = {**CONSUMER_CONFIG, "auto.offset.reset": "earliest" if may_skip else "error"}
     if with_aborted:
         given["isolation.level"] = "read_uncommitted"
-    consumer = confluent_kafka.Consumer({**QUIET, **config, **given})
+    consumer = confluent_kafka.Consumer({**QUIET, **with_fetch_bounds(config), **given})
     try:
         consumer.assign([confluent_kafka.TopicPartition(*partition, start)])
         position = start
@@ -168,6 +171,7 @@ def read_partition(
                 raise _stalled(config, partition, position, end, stall_seconds)
     finally:
         consumer.close()
+        _FREE_MEMORY.give_back()
 
 
 def latest_values(

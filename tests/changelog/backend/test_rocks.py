@@ -175,6 +175,21 @@ def test_all_databases_share_one_memory(tmp_path: Path) -> None:
         backend.close()
 
 
+def test_blocks_of_files_that_compaction_removed_leave_the_cache(tmp_path: Path) -> None:
+    memory = RocksMemory()
+    backend = RocksBackend(tmp_path / "db", memory)
+    held = []
+    for number in range(24):
+        rows = {b"key-%05d" % n: os.urandom(100) for n in range(2_000)}
+        backend.write(rows)
+        backend.flush()
+        assert backend.get_many(list(rows)) == list(rows.values())
+        if number % 8 == 7:
+            held.append(memory.used_bytes())
+    backend.close()
+    assert held[-1] <= 1.3 * held[0], held
+
+
 def test_the_shared_memory_can_be_resized() -> None:
     memory = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 19)
     memory.resize(cache_bytes=2 << 20, write_buffer_bytes=1 << 20)

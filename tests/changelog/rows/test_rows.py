@@ -124,11 +124,66 @@ def test_a_dropped_cache_is_read_again_and_writes_are_not_dropped(
 def test_applied_rows_are_clean_and_read_without_the_backend(
     rows: Rows, backend: CountingBackend
 ) -> None:
-    put_all(rows, {b"a": b"1", b"b": None})
+    put_all(rows, {b"a": b"1", b"b": b""})
     commit(rows)
     apply(rows, backend)
-    assert (rows.get(b"a"), rows.get(b"b")) == (b"1", None)
+    assert (rows.get(b"a"), rows.get(b"b")) == (b"1", b"")
     assert backend.gets == []
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_a_deleted_row_leaves_the_cache_when_its_deletion_is_applied(
+    rows: Rows, backend: CountingBackend, is_cached: bool
+) -> None:
+    put_all(rows, {b"a": b"1", b"b": b"2"})
+    commit(rows)
+    apply(rows, backend)
+    if not is_cached:
+        rows.drop_cache()
+    put_all(rows, {b"a": None, b"never there": None})
+    commit(rows)
+    apply(rows, backend)
+    assert rows.cached_rows() == int(is_cached)
+    assert (rows.get(b"a"), rows.get(b"b")) == (None, b"2")
+
+
+def test_rows_that_come_and_go_leave_nothing_in_memory(
+    rows: Rows, backend: CountingBackend
+) -> None:
+    for number in range(1_000):
+        key = number.to_bytes(8, "big")
+        rows.put(key, b"1")
+        commit(rows)
+        if number % 5 == 0:
+            apply(rows, backend)
+        rows.put(key, None)
+        commit(rows)
+    apply(rows, backend)
+    rows.recount()
+    assert (rows.cached_rows(), rows.cached_bytes()) == (0, 0)
+
+
+def test_a_row_that_was_read_as_absent_is_seen_once_it_is_written(
+    rows: Rows, backend: CountingBackend
+) -> None:
+    for is_replayed in (False, True):
+        key = b"replayed" if is_replayed else b"written"
+        assert rows.get(key) is None
+        rows.put(key, b"1")
+        layer = rows.freeze()
+        layer.is_replayed = is_replayed
+        rows.committed(layer)
+        apply(rows, backend)
+        assert rows.get(key) == b"1"
+
+
+def test_replayed_rows_are_not_cached(rows: Rows, backend: CountingBackend) -> None:
+    put_all(rows, {b"a": b"1"})
+    layer = rows.freeze()
+    layer.is_replayed = True
+    rows.committed(layer)
+    apply(rows, backend)
+    assert rows.cached_rows() == 0
 
 
 def test_a_scan_has_a_lower_bound_that_it_includes_and_an_upper_that_it_does_not(

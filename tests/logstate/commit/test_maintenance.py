@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,7 +30,8 @@ CONFIG = WorkerConfig(
     checkpoint_interval_ms=10_000,
     checkpoint_rows_max=5,
     checkpoint_bytes=1_000,
-    cached_rows_max=50,
+    waiting_rows_max=8,
+    cache_bytes=20_000,
     purge_interval_ms=30_000,
     idle_commit_interval_ms=600_000,
 )
@@ -43,7 +45,10 @@ class Keeper:
     """One task, its disk and the maintenance."""
 
     def __init__(
-        self, declare: Callable[[StreamsBuilder], object] = counted, sub_topology: int = 0
+        self,
+        declare: Callable[[StreamsBuilder], object] = counted,
+        sub_topology: int = 0,
+        config: WorkerConfig = CONFIG,
     ) -> None:
         self.clock = ManualClock(1_000_000)
         self.disk = KeptRows()
@@ -51,7 +56,7 @@ class Keeper:
         task = self.bench.task
         (sub,) = [s for s in self.bench.topology.sub_topologies if s.id == sub_topology]
         self.declare = declare
-        self.maintenance = Maintenance(CONFIG, self.clock)
+        self.maintenance = Maintenance(config, self.clock)
         task.state.close()
         self.state = task.state = TaskState(sub.stores, task, backend=self.disk)
         self.state.apply(self.clock.wall_clock_ms())
@@ -195,17 +200,83 @@ def test_a_commit_after_long_says_that_the_rows_are_still_at_the_end(keeper: Kee
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_clean_rows_over_the_bound_are_dropped(keeper: Keeper) -> None:
-    keeper.put(*map(str, range(51)))
-    keeper.after_commit()
-    assert keeper.state.cached_rows() == 0
-    assert keeper.stored() == 51
+def together(keepers: list[Keeper]) -> Callable[[], None]:
+    """Runs the maintenance of a worker that has the tasks of all of them."""
+    tasks = [
+        OwnedTask(TaskId(0, number), k.owned.partitions, 1, k.bench.task)
+        for number, k in enumerate(keepers)
+    ]
+    first = keepers[0]
+    return lambda: first.maintenance.apply_if_due(tasks, first.clock.monotonic_ms())
 
 
 def test_clean_rows_within_the_bound_are_kept(keeper: Keeper) -> None:
     keeper.put(*map(str, range(20)))
     keeper.after_commit()
-    assert keeper.state.cached_rows() >= 20
+    assert keeper.state.cached_rows() == 20
+
+
+def test_clean_rows_beyond_the_bound_are_evicted_the_oldest_first(keeper: Keeper) -> None:
+    for number in range(200):
+        keeper.put(str(number))
+        keeper.after_commit()
+        assert keeper.state.cached_bytes() <= CONFIG.cache_bytes
+    held = list(keeper.state.stores["counts"]._behind.rows)  # type: ignore[union-attr]
+    assert 20 < len(held) < 100
+    assert held == [str(number) for number in range(200 - len(held), 200)]
+    assert keeper.stored() + keeper.state.unapplied_rows() == 200
+
+
+def test_evicted_rows_are_read_from_the_store_again(keeper: Keeper) -> None:
+    keeper.put(*map(str, range(200)))
+    keeper.after_commit()
+    found: Any = keeper.state.stores["counts"]
+    assert keeper.state.cached_rows() < 100
+    assert [found.get(str(number)).value for number in range(200)] == [1] * 200
+
+
+def test_all_tasks_of_a_worker_share_one_bound_for_clean_rows() -> None:
+    keepers = [Keeper() for _ in range(10)]
+    after_commit = together(keepers)
+    for number in range(300):
+        keepers[number % 10].put(str(number))
+        after_commit()
+        assert sum(k.state.cached_bytes() for k in keepers) <= CONFIG.cache_bytes
+    assert all(k.state.cached_rows() for k in keepers)
+
+
+def test_without_a_cache_no_clean_row_is_kept() -> None:
+    keeper = Keeper(config=replace(CONFIG, cache_bytes=0))
+    keeper.put(*map(str, range(20)))
+    keeper.after_commit()
+    assert keeper.state.cached_rows() == 0
+
+
+def test_pending_rows_survive_an_eviction() -> None:
+    keeper = Keeper(config=replace(CONFIG, cache_bytes=0))
+    found: Any = keeper.state.stores["counts"]
+    found.put("a", ValueAndTimestamp(7, 0))
+    keeper.after_commit()
+    assert found.get("a").value == 7
+    assert len(keeper.state.freeze().writes["counts"]) == 1
+
+
+def test_waiting_rows_are_bounded_over_all_tasks() -> None:
+    keepers = [Keeper() for _ in range(10)]
+    after_commit = together(keepers)
+    for number in range(100):
+        keepers[number % 10].put(str(number))
+        after_commit()
+        assert sum(k.state.unapplied_rows() for k in keepers) < CONFIG.waiting_rows_max
+
+
+def test_waiting_bytes_are_bounded_over_all_tasks() -> None:
+    keepers = [Keeper() for _ in range(10)]
+    after_commit = together(keepers)
+    for number in range(100):
+        keepers[number % 10].put(str(number) + "x" * 200)
+        after_commit()
+        assert sum(k.state.unapplied_bytes for k in keepers) < CONFIG.checkpoint_bytes
 
 
 # --- purging --------------------------------------------------------------------------------------

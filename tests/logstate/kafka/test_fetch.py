@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message
 
 from logstate.contracts.errors import ForeignGroupError
 from logstate.contracts.records import TopicPartition
-from logstate.kafka.fetching import as_polled, by_partition
+from logstate.kafka.fetching import FETCH_MAX_BYTES, as_polled, by_partition, with_fetch_bounds
 
 
 def fetched(topic: str, partition: int, offset: int) -> Message:
@@ -49,3 +51,28 @@ def test_a_group_that_members_of_another_kind_have_is_told_from_brokers_that_fai
     refused = Message(error=error)  # type: ignore[call-arg]  # unknown to the client's stubs
     with pytest.raises(ForeignGroupError, match="cannot be joined"):
         as_polled([refused], "group")
+
+
+def test_what_a_consumer_holds_does_not_depend_on_the_number_of_partitions() -> None:
+    assert with_fetch_bounds({}) == {
+        "fetch.max.bytes": FETCH_MAX_BYTES,
+        "queued.max.messages.kbytes": 8_192,
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"fetch.max.bytes": 50_000_000},
+        {"queued.max.messages.kbytes": "65536"},
+        {"max.partition.fetch.bytes": 5_000_000},
+        {"message.max.bytes": 5_000_000},
+        {"message.max.bytes": "5000000"},
+        {"message.max.bytes": 1_000},
+        {"message.max.bytes": 5_000_000, "fetch.max.bytes": 6_000_000},
+    ],
+)
+def test_settings_of_the_user_win_and_the_client_accepts_them(given: dict[str, Any]) -> None:
+    settings = with_fetch_bounds(given)
+    assert given.items() <= settings.items()
+    Consumer({"group.id": "x", **settings}).close()
