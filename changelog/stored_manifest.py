@@ -59,15 +59,16 @@ class _Forgotten(msgspec.Struct):
     moved_away: bool = False
 
 
-class _Store(msgspec.Struct):
-    kind: str
-    changelog_topic: TopicName | None
-    partitions: Count
-    sub_topology: Number
-    source_topics: list[TopicName]
-    #: descriptions of serdes; what is in them is for the serdes to check
-    key: _Description | None
-    value: _Description | None
+class _Entry(msgspec.Struct, kw_only=True):
+    """What may be said of a store; what a description contains is for the serdes to check."""
+
+    changelog_topic: TopicName | None = None
+    kind: str = ""
+    partitions: Count = 1
+    sub_topology: Number = 0
+    source_topics: list[TopicName] = []
+    key: _Description | None = None
+    value: _Description | None = None
     changelog_topic_id: str | None = None
     logged_as: str = ""
     formerly: list[str] = []
@@ -90,6 +91,18 @@ class _Store(msgspec.Struct):
     in_memory: bool = False
     is_logged: bool = True
     layout: Number = 1
+
+
+class _Store(_Entry, kw_only=True):
+    """What every manifest says of a store."""
+
+    changelog_topic: TopicName | None
+    kind: str
+    partitions: Count
+    sub_topology: Number
+    source_topics: list[TopicName]
+    key: _Description | None
+    value: _Description | None
 
 
 class _Topic(msgspec.Struct):
@@ -166,8 +179,8 @@ def _where(application_id: str) -> str:
 
 def _damaged(where: str, error: Exception) -> RestoreError:
     return RestoreError(
-        f"the manifest in {where} is damaged: {_shown(error)}. Another program wrote to that"
-        " topic, or the record was changed on its way. Write the last good value of the key"
+        f"the manifest in {where} is damaged: {text_of_damage(error)}. Another program wrote to"
+        " that topic, or the record was changed on its way. Write the last good value of the key"
         " 'manifest' there again. If the application starts next with the topology that ran"
         " last, a null value will do: that start writes a manifest, and compares nothing"
     )
@@ -180,7 +193,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     except UNDECODABLE as error:
         raise ConfigError(
             f"application {content.get('application_id')!r}: what describes its stores cannot be"
-            f" stored: {_shown(error)}. Is a type of a store nested very deeply? Flatten it"
+            f" stored: {text_of_damage(error)}. Is a type of a store nested very deeply? Flatten it"
         ) from error
 
 
@@ -254,12 +267,21 @@ def _check(found: object) -> None:
     check_nesting(found, NESTING_MAX)
     told = msgspec.convert(found, _Manifest)
     for name, store in told.stores.items():
-        key = store.key
-        if key is not None and key.format in WINDOWED:
-            try:
-                msgspec.convert(key.inner, _Description)
-            except ValueError as error:
-                raise ValueError(f"{error}, in the `inner` key of store {name!r:.100}") from error
+        _check_key(name, store.key)
+
+
+def check_entry(name: str, entry: Mapping[str, Any]) -> None:
+    """Raises ValueError where a key of the entry of a store has a wrong value."""
+    check_nesting(entry, NESTING_MAX)
+    _check_key(name, msgspec.convert(entry, _Entry).key)
+
+
+def _check_key(name: str, key: _Description | None) -> None:
+    if key is not None and key.format in WINDOWED:
+        try:
+            msgspec.convert(key.inner, _Description)
+        except ValueError as error:
+            raise ValueError(f"{error}, in the `inner` key of store {name!r:.100}") from error
 
 
 def check_nesting(found: object, most: int) -> None:
@@ -279,5 +301,6 @@ def check_nesting(found: object, most: int) -> None:
         level = [one for one in inside if isinstance(one, dict | list | tuple)]
 
 
-def _shown(error: BaseException) -> str:
+def text_of_damage(error: BaseException) -> str:
+    """What is wrong with a record that one of ``UNDECODABLE`` was raised about."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else f"{error!s:.300}"
