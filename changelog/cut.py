@@ -42,7 +42,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,26 @@ METADATA_BYTES_MAX: Final = 3072
 MANIFEST_KEY: Final = b"manifest"
 """Key of the manifest record in the cuts topic."""
 
+#: what a block of ours holds; checked before anything uses a value
+_Position = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Fields(msgspec.Struct):
+    """Every field of a block; which of them are there depends on what it is."""
+
+    o: _Position | None = None
+    i: dict[str, _Position] | None = None
+    t: dict[str, str] = {}
+    c: dict[str, _Time] = {}
+    p: dict[str, _Position] = {}
+    b: dict[str, _Position] = {}
+    u: dict[str, _Position] = {}
+    w: tuple[str, str] | None = None
+    x: bool = False
+
+
+_DECODER = msgspec.msgpack.Decoder(_Fields)
 _STREAMS_VERSION = 2
 _HEADER = struct.Struct(">bq")
 _COUNT = struct.Struct(">i")
@@ -161,7 +181,9 @@ def decode_cut(metadata: str | None, *, committed_offset: int) -> OffsetMetadata
     if not rest.startswith(_PREFIX[:1]):
         return OffsetMetadata(partition_time_ms, processor_times)
     fields = _decode_block(rest)
-    cut = _cut(fields["o"], fields) if fields["o"] == committed_offset else None
+    if fields.o is None:
+        raise _damaged("it names no input offset")
+    cut = _cut(fields.o, fields) if fields.o == committed_offset else None
     return OffsetMetadata(partition_time_ms, processor_times, cut)
 
 
@@ -176,7 +198,7 @@ def decode_cut_record(value: bytes, *, topic: str, committed_offset: int) -> Cut
     Raises RestoreError as ``decode_cut`` does.
     """
     fields = _decode_block(value)
-    if fields["i"].get(topic) != committed_offset:
+    if _inputs(fields).get(topic) != committed_offset:
         return None
     return _cut(committed_offset, fields)
 
@@ -189,7 +211,13 @@ def topics_of_record(value: bytes) -> frozenset[str]:
     >>> sorted(topics_of_record(encode_cut_record(Cut(7), {"clicks": 7, "orders": 3})))
     ['clicks', 'orders']
     """
-    return frozenset(_decode_block(value)["i"])
+    return frozenset(_inputs(_decode_block(value)))
+
+
+def _inputs(fields: _Fields) -> dict[str, _Position]:
+    if fields.i is None:
+        raise _damaged("the record in the cuts topic names no input offsets")
+    return fields.i
 
 
 def encode_task_cut(
@@ -254,18 +282,18 @@ def _content(cut: Cut) -> dict[str, Any]:
     return content | {key: value for key, value in rarer.items() if value}
 
 
-def _cut(offset: int, fields: Mapping[str, Any]) -> Cut:
-    writer = Writer(*fields["w"]) if "w" in fields else None
-    if fields.get("x"):
+def _cut(offset: int, fields: _Fields) -> Cut:
+    writer = None if fields.w is None else Writer(*fields.w)
+    if fields.x:
         return Cut(offset, is_in_cuts_topic=True, writer=writer)
     return Cut(
         offset,
-        fields["p"],
-        fields["c"],
-        fields["t"],
+        fields.p,
+        fields.c,
+        fields.t,
         writer=writer,
-        begins=fields.get("b", {}),
-        local_rows=fields.get("u", {}),
+        begins=fields.b,
+        local_rows=fields.u,
     )
 
 
@@ -292,6 +320,8 @@ def _decode_streams_block(data: bytes) -> tuple[int, dict[str, int], bytes]:
     for _ in range(count):
         (length,) = _COUNT.unpack_from(data, at)
         at += _COUNT.size
+        if length < 0:
+            raise ValueError(length)
         name = data[at : at + length].decode()
         at += length
         (times[name],) = _TIME.unpack_from(data, at)
@@ -303,15 +333,23 @@ def _encode_block(fields: Mapping[str, Any]) -> bytes:
     return _PREFIX + msgspec.msgpack.encode(fields, order="deterministic")
 
 
-def _decode_block(data: bytes) -> dict[str, Any]:
+def _decode_block(data: bytes) -> _Fields:
     if len(data) < 2 or data[0] != _MARK:
-        raise RestoreError("a cut is damaged: it does not start with its mark; was it cut off?")
+        raise _damaged("it does not start with its mark")
     if data[1] != _VERSION:
         raise RestoreError(
             f"a cut of version {data[1]} was found, and this logstate reads version {_VERSION}; "
             "a newer logstate committed last; run that version again, or a newer one"
         )
     try:
-        return msgspec.msgpack.decode(data[2:], type=dict[str, Any])
+        return _DECODER.decode(data[2:])
     except UNDECODABLE as error:
-        raise RestoreError(f"a cut is damaged: {error}; was the metadata cut off?") from error
+        raise _damaged(str(error)) from error
+
+
+def _damaged(what: str) -> RestoreError:
+    return RestoreError(
+        f"a cut is damaged: {what}. The metadata of a committed offset, or a record of the cuts"
+        " topic, was cut off or written by another program. Commit the offsets of the group again"
+        " from a backup, or give the state up with `logstate reset`"
+    )

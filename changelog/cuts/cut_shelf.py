@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from logstate.changelog.cuts.named_cut import NamedCut
+from logstate.changelog.cuts.named_cut import NamedCut, is_copy
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, RestoreError, TopicError
@@ -57,10 +57,12 @@ class CutShelf:
     admin: Admin
     producer: PlainProducer
     cuts: Callable[[], Mapping[str, NamedCut]]
-    """The list of them, read anew."""
+    """The list of them, read anew, without those whose records are damaged."""
     clock: Clock
     wait: Callable[[float], None] = time.sleep
     """So many seconds."""
+    damaged: Callable[[], Mapping[str, RestoreError]] = dict
+    """Name of a cut whose record cannot be read -> why."""
 
     def half_made(self) -> list[str]:
         """Names that have topics and are no cuts: one is being made, or whoever made it died."""
@@ -118,7 +120,7 @@ class CutShelf:
         nothing of this name, or somebody else begins to make it anew.
         """
         there, cuts = self.topics_of(name), self.cuts()
-        if name not in cuts and not there:
+        if name not in cuts and not there and name not in self.damaged():
             raise ConfigError(f"{self.application!r} has no cut {name!r}; it has {sorted(cuts)}")
         gone = self._removed(name)
         if gone is None:
@@ -195,6 +197,8 @@ class CutShelf:
     def _check_free(self, name: str, topics: Iterable[str]) -> None:
         if name in self.cuts():
             raise ConfigError(f"{self.application!r} has a cut {name!r} already: delete it first")
+        if (error := self.damaged().get(name)) is not None:
+            raise error
         if topics:
             raise self._taken(name)
 
@@ -218,7 +222,13 @@ class CutShelf:
         if found is not None:
             # The name first: a cut that is there is whole.
             self.write(name, None)
-            topics.update(ids_of(found))
+            # A record may name any topic; it keeps nothing in one that is not named as a copy.
+            copies = ids_of(found).items()
+            topics.update(
+                (topic, id_) for topic, id_ in copies if is_copy(self.application, name, topic)
+            )
+        elif name in self.damaged():
+            self.write(name, None)
         topics.update(self.topics_of(name))
         topics.pop(cut_claim_topic(self.application, name), None)
         self.admin.delete_topics(sorted(topics))

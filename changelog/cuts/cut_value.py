@@ -20,9 +20,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Final
+
+import msgspec
+
+from logstate.contracts.errors import UNDECODABLE
+from logstate.contracts.topic_names import PARTITIONS_MAX, TOPIC_NAME_PATTERN
 
 _VERSION = 1
+#: the last millisecond that a date has
+TIME_MAX_MS: Final = 253_402_300_799_999
+TopicName = Annotated[str, msgspec.Meta(pattern=TOPIC_NAME_PATTERN)]
+Partition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+EventTime = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+WallClock = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX_MS)]
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic to partition to next offset."""
@@ -61,45 +73,51 @@ class CutValue:
         )
 
 
+class CutRecord(msgspec.Struct):
+    """The JSON of a cut."""
+
+    positions: dict[TopicName, dict[Partition, Offset]]
+    version: int = _VERSION
+    topic_ids: dict[TopicName, str] = {}
+    inputs: dict[TopicName, dict[Partition, Offset]] = {}
+    clocks: dict[str, dict[str, EventTime]] = {}
+    taken_at_ms: WallClock = 0
+    in_flight: dict[TopicName, dict[Partition, Offset]] = {}
+    starts: dict[TopicName, dict[Partition, Offset]] = {}
+
+    def value(self) -> CutValue:
+        """As the rest of the code has it; raises ValueError for another version."""
+        if self.version != _VERSION:
+            raise ValueError(f"a cut of version {self.version}; {_VERSION} is known")
+        return CutValue(
+            self.positions,
+            self.topic_ids,
+            self.inputs,
+            self.clocks,
+            self.taken_at_ms,
+            self.in_flight,
+            self.starts,
+        )
+
+
 def parse_cut(text: str) -> CutValue:
-    """The cut of a text. Raises ValueError, TypeError or AttributeError if it is none.
+    """The cut of a text. Raises ValueError for a text that is not one.
 
     >>> parse_cut('{"shop-spend-changelog": {"0": 42}}').positions
     {'shop-spend-changelog': {0: 42}}
     """
-    found: dict[str, Any] = json.loads(text)
-    if "version" not in found:
-        return CutValue(offsets_of(found))
-    if found["version"] != _VERSION:
-        raise ValueError(f"a cut of version {found['version']}; {_VERSION} is known")
-    return CutValue(
-        offsets_of(found["positions"]),
-        {topic: str(topic_id) for topic, topic_id in found.get("topic_ids", {}).items()},
-        offsets_of(found.get("inputs", {})),
-        {
-            task: {name: int(ms) for name, ms in clocks.items()}
-            for task, clocks in found.get("clocks", {}).items()
-        },
-        int(found.get("taken_at_ms", 0)),
-        offsets_of(found.get("in_flight", {})),
-        offsets_of(found.get("starts", {})),
-    )
+    try:
+        found = msgspec.json.decode(text)
+        if isinstance(found, dict) and "version" not in found:
+            return CutValue(parse_offsets(text))
+        return msgspec.json.decode(text, type=CutRecord).value()
+    except UNDECODABLE as error:
+        raise ValueError(f"not a cut: {error!s:.300}") from error
 
 
 def parse_offsets(text: str) -> Offsets:
     """``{"topic": {"0": 42}}`` with integer partitions; raises as ``parse_cut`` does."""
-    return offsets_of(json.loads(text))
-
-
-def offsets_of(parsed: Mapping[str, Any]) -> Offsets:
-    """The same of plain data."""
-    return {
-        topic: {int(partition): _offset(offset) for partition, offset in partitions.items()}
-        for topic, partitions in parsed.items()
-    }
-
-
-def _offset(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"not an offset: {value!r}")
-    return value
+    try:
+        return msgspec.json.decode(text, type=dict[TopicName, dict[Partition, Offset]])
+    except UNDECODABLE as error:
+        raise ValueError(f"not offsets: {error!s:.300}") from error

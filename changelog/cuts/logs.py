@@ -6,7 +6,6 @@ used on another that was created under its name.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.cuts.cut_value import CutValue
+from logstate.changelog.stored_manifest import decode_manifest
 from logstate.contracts.errors import ConfigError, RestoreError, TopicError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.topic_names import cuts_topic
@@ -69,7 +69,8 @@ def read_manifest(
 ) -> tuple[dict[str, Any], dict[bytes, bytes]]:
     """The manifest of an application and all records of its cuts topic.
 
-    Raises TopicError if the application has never run on this cluster.
+    Raises TopicError if the application has never run on this cluster, RestoreError if the record
+    is damaged.
     """
     partition = TopicPartition(cuts_topic(application), 0)
     try:
@@ -87,7 +88,7 @@ def read_manifest(
             f"topic {partition.topic!r} has no manifest; application {application!r} writes it "
             "before its first commit: has it started?"
         )
-    return json.loads(records[MANIFEST_KEY]), records
+    return decode_manifest(records[MANIFEST_KEY], application), records
 
 
 def changelog_source(topic: str, found: Any, entry: Mapping[str, Any]) -> ChangelogSource:

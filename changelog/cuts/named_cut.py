@@ -19,8 +19,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from logstate.changelog.cuts.cut_value import CutValue, offsets_of, parse_cut
-from logstate.contracts.errors import ConfigError, RestoreError
+import msgspec
+
+from logstate.changelog.cuts.cut_value import (
+    CutRecord,
+    CutValue,
+    Offset,
+    Partition,
+    TopicName,
+    WallClock,
+)
+from logstate.changelog.stored_manifest import check_entry, text_of_damage
+from logstate.contracts.errors import UNDECODABLE, ConfigError, RestoreError
+from logstate.contracts.topic_names import cut_copies, named_cuts_topic
 
 _VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -107,29 +118,80 @@ class NamedCut:
         )
 
 
-def parse_named_cut(text: str | bytes) -> NamedCut:
-    """The named cut of a record. Raises RestoreError if a newer version wrote it."""
-    found: dict[str, Any] = json.loads(text)
-    if found["version"] != _VERSION:
-        raise RestoreError(
-            f"a named cut of version {found['version']} was found, and this logstate reads version "
-            f"{_VERSION}: read it with the version that made it, or a newer one"
-        )
+class _CopyRecord(msgspec.Struct):
+    entry: dict[str, Any]
+    topic: TopicName
+    topic_id: str
+    ends: dict[Partition, Offset]
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _NamedCutRecord(_Version):
+    name: str
+    created_at_ms: WallClock
+    expires_at_ms: WallClock | None
+    cut: CutRecord
+    stores: dict[str, _CopyRecord]
+
+
+def parse_named_cut(text: str | bytes, application: str = "", name: str = "") -> NamedCut:
+    """The named cut of a record, which has the key ``name`` in the topic of ``application``.
+
+    Raises RestoreError if a newer version wrote it, if it is damaged, and, where the application is
+    given, if it names topics that are not copies of this cut.
+    """
+    try:
+        version = msgspec.json.decode(text, type=_Version).version
+        if version != _VERSION:
+            raise RestoreError(
+                f"a named cut of version {version} was found, and this logstate reads version "
+                f"{_VERSION}: read it with the version that made it, or a newer one"
+            )
+        found = msgspec.json.decode(text, type=_NamedCutRecord)
+        cut = found.cut.value()
+        for store, one in found.stores.items():
+            check_entry(store, one.entry)
+        if application:
+            _check_own(found, application, name)
+    except UNDECODABLE as error:
+        raise _damaged(text_of_damage(error), application, name) from error
     stores = {
-        name: StoreCopy(
-            one["entry"],
-            one["topic"],
-            one["topic_id"],
-            offsets_of({"ends": one["ends"]})["ends"],
-        )
-        for name, one in found["stores"].items()
+        store: StoreCopy(one.entry, one.topic, one.topic_id, one.ends)
+        for store, one in found.stores.items()
     }
-    return NamedCut(
-        found["name"],
-        found["created_at_ms"],
-        found["expires_at_ms"],
-        parse_cut(json.dumps(found["cut"])),
-        stores,
+    return NamedCut(found.name, found.created_at_ms, found.expires_at_ms, cut, stores)
+
+
+def is_copy(application: str, cut: str, topic: str) -> bool:
+    """Whether a topic is named as a copy of a named cut: no other is read or deleted as one.
+
+    >>> is_copy("shop", "v1", "shop-logstate-cut.v1.spending.rows"), is_copy("shop", "v1", "orders")
+    (True, False)
+    """
+    return topic.startswith(cut_copies(application, cut)) and topic.endswith(".rows")
+
+
+def _check_own(found: _NamedCutRecord, application: str, name: str) -> None:
+    if found.name != name:
+        raise ValueError(f"it is the record of the cut {found.name!r:.100}")
+    for store, copy in found.stores.items():
+        if not is_copy(application, name, copy.topic):
+            raise ValueError(
+                f"it keeps store {store!r:.100} in {copy.topic!r}, which is not a copy of this cut"
+            )
+
+
+def _damaged(what: str, application: str, name: str) -> RestoreError:
+    if not application:
+        return RestoreError(f"the record of a named cut is damaged: {what}")
+    return RestoreError(
+        f"the record of the cut {name!r:.100} in {named_cuts_topic(application)!r} is damaged:"
+        f" {what}. Another program wrote to that topic, or the record was changed. What it kept"
+        f" cannot be read: `logstate cut delete {application} {name:.100}` removes the record and"
+        " the copies. Make another cut"
     )
 
 

@@ -128,15 +128,24 @@ def list_cuts(
 ) -> list[NamedCut]:
     """The named cuts of an application, oldest first; those whose time is over too.
 
-    Raises BrokerError if nobody answers.
+    Raises BrokerError if nobody answers, RestoreError if the record of one is damaged.
     """
     config = {**(kafka or {}), "bootstrap.servers": bootstrap}
-    return sorted(_stored(config, application).values(), key=lambda one: one.created_at_ms)
+    found, damaged = _stored(config, application)
+    for error in damaged.values():
+        raise error
+    return sorted(found.values(), key=lambda one: one.created_at_ms)
 
 
 def find_cut(config: Mapping[str, Any], application: str, name: str) -> NamedCut:
-    """The cut of this name. Raises ConfigError, with those that there are, if there is none."""
-    found = _stored(config, application)
+    """The cut of this name.
+
+    Raises ConfigError, with those that there are, if there is none; RestoreError if its record is
+    damaged.
+    """
+    found, damaged = _stored(config, application)
+    if name in damaged:
+        raise damaged[name]
     if name not in found:
         raise ConfigError(
             f"application {application!r} has no cut {name!r}; it has {sorted(found)}; "
@@ -254,13 +263,31 @@ def _wanted(
     return found
 
 
-def _stored(config: Mapping[str, Any], application: str) -> dict[str, NamedCut]:
+def _stored(
+    config: Mapping[str, Any], application: str
+) -> tuple[dict[str, NamedCut], dict[str, RestoreError]]:
+    """The cuts by their names, and why the records of others cannot be read."""
     names = TopicPartition(named_cuts_topic(application), 0)
     try:
         values = log_reader().latest_values(config, names)
     except TopicError:  # never made any
-        return {}
-    return {name.decode(): parse_named_cut(value) for name, value in values.items()}
+        return {}, {}
+    return parsed_cuts(values, application)
+
+
+def parsed_cuts(
+    values: Mapping[bytes, bytes], application: str
+) -> tuple[dict[str, NamedCut], dict[str, RestoreError]]:
+    """The same of records: a damaged one is in the way of no other cut."""
+    found: dict[str, NamedCut] = {}
+    damaged: dict[str, RestoreError] = {}
+    for key, value in values.items():
+        name = key.decode("utf-8", "replace")
+        try:
+            found[name] = parse_named_cut(value, application, name)
+        except RestoreError as error:
+            damaged[name] = error
+    return found, damaged
 
 
 def _cluster(config: Mapping[str, Any]) -> Cluster:
@@ -276,7 +303,12 @@ def _shelf(config: Mapping[str, Any], application: str, cluster: Cluster) -> Ite
     admin, producer = cluster.admin(), cluster.plain_producer()
     try:
         yield CutShelf(
-            application, admin, producer, lambda: _stored(config, application), SystemClock()
+            application,
+            admin,
+            producer,
+            lambda: _stored(config, application)[0],
+            SystemClock(),
+            damaged=lambda: _stored(config, application)[1],
         )
     finally:
         producer.close()

@@ -351,7 +351,7 @@ class _Resharding:
         if not old or keep_old:
             return ()
         self.told("delete the old topics")
-        topics = tuple(sorted(entry["changelog_topic"] for entry in old.values()))
+        topics = tuple(sorted(e["changelog_topic"] for e in old.values() if e["changelog_topic"]))
         self.application.admin.delete_topics(topics)
         left = {name: entry for name, entry in forgotten.items() if name not in old}
         self.told("forget the old topics")

@@ -22,6 +22,7 @@ import msgspec
 from logstate.changelog.commit_of_task import CommitOfTask, commit_of_task
 from logstate.changelog.cut import MANIFEST_KEY, cut_key, decode_cut
 from logstate.changelog.offline.handover_of_tasks import Begin
+from logstate.changelog.stored_manifest import check_topics_are_own, decode_manifest
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import (
     BrokerError,
@@ -124,12 +125,18 @@ class StoppedApplication:
         )
 
     def stored(self) -> tuple[Manifest, Mapping[bytes, bytes]]:
-        """The manifest, and every record of the cuts topic."""
+        """The manifest, and every record of the cuts topic.
+
+        Raises RestoreError for a manifest that is damaged, or that names topics of others as its
+        own: whoever changes an application deletes and writes what the manifest names.
+        """
         partition = TopicPartition(cuts_topic(self.application_id), 0)
         records = latest_values(self.settings, partition, waits=True)
         if MANIFEST_KEY not in records:
             raise self.never_ran()
-        return msgspec.json.decode(records[MANIFEST_KEY]), records
+        stored = decode_manifest(records[MANIFEST_KEY], self.application_id)
+        check_topics_are_own(self.application_id, stored)
+        return stored, records
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         """What the group has committed, once no open transaction can change it."""

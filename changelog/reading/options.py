@@ -274,7 +274,7 @@ class _Parser:
             return value
         try:
             return parse(value)
-        except (KeyError, ValueError, TypeError, AttributeError):
+        except ValueError:
             self.problems.append(
                 f'option "{name}" is {value!r}; it must be one of {words} or offsets as JSON, '
                 'like {"app-store-changelog": {"0": 42}}'

@@ -164,9 +164,11 @@ def _show(found: NamedCut, *, as_json: bool) -> None:
     print_text(f"{found.name}, taken {_date(found.cut.taken_at_ms)}, kept until {_until(found)}")
     table = Table("store", "partition", "changelog up to", "records kept")
     for name, kept in found.stores.items():
-        positions = found.cut.positions[kept.entry["changelog_topic"]]
+        positions = found.cut.positions.get(kept.entry.get("changelog_topic", ""), {})
         for partition, end in kept.ends.items():
-            table.add_row(name, str(partition), f"{positions[partition]:,}", f"{end:,}")
+            position = positions.get(partition)
+            told = "" if position is None else f"{position:,}"
+            table.add_row(name, str(partition), told, f"{end:,}")
     print_table(table)
 
 

@@ -13,11 +13,14 @@ from logstate.commands.printing import print_json, print_text
 from logstate.commands.stored_state import (
     cluster_of,
     delete_local_state,
+    manifest_of,
     target,
     task_directories,
+    topics_of_namesakes,
     with_manifest,
 )
-from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.errors import RestoreError
+from logstate.contracts.seams import Admin, Cluster, run_steps
 from logstate.contracts.topic_names import offline_transactional_id
 from logstate.topics import reset as resets
 from logstate.topics.manifest_changes import Manifest
@@ -49,7 +52,13 @@ def reset(
     begin = target(to)
 
     def carry_out(admin: Admin, stored: Manifest | None) -> None:
-        found = run_steps(resets.planned_reset(admin, application_id, stored, begin))
+        cluster = cluster_of(bootstrap, command_config)
+        named = set() if stored is None else resets.internal_topics(application_id, stored)
+        shared = topics_of_namesakes(
+            application_id, admin, named, lambda other: _manifest_of(other, cluster, admin)
+        )
+        plan = resets.planned_reset(admin, application_id, stored, begin, of_namesakes=shared)
+        found = run_steps(plan)
         local = task_directories(state_dir, application_id)
         if as_json:
             print_json({**resets.as_plain_data(found), "directories": local})
@@ -59,7 +68,6 @@ def reset(
             return
         if not yes:
             typer.confirm("Give all of this up?", abort=True, err=True)
-        cluster = cluster_of(bootstrap, command_config)
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         run_steps(
             resets.carried_out(
@@ -73,3 +81,11 @@ def reset(
         print_text(f"application {application_id} is reset", is_error=True)
 
     with_manifest(application_id, bootstrap, command_config, carry_out)
+
+
+def _manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
+    """Of another application; None also where what is there is not a manifest."""
+    try:
+        return manifest_of(application_id, cluster, admin)
+    except RestoreError:
+        return None

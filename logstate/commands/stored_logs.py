@@ -75,7 +75,7 @@ def stored_by(settings: Settings, application_id: str) -> Stored:
         raise _never_ran(application_id) from error
     if MANIFEST_KEY not in found:
         raise _never_ran(application_id)
-    return Stored(application_id, decoded(found[MANIFEST_KEY]), found)
+    return Stored(application_id, decoded(found[MANIFEST_KEY], application_id), found)
 
 
 def _never_ran(application_id: str) -> TopicError:
@@ -114,7 +114,7 @@ def log_of_entry(name: str, entry: Entry, topic: str, partitions: int) -> Stored
     """A changelog as its entry in the manifest describes it."""
     key, size_ms = entry.get("key"), entry.get("window_size_ms")
     layout = layout_of(str(entry["kind"]), str((key or {}).get("format", "")))
-    if key is not None and key["format"] in WINDOWED:
+    if key is not None and key.get("format") in WINDOWED:
         size_ms = key.get("window_size_ms") or size_ms
         key = key["inner"]
     value = entry.get("value")

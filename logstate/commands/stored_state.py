@@ -11,12 +11,13 @@ from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
-from logstate.contracts.seams import Admin, run_steps
+from logstate.contracts.seams import Admin, Cluster, run_steps
+from logstate.contracts.topic_names import namesakes
 from logstate.kafka.cluster import KafkaCluster
 from logstate.kafka.log_reader import check_answered
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.manifest_log import ManifestLog, decoded
-from logstate.topics.reset import At, Target
+from logstate.topics.reset import At, Target, internal_topics
 
 T = TypeVar("T")
 
@@ -30,13 +31,41 @@ def with_manifest(
     """What ``use`` makes of the manifest that was written last, None where there is none."""
     cluster = cluster_of(bootstrap, command_config)
     admin = cluster.admin()
+    try:
+        return use(admin, manifest_of(application_id, cluster, admin))
+    finally:
+        admin.close()
+
+
+def manifest_of(application_id: str, cluster: Cluster, admin: Admin) -> Manifest | None:
+    """The manifest that was written last, None where there is none; raises RestoreError."""
     log = ManifestLog(application_id, cluster, admin, SystemClock())
     try:
         found = run_steps(log.new_manifests(lambda: False))
-        return use(admin, decoded(found[-1]) if found else None)
+        return decoded(found[-1], application_id) if found else None
     finally:
         run_steps(log.close())
-        admin.close()
+
+
+def topics_of_namesakes(
+    application_id: str,
+    admin: Admin,
+    topics: Iterable[str],
+    manifest_of: Callable[[str], Manifest | None],
+) -> dict[str, str]:
+    """Those of ``topics`` that another application keeps its state in -> the id of that one.
+
+    ``shop-eu-total-changelog`` may belong to ``shop`` or to ``shop-eu``. ``manifest_of`` reads the
+    manifest of an application, and is asked only about ids that such a topic can have.
+    """
+    wanted = set(topics)
+    found: dict[str, str] = {}
+    for other in sorted(namesakes(application_id, admin.topic_names())):
+        if any(topic.startswith(f"{other}-") for topic in wanted):
+            stored = manifest_of(other)
+            own = set() if stored is None else internal_topics(other, stored)
+            found.update(dict.fromkeys(own & wanted, other))
+    return found
 
 
 def cluster_of(bootstrap: str, command_config: Path | None) -> KafkaCluster:

@@ -13,6 +13,11 @@ _CHANGELOG = "-changelog"
 _GENERATION = re.compile(r"g\d+\..+-(changelog|repartition|topic)$")
 REPARTITION_SUFFIX = "-repartition"
 
+#: what brokers accept as the name of a topic
+TOPIC_NAME_PATTERN = r"^[a-zA-Z0-9._-]{1,249}$"
+#: more partitions than any cluster holds; a larger number in a record is damage
+PARTITIONS_MAX = 100_000
+
 
 def topic_name(application_id: str, name: str, *, is_internal: bool) -> str:
     """The topic that a topology calls ``name``: internal ones begin with the application id."""
@@ -179,9 +184,17 @@ def is_own_beside_the_plan(application_id: str, topic: str) -> bool:
     """Whether a topic is the application's own though its topology does not name it: one of a
     named cut, or one that got its name when state was moved.
     """
+    return is_of_generation(application_id, topic) or is_of_named_cut(application_id, topic)
+
+
+def is_of_generation(application_id: str, topic: str) -> bool:
+    """Whether a topic got its name when state of the application was moved to other partitions.
+
+    >>> is_of_generation("shop", "shop-g2.spend-changelog")
+    True
+    """
     rest = topic.removeprefix(f"{application_id}-")
-    is_of_generation = rest != topic and _GENERATION.match(rest) is not None
-    return is_of_generation or is_of_named_cut(application_id, topic)
+    return rest != topic and _GENERATION.match(rest) is not None
 
 
 def transactional_id(application_id: str, instance_id: str, slot: int) -> str:

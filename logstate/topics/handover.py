@@ -43,8 +43,9 @@ def stores_for_the_jvm(stored: Manifest) -> Iterator[StoreForTheJvm]:
             remark = "not logged: its rows are local, and the JVM does not find them"
             yield StoreForTheJvm(name, None, entry["kind"], remark)
             continue
-        is_own = changelog == changelog_topic(stored["application_id"], entry["logged_as"])
-        name_on_the_jvm = entry["logged_as"] if is_own else name
+        logged_as = entry.get("logged_as") or name
+        is_own = changelog == changelog_topic(stored["application_id"], logged_as)
+        name_on_the_jvm = logged_as if is_own else name
         yield StoreForTheJvm(name, name_on_the_jvm, entry["kind"], _remark(entry, is_own=is_own))
 
 
@@ -52,6 +53,6 @@ def _remark(entry: Entry, *, is_own: bool) -> str:
     remarks = []
     if not is_own:
         remarks.append(f"kept in {entry['changelog_topic']!r}: topology.optimization=all")
-    if any(entry.get(side, {}).get("format") == "upgradable" for side in ("key", "value")):
+    if any((entry.get(side) or {}).get("format") == "upgradable" for side in ("key", "value")):
         remarks.append("its rows begin with their version: a serde of yours has to read it")
     return "; ".join(remarks)

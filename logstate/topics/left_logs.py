@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from logstate.changelog.stored_manifest import is_own_topic
 from logstate.contracts.topic_names import changelog_topic
 
 Entry = Mapping[str, Any]
@@ -23,7 +24,8 @@ MOVED_AWAY = "moved_away"
 def is_own_log(application_id: str, name: str, entry: Entry) -> bool:
     """Whether the application made the changelog of an entry, and nobody else writes it."""
     if entry.get(MOVED_AWAY):
-        return True
+        moved = entry["changelog_topic"]
+        return moved is not None and is_own_topic(application_id, moved)
     if entry["kind"] == OF_KAFKA_STREAMS or is_in_its_source(entry):
         return False
     own = changelog_topic(application_id, entry.get("logged_as", name))

@@ -25,6 +25,7 @@ import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.store_fingerprint import fingerprint
+from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_manifest
 from logstate.contracts.records import ProducedRecord
 from logstate.contracts.stores import StoreSpec
 from logstate.contracts.topic_names import cuts_topic, topic_name
@@ -33,9 +34,6 @@ from logstate.topics.placement import hashed_windows, is_placed_whole, placed_by
 from logstate.topics.row_places import windows_of
 from logstate.topology.graph.sub_topology import SubTopology
 
-VERSION = 1
-#: where keys are hashed with their windows, which a library that knows version 1 alone does not do
-NEWEST_VERSION = 2
 #: in the entry of a repartition topic
 HASHES_WINDOWS = "hashes_windows"
 
@@ -46,10 +44,15 @@ def manifest(plan: BoundPlan) -> dict[str, Any]:
 
 
 def manifest_record(plan: BoundPlan) -> ProducedRecord:
-    """The manifest as a record of the cuts topic."""
+    """The manifest as a record of the cuts topic.
+
+    Raises ConfigError for a manifest that could not be read back.
+    """
     # In the order in which it was made, which is the same each time. The fields of a declared type
     # are in the order of their declaration, and so are its columns for a reader.
-    encoded = msgspec.json.encode(content(plan))
+    told = content(plan)
+    check_manifest(told)
+    encoded = msgspec.json.encode(told)
     return ProducedRecord(cuts_topic(plan.application_id), 0, MANIFEST_KEY, encoded, 0)
 
 

@@ -208,7 +208,7 @@ def _topic_changes(
             meaning = _PLACED_WITHOUT_WINDOWS
             yield Change(Verdict.REFUSED, subject, "placement", *places, meaning)
         for part in ("key", "value"):
-            yield from serde_changes(subject, part, entry[part], declared[name][part])
+            yield from serde_changes(subject, part, entry.get(part), declared[name][part])
 
 
 def is_placed_otherwise(stored: Entry, declared: Entry) -> bool:

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from logstate.changelog.cut import MANIFEST_KEY
+from logstate.changelog.stored_manifest import decode_manifest
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
@@ -70,8 +69,10 @@ class ManifestLog:
             moved_ms = self._clock.monotonic_ms()
             while self._position < end:
                 polled = yield Step("manifest_poll", consumer.poll, (_BATCH, _POLL_S))
-                records = polled.records.get(self._partition, ())
-                found += [r.value() for r in records if r.key() == MANIFEST_KEY and r.value()]
+                for record in polled.records.get(self._partition, ()):
+                    if record.key() == MANIFEST_KEY:
+                        # A null deletes those before it: that is how a damaged one is removed.
+                        found = [*found, value] if (value := record.value()) else []
                 reached = yield Step("manifest_position", consumer.position, (self._partition,))
                 if is_stopping():
                     return None
@@ -117,10 +118,13 @@ def log_of(
         found = run_steps(log.decided_manifests(lambda: False))
     finally:
         run_steps(log.close())
-    stores = decoded(found[-1]).get("stores", {}) if found else {}
+    stores = decoded(found[-1], application_id)["stores"] if found else {}
     return stores.get(store, {}).get("changelog_topic")  # type: ignore[no-any-return]
 
 
-def decoded(manifest: bytes) -> dict[str, Any]:
-    """A manifest as plain data."""
-    return msgspec.json.decode(manifest)  # type: ignore[no-any-return]
+def decoded(manifest: bytes, application_id: str = "") -> dict[str, Any]:
+    """A manifest as plain data; raises RestoreError for a damaged one, and another application's.
+
+    See :func:`logstate.changelog.stored_manifest.decode_manifest`.
+    """
+    return decode_manifest(manifest, application_id)

@@ -11,20 +11,22 @@ manifest, which no start passes, and the last thing deleted is the topic that it
     5  local state
     6  the cuts topic, and the mark with it
 
-Every step may be made again. Topics of others are never touched, nor those of an application whose
-id begins alike: only what the manifest names is deleted, and of the logs that it names those that
-the application made.
+Every step may be made again. Anybody who can write to the cuts topic can write a manifest, so what
+it names is not enough: a topic is deleted only if its name also begins with the application id and
+is one that the application creates, if it is not an input, and if the manifest of no other
+application names it. The plan lists the topics that the manifest names and that stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
+from logstate.changelog.stored_manifest import checked_manifest, topics_of_others
 from logstate.contracts.errors import RestoreError, TopicError
 from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Step, Steps, TransactionalProducer
@@ -35,9 +37,18 @@ from logstate.topics.manifest_changes import Manifest
 #: where to begin again: the ends of the log, the first record since a time in ms, or an offset
 Target: TypeAlias = "Literal['earliest', 'latest'] | At | int"
 
-_LEFT = (
+_OF_THE_JVM = (
     "Kafka Streams wrote it, and it may belong to an application whose id begins like this one."
     " Delete it yourself if it does not"
+)
+_OF_OTHERS = (
+    "the manifest calls it {role}, and application {application_id!r} does not create topics of"
+    " such a name. Another program wrote the manifest, or it was changed. Delete the topic yourself"
+    " if you are sure that nothing else uses it"
+)
+_SHARED = (
+    "the manifest of application {other!r} names it too, and its rows may be of that application."
+    " Delete it yourself if they are not, before application {application_id!r} starts again"
 )
 
 
@@ -60,29 +71,39 @@ class Reset:
     repartitions: Sequence[TopicPartition]
     #: topics to delete, but for the cuts topic, which goes last
     topics: Sequence[str]
-    #: changelogs of Kafka Streams that were given up and may be those of another application
-    left: Sequence[str] = ()
+    #: topics that the manifest names as the application's and that stay -> why
+    left: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"offset {offset} for {tp}" for tp, offset in sorted(self.offsets.items())]
         lines += [f"delete topic {name}" for name in self.topics]
         lines.append(f"delete topic {cuts_topic(self.application_id)}")
-        lines += [f"leave topic {name}: {_LEFT}" for name in self.left]
+        lines += [f"leave topic {name}: {why}" for name, why in self.left.items()]
         return "\n".join(lines)
 
 
 def planned_reset(
-    admin: Admin, application_id: str, stored: Manifest | None, target: Target
+    admin: Admin,
+    application_id: str,
+    stored: Manifest | None,
+    target: Target,
+    *,
+    of_namesakes: Mapping[str, str] = {},
 ) -> Steps[Reset]:
     """What would be done; changes nothing.
 
-    Raises TopicError where the application never ran, RestoreError for an offset outside a log.
+    ``of_namesakes``: internal topics of applications whose id begins like this one -> that id, by
+    their manifests.
+
+    Raises TopicError where the application never ran, RestoreError for a damaged manifest and for
+    an offset outside a log.
     """
     if stored is None:
         raise TopicError(
             f"application {application_id!r} has no manifest in {cuts_topic(application_id)!r}: it"
             " never ran on these brokers, or was reset already. Is the application id right?"
         )
+    stored = checked_manifest(stored, application_id)
     stores = stored["stores"].values()
     internal = set(stored.get("topics", {}))
     inputs = {t for entry in stores for t in entry["source_topics"]} | set(stored.get("inputs", ()))
@@ -94,9 +115,18 @@ def planned_reset(
         if is_own_log(application_id, name, entry) and entry["changelog_topic"] not in inputs
     }
     of_the_jvm = {e["changelog_topic"] for _, e in kept if e["kind"] == OF_KAFKA_STREAMS} - logs
-    own = {*internal, *logs, instances_topic(application_id), snapshots_topic(application_id)}
-    own |= set(stored.get("resharding_topics", ()))  # of a move that was interrupted
-    names = sorted({*own, *inputs, *of_the_jvm})
+    named = {*internal, *logs, *stored.get("resharding_topics", ())}  # of an interrupted move
+    stay = dict.fromkeys(of_the_jvm, _OF_THE_JVM)
+    for topic in sorted(named):
+        if topic in of_namesakes:
+            other = of_namesakes[topic]
+            stay[topic] = _SHARED.format(other=other, application_id=application_id)
+    for topic, role in topics_of_others(application_id, stored).items():
+        stay[topic] = _OF_OTHERS.format(role=role, application_id=application_id)
+    own = named - stay.keys()
+    internal &= own
+    own |= {instances_topic(application_id), snapshots_topic(application_id)}
+    names = sorted({*own, *inputs, *stay})
     described = yield Step("describe_topics", admin.describe_topics, (names,))
 
     def partitions(topics: set[str]) -> list[TopicPartition]:
@@ -105,7 +135,7 @@ def planned_reset(
 
     offsets = yield from offsets_of_target(admin, partitions(inputs), target)
     topics = sorted(own & described.keys())
-    left = sorted(of_the_jvm & described.keys())
+    left = {name: why for name, why in sorted(stay.items()) if name in described}
     return Reset(application_id, stored, offsets, partitions(internal), topics, left)
 
 
@@ -151,6 +181,16 @@ def _write(producer: TransactionalProducer, record: ProducedRecord) -> None:
     producer.commit()
 
 
+def internal_topics(application_id: str, stored: Manifest) -> set[str]:
+    """The topics that an application keeps its state in and repartitions through."""
+    logs = {
+        entry["changelog_topic"]
+        for name, entry in stored["stores"].items()
+        if is_own_log(application_id, name, entry)
+    }
+    return logs | set(stored.get("topics", {}))
+
+
 def offsets_of_target(
     admin: Admin, partitions: list[TopicPartition], target: Target
 ) -> Steps[dict[TopicPartition, int]]:
@@ -185,5 +225,5 @@ def as_plain_data(reset: Reset) -> dict[str, Any]:
         "application_id": reset.application_id,
         "offsets": {str(tp): offset for tp, offset in sorted(reset.offsets.items())},
         "topics": [*reset.topics, cuts_topic(reset.application_id)],
-        "left": list(reset.left),
+        "left": sorted(reset.left),
     }

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from logstate.changelog.stored_manifest import NEWEST_VERSION, VERSION, check_topics_are_own
 from logstate.contracts.compatibility import Change, Decisions, Verdict, worst
 from logstate.contracts.errors import UpgradeError
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.manifest import NEWEST_VERSION, VERSION, content, manifest
+from logstate.topics.manifest import content, manifest
 from logstate.topics.manifest_changes import Manifest, manifest_changes, renames
 
 _LOGGER = logging.getLogger(__name__)
@@ -137,3 +138,4 @@ def _check_readable(application_id: str, stored: Manifest) -> None:
             f" this logstate reads version {NEWEST_VERSION}. A newer logstate started last: run"
             " that version again, or a newer one"
         )
+    check_topics_are_own(application_id, stored)

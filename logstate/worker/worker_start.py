@@ -208,7 +208,7 @@ class WorkerStart:
                 plan,
                 replication_factor=self.config.replication_factor,
                 overrides=self.config.topic_config,
-                stored=decoded(found[-1]) if found else None,
+                stored=decoded(found[-1], plan.application_id) if found else None,
                 decisions=self.config.decisions,
             )
         )
@@ -232,7 +232,7 @@ class WorkerStart:
         if found is None:
             return False
         for one in found:  # any of them: who starts beside this one may have written over a mark
-            check_unmarked(plan.application_id, decoded(one))
+            check_unmarked(plan.application_id, decoded(one, plan.application_id))
         yield from manifests.close()
         return True
 
@@ -244,7 +244,7 @@ class WorkerStart:
             if rival == own.value:
                 continue
             try:
-                accepted(plan, decoded(rival), self.config.decisions)
+                accepted(plan, decoded(rival, plan.application_id), self.config.decisions)
             except UpgradeError:
                 yield from self.transactions.commit_alone([own._replace(value=rival)])
                 raise

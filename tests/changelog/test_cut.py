@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import struct
+from contextlib import suppress
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +26,7 @@ from logstate.changelog.cut import (
 )
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import TaskId
+from tests.damaged import ODD, damaged_bytes
 
 CUT = Cut(
     offset=42,
@@ -135,6 +139,55 @@ def test_a_truncated_cut_is_refused() -> None:
 
     with pytest.raises(RestoreError, match="damaged"):
         decode_cut(base64.b64encode(data).decode(), committed_offset=42)
+
+
+def blocks(fields: object) -> bytes:
+    """A block with these fields."""
+    return b"L\x01" + msgspec.msgpack.encode(fields)
+
+
+FIELDS: dict[str, Any] = {"o": 42, "i": {"in": 42}, "t": {"in": "id"}, "c": {"stream": 1}}
+FIELDS |= {"p": {"log": 7}, "w": ["id", "member"], "x": False}
+#: msgpack has integers of 64 bits
+FITTING = [one for one in ODD if not isinstance(one, int) or -(2**63) <= one < 2**64]
+ODD_FIELDS = st.tuples(st.sampled_from([*FIELDS]), st.sampled_from(FITTING))
+
+
+@given(damaged_bytes(base64.b64decode(encode_cut(CUT, processor_times={"s": 1}))))
+def test_damaged_metadata_is_refused_or_is_a_cut(data: bytes) -> None:
+    with suppress(RestoreError):
+        found = decode_cut(base64.b64encode(data).decode(), committed_offset=42)
+        assert found.cut is None or all(at >= 0 for at in found.cut.positions.values())
+
+
+@given(st.lists(ODD_FIELDS, max_size=2), st.sets(st.sampled_from([*FIELDS]), max_size=2))
+def test_a_block_with_fields_of_other_types_is_refused(
+    wrong: list[tuple[str, object]], gone: set[str]
+) -> None:
+    told = {name: one for name, one in {**FIELDS, **dict(wrong)}.items() if name not in gone}
+    with suppress(RestoreError):
+        metadata = base64.b64encode(streams_block(1) + bytes(4) + blocks(told)).decode()
+        found = decode_cut(metadata, committed_offset=42)
+        assert found.cut is None or found.cut.offset == 42
+    with suppress(RestoreError):
+        decode_cut_record(blocks(told), topic="in", committed_offset=42)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"L", b"L\x01", b"L\x01\xc0", blocks([]), blocks({}), b"L\x01" + b"\x91" * 10_000],
+)
+def test_a_damaged_record_of_the_cuts_topic_is_refused(value: bytes) -> None:
+    with pytest.raises(RestoreError, match="a cut is damaged"):
+        decode_cut_record(value, topic="in", committed_offset=1)
+
+
+def test_lengths_below_zero_do_not_make_decoding_endless() -> None:
+    data = (
+        b"\x02" + bytes(8) + (2**31 - 1).to_bytes(4, "big") + (-12).to_bytes(4, "big", signed=True)
+    )
+    told = decode_cut(base64.b64encode(data + bytes(64)).decode(), committed_offset=1)
+    assert told == OffsetMetadata()
 
 
 def test_unknown_fields_of_this_version_are_skipped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -314,3 +315,31 @@ def test_a_claim_that_stays_unknown_was_deleted() -> None:
     with pytest.raises(TopicError, match="were made and are not there after 20 s"):
         create(shelf, "x", b"ada")
     assert bench.topics_of("x") == []
+
+
+def test_a_topic_of_others_that_a_forged_record_names_is_not_deleted() -> None:
+    bench = Bench()
+    for topic in ("payments", COPY):
+        bench.cluster.create_topic(topic, 1)
+    forged = {
+        name: StoreCopy({}, name, bench.cluster.topic(name).topic_id, {0: 1})
+        for name in ("payments", COPY)
+    }
+    bench.shelf.write("x", NamedCut("x", 0, None, CutValue({}), forged))
+
+    bench.shelf.give_up("x")
+
+    assert "payments" in bench.cluster.topics
+    assert COPY not in bench.cluster.topics
+    assert not bench.cuts()
+
+
+def test_a_cut_whose_record_is_damaged_can_be_deleted_and_not_made() -> None:
+    bench = Bench()
+    damaged = {"x": RestoreError("the record of the cut 'x' is damaged")}
+    shelf = replace(bench.shelf, damaged=lambda: damaged)
+    with pytest.raises(RestoreError, match="is damaged"), shelf.making("x"):
+        pass
+    shelf.give_up("x")
+    topic = named_cuts_topic(SHOP)
+    assert [(one.key(), one.value()) for one in bench.cluster.records(topic)] == [(b"x", None)]

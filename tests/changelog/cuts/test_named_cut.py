@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
 
 from logstate.changelog.cuts.cut_copies import _has_wide_hole
 from logstate.changelog.cuts.cut_value import CutValue, parse_cut
@@ -12,9 +14,12 @@ from logstate.changelog.cuts.named_cut import (
     NamedCut,
     StoreCopy,
     check_cut_name,
+    is_copy,
     is_cut_name,
     parse_named_cut,
 )
+from logstate.changelog.cuts.named_cuts import parsed_cuts
+from logstate.commands.cut import _show
 from logstate.contracts.errors import ConfigError, RestoreError
 from logstate.contracts.records import FetchedRecord
 from logstate.contracts.topic_names import (
@@ -28,6 +33,7 @@ from logstate.contracts.topic_names import (
     named_cuts_topic,
 )
 from logstate.testing.fake.fetched import StoredRecord
+from tests.damaged import damaged_json
 
 CUT = CutValue(
     {"shop-spend-changelog": {0: 42, 1: 0}},
@@ -105,3 +111,56 @@ def test_one_missing_offset_is_a_mark_and_two_in_a_row_are_a_hole() -> None:
     assert not _has_wide_hole(5, records(6, 8, 9))
     assert _has_wide_hole(5, records(7, 8))
     assert _has_wide_hole(5, records(5, 8))
+
+
+STORED = json.loads(
+    NamedCut(
+        "v1",
+        2_000,
+        3_000,
+        CUT,
+        {"spend": COPY._replace(topic=cut_copy_topic("shop", "v1", "spend"))},
+    ).to_json()
+)
+
+
+@given(damaged_json(STORED))
+def test_a_damaged_record_is_refused_or_can_be_used(value: bytes) -> None:
+    (found, damaged) = parsed_cuts({b"v1": value}, "shop")
+    assert found.keys() | damaged.keys() == {"v1"}
+    for cut in found.values():
+        assert parse_named_cut(cut.to_json(), "shop", "v1") == cut
+        assert all(is_copy("shop", "v1", kept.topic) for kept in cut.stores.values())
+        _show(cut, as_json=False)
+        assert cut.records >= 0
+    for error in damaged.values():
+        assert "of the cut 'v1'" in str(error) or "version" in str(error)
+
+
+@given(damaged_json(json.loads(str(CUT))))
+def test_a_damaged_cut_is_a_value_error(value: bytes) -> None:
+    with suppress(ValueError):
+        assert parse_cut(str(parse_cut(value.decode("utf-8", "replace"))))
+
+
+def test_a_damaged_record_is_in_the_way_of_no_other_cut() -> None:
+    values = {b"v1": json.dumps(STORED).encode(), b"v2": b"{", b"\xff": b"[]"}
+    found, damaged = parsed_cuts(values, "shop")
+    assert (list(found), list(damaged)) == (["v1"], ["v2", "\ufffd"])
+    told = str(damaged["v2"])
+    assert "the record of the cut 'v2' in 'shop-logstate-named-cuts' is damaged" in told
+    assert "`logstate cut delete shop v2` removes the record" in told
+
+
+@pytest.mark.parametrize(
+    "topic", ["payments", "shop-logstate-cut.v2.spend.rows", "shop-x-changelog"]
+)
+def test_a_record_that_names_a_topic_that_is_not_its_copy_is_refused(topic: str) -> None:
+    forged = {**STORED, "stores": {"spend": {**STORED["stores"]["spend"], "topic": topic}}}
+    with pytest.raises(RestoreError, match=f"in '{topic}', which is not a copy of this cut"):
+        parse_named_cut(json.dumps(forged), "shop", "v1")
+
+
+def test_a_record_under_the_name_of_another_cut_is_refused() -> None:
+    with pytest.raises(RestoreError, match="it is the record of the cut 'v1'"):
+        parse_named_cut(json.dumps(STORED), "shop", "v2")

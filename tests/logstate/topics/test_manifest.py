@@ -8,7 +8,7 @@ import msgspec
 
 from logstate.changelog.cut import MANIFEST_KEY
 from logstate.changelog.store_fingerprint import fingerprint
-from logstate.topics.manifest import VERSION, manifest, manifest_record
+from logstate.topics.manifest import manifest, manifest_record
 from logstate.topology import StreamsBuilder, TumblingWindows
 from tests.logstate.plans import by_word, plan_of
 
@@ -23,7 +23,7 @@ def test_every_store_is_described_with_topic_partitions_and_formats() -> None:
     plan = plan_of(by_word, **{"in": 3})
     (spec,) = plan.topology.sub_topologies[1].stores
     found = manifest(plan)
-    assert found["version"] == VERSION
+    assert found["version"] == 1
     assert found["application_id"] == "app"
     assert found["describe"] == plan.topology.describe()
     assert list(found["stores"]) == ["counts"]

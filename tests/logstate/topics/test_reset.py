@@ -305,3 +305,42 @@ def test_topics_of_a_move_that_was_interrupted_go_too(world: World) -> None:
     plan = run_steps(planned_reset(admin, "app", stored, "earliest"))
 
     assert made in plan.topics
+
+
+def test_topics_of_others_in_a_forged_manifest_stay_and_are_told() -> None:
+    others = {"payments": 2, "orders-of-others": 1, "billing": 1, "app-orders": 1}
+    cluster = cluster_of({"in": 1, **others})
+    stored = {
+        **manifest_after(cluster, counting()),
+        "topics": {"payments": {"partitions": 2}},
+        "resharding_topics": ["orders-of-others", "app-orders"],
+        "forgotten": {"old": {"kind": "old", "changelog_topic": "billing", "moved_away": True}},
+    }
+    found = reset_of(cluster, stored)
+    assert set(cluster.topics) == {"in", *others}
+    assert "leave topic payments: the manifest calls it a repartition topic" in str(found)
+    assert as_plain_data(found)["left"] == sorted(others)
+
+
+def test_a_changelog_that_another_application_names_as_well_stays() -> None:
+    cluster = cluster_of({"in": 1, "app-eu-counts-changelog": 1})
+    stored = {**manifest_after(cluster, counting())}
+    entry = {**stored["stores"]["counts"], "changelog_topic": "app-eu-counts-changelog"}
+    stored["stores"] = {"eu-counts": {**entry, "logged_as": "eu-counts"}}
+    admin = cluster.admin()
+    theirs = {"app-eu-counts-changelog": "app-eu"}
+    found = run_steps(planned_reset(admin, "app", stored, "earliest", of_namesakes=theirs))
+    assert "app-eu-counts-changelog" not in found.topics
+    assert "leave topic app-eu-counts-changelog: the manifest of application 'app-eu'" in str(found)
+
+
+def test_a_null_deletes_a_damaged_manifest(world: World) -> None:
+    producer = world.offline_producer()
+    producer.init_transactions()
+    for value, told in ((b"{", "is damaged"), (None, "never ran")):
+        producer.begin()
+        producer.produce([ProducedRecord("app-cuts", 0, b"manifest", value, 0)])
+        producer.flush()
+        producer.commit()
+        with pytest.raises((RestoreError, TopicError), match=told):
+            world.plan()
