@@ -36,9 +36,9 @@ from logstate.contracts.errors import (
 from logstate.contracts.records import FetchedRecord, TopicPartition
 from logstate.kafka.collector import collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
-from logstate.kafka.header_names import read_headers
 from logstate.kafka.fetching import with_fetch_bounds
 from logstate.kafka.free_memory import FreeMemory
+from logstate.kafka.header_names import read_headers
 
 # The client library's own events and errors have names with an underscore; they are public.
 _PARTITION_EOF = confluent_kafka.KafkaError._PARTITION_EOF
