@@ -34,6 +34,7 @@ from logstate.contracts.setting_rules import (
 from logstate.contracts.standby_settings import NO_STANDBYS, StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
+    ABORTS_MAX,
     CHECKPOINT_BYTES,
     MAX_POLL_INTERVAL_MS,
     ChangelogWrites,
@@ -66,6 +67,14 @@ class StateWrites:
 
 
 @dataclass(frozen=True)
+class FaultSettings:
+    """What ends a worker, and what it goes on after."""
+
+    on_data_loss: OnDataLoss = "fail"
+    aborts_max: int = ABORTS_MAX
+
+
+@dataclass(frozen=True)
 class AppSettings:
     """The settings of one Application, as they were given."""
 
@@ -93,7 +102,7 @@ class AppSettings:
     listener: RestoreListener | None = None
     window_emit_interval: timedelta | None = None
     outer_join_emit_interval: timedelta | None = None
-    on_data_loss: OnDataLoss = "fail"
+    faults: FaultSettings = FaultSettings()
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
@@ -143,7 +152,8 @@ class AppSettings:
             replication_factor=self.replication_factor,
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
-            on_data_loss=self.on_data_loss,
+            on_data_loss=self.faults.on_data_loss,
+            aborts_max=self.faults.aborts_max,
             dead_letter_topic=self.handlers.dead_letter_topic,
             emit_intervals=EmitIntervals.of(
                 self.window_emit_interval, self.outer_join_emit_interval
@@ -169,7 +179,8 @@ class AppSettings:
                 "guarantee": self.guarantee,
                 "commit_interval": self.commit_interval,
                 "offset_reset": self.offset_reset,
-                "on_data_loss": self.on_data_loss,
+                "on_data_loss": self.faults.on_data_loss,
+                "aborts_max": self.faults.aborts_max,
                 "replication_factor": self.replication_factor,
                 "topic_config": MappingProxyType(dict(self.topic_config)),
                 "checkpoint_interval": self.writes.checkpoint_interval,
@@ -199,7 +210,7 @@ class AppSettings:
             yield from exc.problems
         yield from choice("guarantee", self.guarantee, get_args(Guarantee))
         yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
-        yield from choice("on_data_loss", self.on_data_loss, get_args(OnDataLoss))
+        yield from choice("on_data_loss", self.faults.on_data_loss, get_args(OnDataLoss))
         yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
         yield from flag("static_membership", self.static_membership)
         yield from self._of_handlers()
@@ -234,6 +245,7 @@ class AppSettings:
 
     def _of_numbers(self) -> Iterator[str]:
         yield from count("workers", self.workers, least=1)
+        yield from count("aborts_max", self.faults.aborts_max, least=0)
         yield from count("slot", self.slot, least=0)
         yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
         factor: object = self.replication_factor
