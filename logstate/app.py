@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from logstate.app_settings import AppSettings, StateWrites
+from logstate.app_settings import AppSettings, FaultSettings, StateWrites
 from logstate.application_view import ApplicationView
 from logstate.changelog.directory import state_root
 from logstate.contracts.clock import Clock, wait_s
@@ -28,6 +28,7 @@ from logstate.contracts.serving import Serving
 from logstate.contracts.setting_rules import durations
 from logstate.contracts.standby_settings import StandbySettings
 from logstate.contracts.worker_config import (
+    ABORTS_MAX,
     CACHE_BYTES,
     CHECKPOINT_BYTES,
     ChangelogWrites,
@@ -117,6 +118,9 @@ class Application(ApplicationView):
             RestoreError; ``"continue"`` logs an ERROR, counts them
             (``input_records_lost_total``), and reads on at the first record that is there,
             whatever ``offset_reset`` says. See docs/missing-data.md.
+        aborts_max: how many transactions may fail within ten minutes for other reasons than errors
+            of the brokers (functions that outlast a transaction, damaged stores, another process
+            with the same transactional id) before the worker fails. See docs/outages.md.
         standby_replicas: how many other instances keep a copy of each task's state, so that a task
             that moves there replays the last second only; or :class:`StandbySettings` with a limit
             of bandwidth and the lag at which an instance joins. See docs/standbys.md.
@@ -167,6 +171,7 @@ class Application(ApplicationView):
         outer_join_emit_interval: timedelta | None = None,
         on_state_loss: OnStateLoss = "fail",
         on_data_loss: OnDataLoss = "fail",
+        aborts_max: int = ABORTS_MAX,
         cluster: Cluster | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -197,8 +202,7 @@ class Application(ApplicationView):
             restore_listener,
             window_emit_interval,
             outer_join_emit_interval,
-            on_state_loss,
-            on_data_loss,
+            FaultSettings(on_data_loss, on_state_loss, aborts_max),
         ).checked()
         self._workers = new_workers(
             settings, target, state_root(state_dir), cluster, clock, self._lifecycle

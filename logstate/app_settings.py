@@ -34,6 +34,7 @@ from logstate.contracts.setting_rules import (
 from logstate.contracts.standby_settings import NO_STANDBYS, StandbySettings
 from logstate.contracts.topic_names import static_member_id, transactional_id
 from logstate.contracts.worker_config import (
+    ABORTS_MAX,
     CACHE_BYTES,
     CHECKPOINT_BYTES,
     MAX_POLL_INTERVAL_MS,
@@ -69,6 +70,15 @@ class StateWrites:
 
 
 @dataclass(frozen=True)
+class FaultSettings:
+    """Which faults end a worker, and which it survives."""
+
+    on_data_loss: OnDataLoss = "fail"
+    on_state_loss: OnStateLoss = "fail"
+    aborts_max: int = ABORTS_MAX
+
+
+@dataclass(frozen=True)
 class AppSettings:
     """The settings of one Application, as they were given."""
 
@@ -96,8 +106,7 @@ class AppSettings:
     listener: RestoreListener | None = None
     window_emit_interval: timedelta | None = None
     outer_join_emit_interval: timedelta | None = None
-    on_state_loss: OnStateLoss = "fail"
-    on_data_loss: OnDataLoss = "fail"
+    faults: FaultSettings = FaultSettings()
 
     def checked(self) -> Self:
         """Itself. Raises ConfigError with every problem at once; shows no value of the clients'."""
@@ -148,12 +157,13 @@ class AppSettings:
             replication_factor=self.replication_factor,
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
-            on_data_loss=self.on_data_loss,
+            on_data_loss=self.faults.on_data_loss,
+            aborts_max=self.faults.aborts_max,
             dead_letter_topic=self.handlers.dead_letter_topic,
             emit_intervals=EmitIntervals.of(
                 self.window_emit_interval, self.outer_join_emit_interval
             ),
-            on_state_loss=self.on_state_loss,
+            on_state_loss=self.faults.on_state_loss,
             decisions=self.decisions,
             max_poll_interval_ms=self.clients.max_poll_interval_ms(MAX_POLL_INTERVAL_MS),
             transaction_timeout_ms=self.transaction_timeout_ms,
@@ -175,7 +185,8 @@ class AppSettings:
                 "guarantee": self.guarantee,
                 "commit_interval": self.commit_interval,
                 "offset_reset": self.offset_reset,
-                "on_data_loss": self.on_data_loss,
+                "on_data_loss": self.faults.on_data_loss,
+                "aborts_max": self.faults.aborts_max,
                 "replication_factor": self.replication_factor,
                 "topic_config": MappingProxyType(dict(self.topic_config)),
                 "checkpoint_interval": self.writes.checkpoint_interval,
@@ -188,7 +199,7 @@ class AppSettings:
                 "start_timeout": self.start_timeout,
                 "workers": self.workers,
                 "standby_replicas": self.standbys.replicas,
-                "on_state_loss": self.on_state_loss,
+                "on_state_loss": self.faults.on_state_loss,
             }
         )
 
@@ -207,9 +218,9 @@ class AppSettings:
             yield from exc.problems
         yield from choice("guarantee", self.guarantee, get_args(Guarantee))
         yield from choice("changelog_writes", self.writes.changelog, get_args(ChangelogWrites))
-        yield from choice("on_data_loss", self.on_data_loss, get_args(OnDataLoss))
+        yield from choice("on_data_loss", self.faults.on_data_loss, get_args(OnDataLoss))
         yield from choice("group_protocol", self.group_protocol, ("consumer", "classic"))
-        yield from choice("on_state_loss", self.on_state_loss, get_args(OnStateLoss))
+        yield from choice("on_state_loss", self.faults.on_state_loss, get_args(OnStateLoss))
         yield from flag("static_membership", self.static_membership)
         yield from self._of_handlers()
 
@@ -243,6 +254,7 @@ class AppSettings:
 
     def _of_numbers(self) -> Iterator[str]:
         yield from count("workers", self.workers, least=1)
+        yield from count("aborts_max", self.faults.aborts_max, least=0)
         yield from count("slot", self.slot, least=0)
         yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
         yield from count("cache_bytes", self.writes.cache_bytes, least=0)

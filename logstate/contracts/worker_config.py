@@ -22,6 +22,8 @@ CHECKPOINT_BYTES = 64 << 20
 CACHE_BYTES = 256 << 20
 #: the client's default
 MAX_POLL_INTERVAL_MS = 300_000
+#: one abort is normal operation, a stall or a rebalance; a loop of them is a fault
+ABORTS_MAX = 5
 #: windows that have expired stay in their changelog for so long at the least
 PURGE_INTERVAL_MS = 30_000
 
@@ -66,8 +68,8 @@ class WorkerConfig:
     buffered_records_max: int = 10_000
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS
-    #: give up after this many aborts within ``aborts_window_ms``
-    aborts_max: int = 5
+    #: give up after this many aborts within ``aborts_window_ms`` that the brokers did not cause
+    aborts_max: int = ABORTS_MAX
     aborts_window_ms: int = 600_000
     #: ... or after this many consumers that were thrown out of the group for good, made at most
     #: five times a second: an id that a killed instance still holds is free after its session

@@ -61,23 +61,84 @@ def cleanup_of_changelogs(plan: BoundPlan, configs: Configs) -> tuple[list[str],
             for is_certain, what in _of_windows(spec, topic, config):
                 (problems if is_certain else doubts).append(what)
         elif spec.traits.is_versioned:
+            problems += _of_lag(spec, topic, config)
             doubts += _of_versions(spec, topic, config)
     return problems, doubts
+
+
+def cleanup_of_repartitions(plan: BoundPlan, configs: Configs) -> list[str]:
+    """Problems of repartition topics that exist: records in them must wait until they are read."""
+    return [
+        problem
+        for topic in sorted(plan.repartition_topics & configs.keys())
+        for problem in unfit_repartition(topic, configs[topic])
+    ]
+
+
+def unfit_repartition(topic: str, config: Mapping[str, str]) -> Iterator[str]:
+    """By which settings brokers remove records of a repartition topic that were not processed."""
+    policy = config.get("cleanup.policy", "delete")
+    if "compact" in policy:
+        yield (
+            f"repartition topic {topic!r} has cleanup.policy={policy!r}: brokers would remove"
+            " records before they are processed, where a later one has the same key, and refuse to"
+            f" delete those that were. {_alter(topic, 'cleanup.policy=delete')}"
+        )
+    if "delete" not in policy:
+        return
+    for limit in retention_limits(config, 0):
+        found = f"repartition topic {topic!r} has {limit.setting}={limit.value}"
+        why = "brokers delete records beyond it whether they were processed or not"
+        if limit.is_of_age:
+            why += (
+                ", and compare event time with their own clock, so that of old data nothing stays"
+            )
+        yield (
+            f"{found}: {why}. Records are deleted once they are processed."
+            f" {_alter(topic, f'{limit.setting}=-1')}"
+        )
+
+
+def _alter(topic: str, setting: str) -> str:
+    return (
+        "The topic was probably created by a tool, by hand or automatically. Set it with"
+        f" `kafka-configs --alter --entity-type topics --entity-name {topic} --add-config"
+        f" {setting}`"
+    )
+
+
+def unfit_policy(topic: str, policy: str) -> str:
+    """Why a topic whose records never expire must not have a cleanup.policy; empty if it may."""
+    if {part.strip() for part in policy.split(",")} == {"compact"}:
+        return ""
+    return (
+        f"topic {topic!r} has cleanup.policy={policy!r} and would lose state: records in it never"
+        " expire, and brokers delete those beyond retention.ms (seven days by default) or"
+        f" retention.bytes. {_alter(topic, 'cleanup.policy=compact')}; records that are gone do not"
+        " come back"
+    )
 
 
 def _of_windows(
     spec: StoreSpec, topic: str, config: Mapping[str, str]
 ) -> Iterator[tuple[bool, str]]:
     """Whether rows are lost for sure, and how."""
-    if "delete" not in config.get("cleanup.policy", ""):
+    policy = config.get("cleanup.policy", "delete")
+    if "delete" not in policy:
+        grows = (
+            f"changelog topic {topic!r} has cleanup.policy={policy!r}: brokers refuse to delete"
+            f" what has expired in store {spec.name!r}, so the topic grows, and restores take"
+            f" longer. {_alter(topic, 'cleanup.policy=[compact,delete],retention.ms=-1')}"
+        )
+        yield False, grows
         return
     for limit in retention_limits(config, spec.retention_ms or 0):
         found = f"changelog topic {topic!r} has {limit.setting}={limit.value}"
         remedy = (
             f"Set {limit.setting}=-1; what has expired is deleted by whoever owns the partition"
         )
-        is_certain = limit.is_of_age and limit.deletes_rows
-        if is_certain:
+        is_certain = limit.deletes_rows
+        if is_certain and limit.is_of_age:
             how = (
                 f", and store {spec.name!r} keeps its rows for {spec.retention_ms} ms: those in"
                 " between would be missing after a restore"
@@ -95,6 +156,17 @@ def _of_windows(
         yield is_certain, f"{found}{how}. {remedy}"
 
 
+def _of_lag(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iterator[str]:
+    lag_ms, history_ms = int(config.get("min.compaction.lag.ms", _NEVER_MS)), spec.history_ms or 0
+    if lag_ms < history_ms:
+        yield (
+            f"changelog topic {topic!r} has min.compaction.lag.ms={lag_ms}, and store"
+            f" {spec.name!r} keeps the versions of {history_ms} ms: those that are compacted before"
+            " would be missing after a restore."
+            f" {_alter(topic, f'min.compaction.lag.ms={history_ms + _EXTRA_RETENTION_MS}')}"
+        )
+
+
 def _of_versions(spec: StoreSpec, topic: str, config: Mapping[str, str]) -> Iterator[str]:
     segment_ms = int(config.get("segment.ms", _NEVER_MS))
     if segment_ms < _NEVER_MS and "segment.ms" not in spec.changelog_config:
@@ -109,7 +181,7 @@ def _of_source_topic(plan: BoundPlan, spec: StoreSpec, config: Mapping[str, str]
     """What is allowed of source topics that serve as changelogs, as in Kafka Streams, and risky."""
     policy = config.get("cleanup.policy", "compact")
     serves = f"topic {spec.source_topic!r} serves as the changelog of store {spec.name!r}"
-    if "compact" not in policy:
+    if "delete" in policy:
         yield (
             f"{serves} and has cleanup.policy={policy!r}: rows that its retention deletes are"
             " missing after a restore. Set cleanup.policy=compact, or build without"

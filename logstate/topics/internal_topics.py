@@ -30,7 +30,13 @@ from logstate.contracts.topic_names import (
 )
 from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan, bind, external_topics
-from logstate.topics.cleanup_policies import Configs, changelog_config, cleanup_of_changelogs
+from logstate.topics.cleanup_policies import (
+    Configs,
+    changelog_config,
+    cleanup_of_changelogs,
+    cleanup_of_repartitions,
+    unfit_policy,
+)
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.upgrade import accepted, logged_as_stored
 from logstate.topology.plan.pattern_topics import patterns_of, with_matching_topics
@@ -120,12 +126,8 @@ def mismatches(
         wanted = topic.config["cleanup.policy"]
         policy = config.get("cleanup.policy", wanted)
         # Where rows expire, nothing has to be compacted: so Kafka Streams makes those of its joins.
-        if "compact" in wanted and "compact" not in policy and "delete" not in wanted:
-            problems.append(
-                f"changelog topic {topic.name!r} has cleanup.policy={policy!r} and would lose"
-                " state; it was probably created by hand or automatically. Set"
-                " cleanup.policy=compact"
-            )
+        if "delete" not in wanted and (problem := unfit_policy(topic.name, policy)):
+            problems.append(problem)
     return problems
 
 
@@ -150,6 +152,7 @@ def compared(
     asked = sorted({*existing, *reused})
     configs = yield Step("topic_configs", admin.topic_configs, (asked,))
     problems, doubts = cleanup_of_changelogs(plan, configs)
+    problems += cleanup_of_repartitions(plan, configs)
     return Compared(configs, problems + mismatches(required, existing, configs), doubts)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from logstate.contracts.compatibility import NOTHING_DECIDED, Decisions
-from logstate.contracts.seams import Admin, NewTopic, Step, Steps
+from logstate.contracts.seams import Admin, NewTopic, Step, Steps, TopicDescription
 from logstate.topics.adoption import adopted
 from logstate.topics.bound_plan import BoundPlan
-from logstate.topics.cleanup_policies import cleanup_of_changelogs
+from logstate.topics.cleanup_policies import Configs, cleanup_of_changelogs, unfit_repartition
 from logstate.topics.internal_topics import check_topics_of_others, mismatches, required_topics
 from logstate.topics.manifest_changes import Manifest
 from logstate.topics.upgrade import accepted, logged_as_stored
@@ -84,11 +84,20 @@ def topics_ahead(
             one,
             one.name in existing,
             tuple(_differences(one, configs.get(one.name, {}))),
-            "; ".join(mismatches([one], existing, configs)),
+            "; ".join(_problems(plan, one, existing, configs)),
         )
         for one in required
     ]
     return TopicsAhead(topics, problems, doubts)
+
+
+def _problems(
+    plan: BoundPlan, topic: NewTopic, existing: Mapping[str, TopicDescription], configs: Configs
+) -> list[str]:
+    problems = mismatches([topic], existing, configs)
+    if topic.name in plan.repartition_topics and topic.name in configs:
+        problems += unfit_repartition(topic.name, configs[topic.name])
+    return problems
 
 
 def _of_others(plan: BoundPlan) -> set[str]:

@@ -46,6 +46,8 @@ class Commits:
     tasks: TaskTable
     observer: WorkerObserver
     maintenance: Maintenance
+    #: how many have succeeded
+    total: int = field(default=0, init=False)
     _under_way: CommitUnderWay | None = field(default=None, init=False)
     _began_ms: float = field(default=0.0, init=False)
     #: the interval begins with a start, an abort, and a commit: its end, where it is waited for
@@ -173,6 +175,7 @@ class Commits:
         if report is None:
             return
         self._under_way = None
+        self.total += 1
         now = self.clock.monotonic_ms()
         self.tasks.marks.committed(report.offsets, report.metadata, report.cut_records)
         self.observer.committed(report, now - self._began_ms)

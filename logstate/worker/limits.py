@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
+    AbortableError,
     BrokerError,
+    FencedError,
     LogstateError,
     LostMemberError,
     OutOfRangeError,
+    RefusedError,
     RetriableError,
 )
 from logstate.contracts.worker_config import WorkerConfig
+from logstate.worker.outage import NO_TROUBLE, Trouble
 
-#: between two attempts to start: doubled each time, up to the longest
+_LOGGER = logging.getLogger(__name__)
+
+#: aborts in a row that are replayed at once, and how many are told at WARNING only
+_AT_ONCE_MAX = 2
+_QUIET_MAX = 5
+_TOLD_EVERY_MS = 60_000.0
+#: so long after a rest, a failure begins a row of its own
+_ROW_ENDS_MS = 60_000.0
+#: between two attempts to start, or aborts in a row: doubled each time, up to the longest
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 5.0
 _UNSTABLE = (
     ". The brokers are unstable or another process uses this transactional id; look at their logs"
 )
+
+
+class PartitionsLost(FencedError):
+    """Not a fault of a transaction, however often it happens."""
 
 
 class AbortLimit:
@@ -47,21 +65,71 @@ class AbortLimit:
 
 
 class FailureLimits:
-    """How many failures a worker survives. Those while the brokers are away are no sign of more."""
+    """How many failures a worker survives, and how long it rests after those of the brokers.
+
+    Errors that the brokers answer are no fault of this process, and a new process would meet them
+    as well: the worker rests, longer each time while nothing is committed in between, and tries
+    again. Limited are failures with another cause: functions that outlast a transaction, damaged
+    stores, another process with the same transactional id.
+    """
 
     def __init__(self, config: WorkerConfig) -> None:
         self._aborts = AbortLimit(config.aborts_max, config.aborts_window_ms)
         self._rejoins = AbortLimit(config.rejoins_max, config.aborts_window_ms, what="memberships")
+        #: aborts since the last commit, and how many commits there were then
+        self._in_a_row = self._commits = 0
+        self._rests_until_ms = self._told_ms = float("-inf")
 
-    def note(self, now_ms: float, cause: LogstateError, *, is_away: bool, blame: str = "") -> None:
+    def note(
+        self,
+        now_ms: float,
+        cause: LogstateError,
+        trouble: Trouble = NO_TROUBLE,
+        blame: str = "",
+        commits: int = 0,
+    ) -> None:
         """Count a failure; raises BrokerError when there were too many of its kind.
 
         ``blame`` is what explains this one, where something other than the brokers does.
+        ``commits``: how many have succeeded.
         """
         if isinstance(cause, LostMemberError):
             self._rejoins.note(now_ms, cause, blame)
-        elif not is_away:
+        elif trouble.is_away or isinstance(cause, RefusedError | PartitionsLost):
+            return
+        elif not blame and _is_of_brokers(cause, trouble):
+            self._rest(now_ms, cause, commits)
+        else:
             self._aborts.note(now_ms, cause, blame)
+
+    def must_rest(self, now_ms: float) -> bool:
+        """Whether tasks are not to be started yet."""
+        return now_ms < self._rests_until_ms
+
+    def _rest(self, now_ms: float, cause: LogstateError, commits: int) -> None:
+        if commits != self._commits or now_ms - self._rests_until_ms > _ROW_ENDS_MS:
+            self._in_a_row, self._commits = 0, commits
+        self._in_a_row += 1
+        times = self._in_a_row - _AT_ONCE_MAX
+        wait_s = min(_FIRST_WAIT_S * 2.0 ** min(times - 1, 16), _LONGEST_WAIT_S) if times > 0 else 0
+        self._rests_until_ms = now_ms + 1_000 * wait_s
+        if self._in_a_row > _QUIET_MAX and now_ms - self._told_ms >= _TOLD_EVERY_MS:
+            self._told_ms = now_ms
+            _LOGGER.error(
+                "%d transactions in a row failed, and nothing was committed in between; the last"
+                " one because: %s. The brokers are unstable: look at their logs. The worker goes on"
+                " trying, every %.1f s at most",
+                self._in_a_row,
+                text_of(cause),
+                _LONGEST_WAIT_S,
+            )
+
+
+def _is_of_brokers(cause: LogstateError, trouble: Trouble) -> bool:
+    """A transaction that timed out while its coordinator was down is fenced, too."""
+    if isinstance(cause, FencedError):
+        return trouble.was_lately
+    return isinstance(cause, AbortableError | RetriableError)
 
 
 def what_follows(cause: LogstateError) -> str:

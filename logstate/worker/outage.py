@@ -33,6 +33,17 @@ class Note(NamedTuple):
     text: str
 
 
+class Trouble(NamedTuple):
+    """What is known of the brokers now."""
+
+    is_away: bool
+    #: a client complained with a reason within the last minute, or they did not answer
+    was_lately: bool
+
+
+NO_TROUBLE = Trouble(is_away=False, was_lately=False)
+
+
 @dataclass
 class Outage:
     """See the module. ``brokers`` as they were configured; ``now_ms`` is when the watch began."""
@@ -49,6 +60,8 @@ class Outage:
         self._reason: str | None = None
         #: since when the brokers are away: their last answer; None while they are not
         self.since_ms: float | None = None
+        #: when a client had a reason to complain, or there was no answer
+        self._troubled_ms = float("-inf")
         #: why they let nobody in, where that is what they say, and waiting will not change it
         self.refusal: str | None = None
 
@@ -56,6 +69,8 @@ class Outage:
         """Whether the brokers have to be asked now."""
         self._lines += complaints.lines
         self._reason = complaints.reason or self._reason
+        if complaints.reason:
+            self._troubled_ms = now_ms
         is_doubtful = bool(complaints.lines or complaints.reason or self._unanswered)
         return is_doubtful or not self._has_answered or now_ms - self._asked_ms >= SILENCE_MS
 
@@ -84,7 +99,7 @@ class Outage:
 
     def unanswered(self, now_ms: float, complaints: Complaints, affected: str) -> Note | None:
         """There was none in time. ``affected`` says what that means here and now."""
-        self._asked_ms = now_ms
+        self._asked_ms = self._troubled_ms = now_ms
         self._unanswered += 1
         self._lines += complaints.lines
         self._reason = complaints.reason or self._reason
@@ -99,6 +114,10 @@ class Outage:
             return None
         self._noted_ms = now_ms
         return Note(logging.WARNING, self._told(now_ms, affected, is_new=is_new))
+
+    def trouble(self, now_ms: float) -> Trouble:
+        """Whether they are away, or were in trouble lately."""
+        return Trouble(self.since_ms is not None, now_ms - self._troubled_ms < REMINDER_MS)
 
     def summary(self, now_ms: float | None) -> str:
         """What to add to a sentence about something else; empty where all is well."""

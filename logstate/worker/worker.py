@@ -30,11 +30,9 @@ from logstate.contracts.closing import Closing
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     REPLAYED,
-    FencedError,
     ForeignGroupError,
     LogstateError,
     LostMemberError,
-    RefusedError,
     RetriableError,
     StoreCorruptedError,
 )
@@ -54,7 +52,7 @@ from logstate.worker.commits import Commits
 from logstate.worker.followed_tasks import FollowedTasks
 from logstate.worker.foreign_members import ForeignMembers
 from logstate.worker.intake import Intake
-from logstate.worker.limits import FailureLimits, what_follows
+from logstate.worker.limits import FailureLimits, PartitionsLost, what_follows
 from logstate.worker.poison_record import PoisonRecordSearch
 from logstate.worker.processing import Processing
 from logstate.worker.slow_calls import SlowCalls
@@ -66,10 +64,6 @@ _LOGGER = logging.getLogger(__name__)
 
 #: the wait for restored records while nothing else runs, and while tasks have no records
 _RESTORE_POLL_S, _BESIDE_S = 0.05, 0.005
-
-
-class _PartitionsLost(FencedError):
-    """Not a fault of a transaction, however often it happens."""
 
 
 class Worker:
@@ -222,6 +216,8 @@ class Worker:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):
             return  # the brokers do not answer; being polled keeps the membership
+        if self._limits.must_rest(self._clock.monotonic_ms()):
+            return
         if len(tasks.running()) < len(tasks) or self._restorer.must_rest:
             yield from self._start_tasks()
         every, processing, commits = tasks.all(), self.processing, self._commits
@@ -284,7 +280,7 @@ class Worker:
         self._tasks.disown(rebalance.partitions)
         if is_lost and len(self._tasks):
             # Others may own these partitions already: nothing of this transaction may commit.
-            yield from closing.steps(self._recover(_PartitionsLost("the partitions were lost")))
+            yield from closing.steps(self._recover(PartitionsLost("the partitions were lost")))
         for task_id in stopped:
             closing.call(partial(self._lose if is_lost else self._close_task, task_id))
         self._observer.tasks_changed(self._tasks.readable())
@@ -372,8 +368,8 @@ class Worker:
             return
         blame = self.processing.slow_calls.blame(now)
         self._poison_search.transaction_failed(cause, self._tasks.running())
-        if not isinstance(cause, RefusedError | _PartitionsLost):
-            self._limits.note(now, cause, is_away=self._observer.is_away, blame=blame)
+        trouble = self._observer.trouble(now)
+        self._limits.note(now, cause, trouble, blame, self._commits.total)
         level = logging.INFO if self._observer.is_away else logging.WARNING
         story = f"{cause}{blame}"  # the text: a record that is kept would keep these stores open
         _LOGGER.log(level, "%s: %s", what_follows(cause), story)

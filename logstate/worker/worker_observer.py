@@ -22,7 +22,7 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task import Task
 from logstate.worker.lag import input_lag, restore_lag
 from logstate.worker.late_share import LateShare, late_line
-from logstate.worker.outage import Outage
+from logstate.worker.outage import NO_TROUBLE, Outage, Trouble
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -84,6 +84,10 @@ class WorkerObserver:
     def is_away(self) -> bool:
         """Whether the brokers are."""
         return self.outage is not None and self.outage.since_ms is not None
+
+    def trouble(self, now_ms: float) -> Trouble:
+        """Whether the brokers are away, or were in trouble lately."""
+        return NO_TROUBLE if self.outage is None else self.outage.trouble(now_ms)
 
     @property
     def refusal(self) -> str | None:

@@ -28,7 +28,10 @@ def jvm_cluster(*internal: str, metadata: str = OF_THE_JVM) -> FakeCluster:
     """What Kafka Streams leaves behind: offsets with its times, and internal topics."""
     cluster = FakeCluster({"in": 1, "out": 1}, clock=ManualClock(0))
     for name in internal:
-        cluster.create_topic(f"app-{name}", 1, {"cleanup.policy": "compact"})
+        config = {"cleanup.policy": "delete", "retention.ms": "-1"}
+        if name == "cuts" or name.endswith("-changelog"):
+            config = {"cleanup.policy": "compact"}
+        cluster.create_topic(f"app-{name}", 1, config)
     cluster.group("app").offsets.committed[INPUT] = Committed(3, metadata)
     return cluster
 

@@ -13,7 +13,7 @@ from logstate.contracts.errors import TopicError
 from logstate.contracts.seams import NewTopic, TopicDescription, run_steps
 from logstate.contracts.stores import StoreKind, StoreSpec
 from logstate.testing import FakeCluster
-from logstate.topics.cleanup_policies import changelog_config, cleanup_of_changelogs
+from logstate.topics.cleanup_policies import changelog_config
 from logstate.topics.internal_topics import (
     check_topics_of_others,
     mismatches,
@@ -67,21 +67,6 @@ def test_versions_are_not_compacted_away_before_their_history_ends() -> None:
     assert config["min.compaction.lag.ms"] == str(60_000 + DAY_MS)
     assert config["segment.ms"] == str(2**63 - 1)  # else old event times end it at each marker
     assert config["cleanup.policy"] == "compact"
-
-
-def test_versions_in_a_changelog_that_ends_segments_by_time_are_a_doubt() -> None:
-    def versioned(builder: StreamsBuilder) -> None:
-        history = Materialized("prices", history=timedelta(minutes=1))
-        builder.table("in", key=str, value=str, store=history)
-
-    def said(segment_ms: int) -> list[str]:
-        configs = {"app-prices-changelog": {"segment.ms": str(segment_ms)}}
-        return cleanup_of_changelogs(plan_of(versioned, **{"in": 3}), configs)[1]
-
-    assert said(2**63 - 1) == []
-    (doubt,) = said(604_800_000)
-    assert "'app-prices-changelog' has segment.ms=604800000" in doubt
-    assert "Set segment.ms=9223372036854775807" in doubt
 
 
 def test_the_configuration_of_a_store_wins() -> None:
@@ -150,9 +135,15 @@ def problems(required: NewTopic, *, partitions: int, policy: str | None = None) 
 def test_topics_that_fit_or_do_not_exist_are_no_problem() -> None:
     changelog = topic("app-s-changelog", 3, "compact")
     assert problems(changelog, partitions=3, policy="compact") == []
-    assert problems(changelog, partitions=3, policy="compact,delete") == []
     assert problems(changelog, partitions=3) == []
     assert mismatches([changelog], {}, {}) == []
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "delete,compact", "delete, compact", ""])
+def test_a_changelog_whose_rows_never_expire_is_only_compacted(policy: str) -> None:
+    (problem,) = problems(topic("app-x", 3, "compact"), partitions=3, policy=policy)
+    assert f"'app-x' has cleanup.policy={policy!r} and would lose state" in problem
+    assert "--entity-name app-x --add-config cleanup.policy=compact`" in problem
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete"])
@@ -171,49 +162,12 @@ def test_a_windowed_changelog_need_not_be_compacted_as_those_of_jvm_joins() -> N
     assert problems(topic("app-x", 3, "compact,delete"), partitions=3, policy="delete") == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "retention_ms", "problems_", "doubts_"),
-    [
-        ("compact,delete", -1, 0, 0),
-        ("compact", 5, 0, 0),
-        ("delete", 3_600_000, 0, 1),
-        ("compact,delete", 90_000_000, 0, 1),
-        ("compact,delete", 999, 1, 0),
-    ],
-)
-def test_brokers_that_delete_windows_by_time_are_a_doubt_or_a_problem_where_it_is_too_soon(
-    policy: str, retention_ms: int, problems_: int, doubts_: int
-) -> None:
-    config = {"cleanup.policy": policy, "retention.ms": str(retention_ms)}
-    found = cleanup_of_changelogs(
-        plan_of(windowed, **{"in": 3}), {"app-per-second-changelog": config}
-    )
-    assert tuple(map(len, found)) == (problems_, doubts_)
-    for said in (*found[0], *found[1]):
-        assert f"'app-per-second-changelog' has retention.ms={retention_ms}" in said
-        assert "Set retention.ms=-1" in said
-
-
-def test_brokers_that_delete_windows_by_size_are_a_doubt() -> None:
-    config = {"cleanup.policy": "compact,delete", "retention.bytes": "1000000"}
-    problems_, (doubt,) = cleanup_of_changelogs(
-        plan_of(windowed, **{"in": 3}), {"app-per-second-changelog": config}
-    )
-    assert problems_ == []
-    assert "'app-per-second-changelog' has retention.bytes=1000000" in doubt
-    assert "Set retention.bytes=-1" in doubt
-
-
 def test_a_topic_whose_brokers_change_timestamps_is_refused() -> None:
     configs = {"app-x": {"message.timestamp.type": "LogAppendTime"}}
     required = [topic("app-x", 3, "compact")]
     (problem,) = mismatches(required, {"app-x": TopicDescription("id", 3)}, configs)
     assert "'app-x' has message.timestamp.type='LogAppendTime'" in problem
     assert "Set message.timestamp.type=CreateTime" in problem
-
-
-def test_a_repartition_topic_may_have_any_policy() -> None:
-    assert problems(topic("app-x", 3, "delete"), partitions=3, policy="compact") == []
 
 
 # --- creating -------------------------------------------------------------------------------------
@@ -313,7 +267,8 @@ def test_a_repartition_topic_may_keep_the_count_that_kafka_streams_gave_it() -> 
 
         return moved
 
-    cluster = FakeCluster({"in": 3, "out": 1, "app-moved-repartition": 2})
+    cluster = FakeCluster({"in": 3, "out": 1})
+    cluster.create_topic("app-moved-repartition", 2, repartition_config())
     with pytest.raises(TopicError, match=r"keep its count: repartition\(name=..., partitions=2\)"):
         prepared(cluster, declare(None))
     prepared(cluster, declare(2))

@@ -64,19 +64,19 @@ def test_an_instance_that_does_not_fit_is_refused_while_the_first_lives(
 def test_of_two_that_start_at_once_and_do_not_fit_the_later_one_gives_way(
     cluster: FakeCluster,
 ) -> None:
-    later = WorkerRig(cluster, windowed(), name="two")
+    later = WorkerRig(cluster, counted(), name="two")
     first: list[WorkerRig] = []
 
     def start_the_first(step: Step) -> None:
         if step.name == "produce" and not first:  # it has looked, and found nothing
-            first.append(WorkerRig(cluster, counted()).start())
+            first.append(WorkerRig(cluster, windowed()).start())
 
     later.before = start_the_first
     with pytest.raises(UpgradeError, match="store 'counts': kind"):
         later.start()
     assert not first[0].is_finished
     kinds = [decoded(r.value())["stores"]["counts"]["kind"] for r in cluster.records(CUTS)]
-    assert kinds == ["timestamped_key_value", "timestamped_window", "timestamped_key_value"]
+    assert kinds == ["timestamped_window", "timestamped_key_value", "timestamped_window"]
 
 
 def test_of_two_that_start_at_once_the_first_goes_on_whatever_is_written_behind_it(

@@ -208,18 +208,38 @@ def test_too_many_aborts_stop_the_worker_with_the_last_cause(cluster: FakeCluste
     rig = running(cluster, aborts_max=3)
     send(cluster, *KEYS)
     for _ in range(10):
-        cluster.faults.add(Fault("send_offsets", AbortableError("the coordinator is away")))
+        cluster.faults.add(Fault("send_offsets", FencedError("another has this id")))
 
     def until_it_gives_up() -> None:
         for _ in range(20):
             rig.commit()
 
-    with pytest.raises(BrokerError, match=r"4 transactions failed .*the coordinator is away"):
+    with pytest.raises(BrokerError, match=r"4 transactions failed .*another has this id"):
         until_it_gives_up()
     assert rig.is_finished
     assert outputs(cluster) == []
     assert cluster.transactions.open_transactions() == []
     assert cluster.group("app").members == {}
+
+
+@pytest.mark.parametrize(
+    "error", [AbortableError("the coordinator moved"), RetriableError("timed out")], ids=repr
+)
+@pytest.mark.parametrize("call", ["begin", "flush", "send_offsets", "commit"])
+def test_errors_of_the_brokers_are_outlasted_however_many_there_are(
+    cluster: FakeCluster, call: str, error: LogstateError, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = running(cluster)
+    send(cluster, *KEYS)
+    for _ in range(30):
+        cluster.faults.add(Fault(call, error))
+    rig.until(lambda: rig.clock.advance(1_000) or len(outputs(cluster)) == len(KEYS))
+    assert sorted(outputs(cluster)) == expected(KEYS)
+    assert rig.total("transactions_aborted_total") == 30
+    told = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert len(told) >= 1
+    assert "6 transactions in a row failed, and nothing was committed in between" in told[0]
+    assert str(error) in told[0]
 
 
 def test_aborts_far_apart_never_add_up(cluster: FakeCluster) -> None:
