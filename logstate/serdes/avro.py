@@ -36,10 +36,10 @@ from logstate.registry.client import registry_of
 from logstate.registry.schema_ids import SchemaIds
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
 from logstate.registry.subjects import REMEDY, Subjects
-from logstate.serdes.avro_damage import strict_indices, varint_check
+from logstate.serdes.avro_damage import int32_check, strict_indices, varint_check
 from logstate.serdes.avro_fit import fit_check
 from logstate.serdes.avro_schema import (
-    int32_check,
+    NativeDefaults,
     is_lossless,
     is_recursive,
     schema_and_text,
@@ -272,8 +272,26 @@ def _parse_registered(registry: Registry, schema: RegisteredSchema) -> Parsed:
     return _parse(self_contained(parsed, named), {}) if schema.references else parsed
 
 
+def _with_native_defaults(parsed: Parsed, *, branch_names: bool, is_read: bool) -> Parsed:
+    """The schema with its defaults as values, for a reader or writer to fill in."""
+    if parsed is None:
+        return None
+    copy = NativeDefaults(parsed, _read_leaf, branch_names=branch_names, is_read=is_read)
+    return copy.of_whole(parsed)
+
+
+def _read_leaf(schema: Any, value: Any) -> Any:
+    """What is read of a value that was written without its logical type."""
+    plain = {part: told for part, told in schema.items() if part != "logicalType"}
+    data = io.BytesIO()
+    fastavro.schemaless_writer(data, plain, value)
+    data.seek(0)
+    return fastavro.schemaless_reader(data, schema, None)
+
+
 def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Serializer[Any]:
     write = fastavro.schemaless_writer
+    filled = _with_native_defaults(parsed, branch_names=True, is_read=False)
     check = fit_check(parsed)
     read_back = _reader(parsed, None, dict, len(prefix)) if is_recursive(parsed) else None
     unconverted = type_ in (dict, Any)
@@ -288,10 +306,10 @@ def _writer(parsed: Parsed, prefix: bytes, type_: Any, *, is_key: bool) -> Seria
             value = _in_order(value)
         try:
             # Strict: a field that the schema does not have would be lost without a word.
-            write(out, parsed, value, strict_allow_default=True)
+            write(out, filled, value, strict_allow_default=True)
         except Exception:  # noqa: BLE001  it raises whatever the value's own methods raise
             # Without the cause: fastavro's messages quote the value.
-            raise _misfit(value, parsed, check) from None
+            raise _misfit(value, filled, check) from None
         check(value)
         if not unconverted:
             declared = f"avro(type={type_.__name__})"
@@ -337,13 +355,14 @@ def _reader(
     unconverted = type_ in (dict, Any)
     strict = strict_indices(writer)
     check_varints, check_int32 = varint_check(writer), int32_check(into or writer)
+    filled = _with_native_defaults(into, branch_names=named, is_read=True)
 
     def deserialize(data: bytes) -> Any:
         source = io.BytesIO(data)
         source.seek(start)
         read = fast if len(data) <= max_fast_bytes else safe
         try:
-            value = read(source, strict, into, named, named)
+            value = read(source, strict, filled, named, named)
         except Exception as error:
             raise SerdeError(
                 f"{len(data)} bytes do not decode as Avro {schema_name(into or writer)}{name}: "

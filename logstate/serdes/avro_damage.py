@@ -31,16 +31,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from logstate.contracts.errors import SerdeError
-from logstate.serdes.avro_schema import AvroWalk
+from logstate.serdes.avro_schema import PRIMITIVES, AvroWalk, ParsedCopy, Schema
 
 #: skips one value: bytes, position -> position behind it
 _Skip: TypeAlias = "Callable[[bytes, int], int]"
+Check = Callable[[Any, str], None]
 
 _SUSPICIOUS = re.compile(rb"[\x80-\xff]{9}[^\x00\x01]")
 _FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONG_BYTES = 10
-_PARSED, _NAMED_TYPES = "__fastavro_parsed", "__named_schemas"
-_NAMED_KINDS = ("record", "error", "enum", "fixed")
+_INT32 = range(-(2**31), 2**31)
 
 
 def strict_indices(schema: Any) -> Any:
@@ -48,37 +48,16 @@ def strict_indices(schema: Any) -> Any:
 
     A union at the top is left as it is: the reader parses it anew each time.
     """
-    if not isinstance(schema, Mapping):
-        return schema
-    known: dict[int, Any] = {}
-    copy = _copy(schema, known)
-    if _PARSED not in copy:
-        # Only of a record does the library note that it is parsed. What is not noted, it parses at
-        # each record, and refuses an enum whose symbols are no list.
-        named = {one["name"]: one for one in known.values() if one["type"] in _NAMED_KINDS}
-        copy = {**copy, _PARSED: True, _NAMED_TYPES: named}
-    return copy
+    return _StrictCopy().of_whole(schema) if isinstance(schema, Mapping) else schema
 
 
-def _copy(schema: Any, known: dict[int, Any]) -> Any:
-    if id(schema) in known:
-        return known[id(schema)]
-    if isinstance(schema, list):
-        return _branches([_copy(branch, known) for branch in schema])
-    if not isinstance(schema, Mapping):
-        return schema
-    copy = known[id(schema)] = dict(schema)
-    for part in ("type", "items", "values"):
-        if part in copy:
-            copy[part] = _copy(copy[part], known)
-    if "fields" in copy:
-        copy["fields"] = [_copy(field, known) for field in copy["fields"]]
-    if "symbols" in copy:
-        copy["symbols"] = dict(enumerate(copy["symbols"]))
-    if _NAMED_TYPES in copy:
-        named = copy[_NAMED_TYPES]
-        copy[_NAMED_TYPES] = {name: _copy(part, known) for name, part in named.items()}
-    return copy
+class _StrictCopy(ParsedCopy):
+    def union(self, branches: list[Any]) -> list[Any]:
+        return _branches(branches)
+
+    def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
+        if "symbols" in original:
+            copy["symbols"] = dict(enumerate(original["symbols"]))
 
 
 def _branches(branches: list[Any]) -> list[Any]:
@@ -199,3 +178,80 @@ def _of_blocks(parts: list[_Skip]) -> _Skip:
                         raise IndexError(at)
 
     return skip
+
+
+def int32_check(schema: Schema) -> Check | None:
+    """A function that refuses values too large for the schema's ``int`` fields, if it has any.
+
+    The fast writer would encode them as longs, which no other reader accepts. The function takes
+    the value and a name for it. Unions other than "this or null" are left to the writer, which
+    validates their branches itself.
+    """
+    return _Int32().of(schema)
+
+
+class _Int32(AvroWalk["Check | None"]):
+    def leaf(self, schema: Mapping[str, Any]) -> Check | None:
+        return _check_int32 if schema["type"] == "int" else None
+
+    def record(
+        self, name: str, fields: Callable[[], list[tuple[str, Check | None]]]
+    ) -> Check | None:
+        return _record_check([(field, check) for field, check in fields() if check is not None])
+
+    def array(self, item: Check | None) -> Check | None:
+        return _item_check(item, lambda value: value)
+
+    def map(self, value: Check | None) -> Check | None:
+        return _item_check(value, lambda entries: entries.values())
+
+    def union(self, branches: list[Schema], parts: list[Check | None]) -> Check | None:
+        others = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
+        return _unless_none(others[0]) if len(others) == 1 else None
+
+    def logical(
+        self, schema: Mapping[str, Any], as_kind: Callable[[], Check | None]
+    ) -> Check | None:
+        return None if schema["type"] in PRIMITIVES else as_kind()
+
+
+def _check_int32(value: Any, name: str) -> None:
+    if isinstance(value, int) and value not in _INT32:
+        raise SerdeError(
+            f"{name} does not fit its Avro type: an int has 32 bits and the value needs more. "
+            'Declare the field as "long".'
+        )
+
+
+def _unless_none(check: Check | None) -> Check | None:
+    if check is None:
+        return None
+
+    def check_optional(value: Any, name: str) -> None:
+        if value is not None:
+            check(value, name)
+
+    return check_optional
+
+
+def _record_check(checks: list[tuple[str, Check]]) -> Check | None:
+    if not checks:
+        return None
+
+    def check_fields(value: Any, name: str) -> None:
+        for field, check in checks:
+            if field in value:
+                check(value[field], f"{name}.{field}")
+
+    return check_fields
+
+
+def _item_check(check: Check | None, items: Callable[[Any], Any]) -> Check | None:
+    if check is None:
+        return None
+
+    def check_items(value: Any, name: str) -> None:
+        for item in items(value):
+            check(item, f"{name}[]")
+
+    return check_items

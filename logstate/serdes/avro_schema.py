@@ -11,11 +11,11 @@ import msgspec
 from logstate.contracts.errors import UNDECODABLE, SerdeError
 
 Schema = Any  # A name, a dict or a list (a union), as in the specification.
-Check = Callable[[Any, str], None]
 T = TypeVar("T")
 
-_INT32 = range(-(2**31), 2**31)
-_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_PARSED, _NAMED_TYPES = "__fastavro_parsed", "__named_schemas"  # keys of fastavro
+_NAMED_KINDS = ("record", "error", "enum", "fixed")
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
 def schema_and_text(schema: Schema) -> tuple[Schema, str]:
@@ -25,7 +25,7 @@ def schema_and_text(schema: Schema) -> tuple[Schema, str]:
     """
     if not isinstance(schema, str):
         return schema, msgspec.json.encode(schema).decode()
-    if schema.strip() in _PRIMITIVES:
+    if schema.strip() in PRIMITIVES:
         return schema.strip(), f'"{schema.strip()}"'
     try:
         return msgspec.json.decode(schema), schema
@@ -78,7 +78,7 @@ class AvroWalk(ABC, Generic[T]):
         if isinstance(schema, list):
             return self.union(schema, [self.of(branch, namespace) for branch in schema])
         if isinstance(schema, str):
-            if schema in _PRIMITIVES:
+            if schema in PRIMITIVES:
                 return self.leaf({"type": schema})
             inside = f"{namespace}.{schema}"
             return self.reference(inside if inside in self.named else schema)
@@ -149,6 +149,193 @@ def _with_types(schema: Schema, named: Mapping[str, Schema], seen: set[str]) -> 
     return whole
 
 
+class ParsedCopy:
+    """A copy of a schema as fastavro parsed it, in which a subclass changes parts.
+
+    Every dict is copied once, so that a named type and the references to it stay one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+
+    def union(self, branches: list[Any]) -> list[Any]:
+        """The copy of a union, of the copies of its branches."""
+        return branches
+
+    def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
+        """Change the copy of a dict, whose parts are copied already."""
+
+    def of_whole(self, schema: Schema) -> Schema:
+        """The copy of a schema that a reader or writer gets."""
+        copy = self.of(schema)
+        if isinstance(copy, Mapping) and _PARSED not in copy:
+            # Only of a record does the library note that it is parsed. What is not noted, it
+            # parses at each record, and refuses what is changed here.
+            every = self._known.values()
+            named = {one["name"]: one for one in every if one.get("type") in _NAMED_KINDS}
+            copy = {**copy, _PARSED: True, _NAMED_TYPES: named}
+        return copy
+
+    def of(self, schema: Schema) -> Schema:
+        """The copy of a part."""
+        if id(schema) in self._known:
+            return self._known[id(schema)]
+        if isinstance(schema, list):
+            return self.union([self.of(branch) for branch in schema])
+        if not isinstance(schema, Mapping):
+            return schema
+        copy = self._known[id(schema)] = dict(schema)
+        for part in ("type", "items", "values"):
+            if part in copy:
+                copy[part] = self.of(copy[part])
+        if "fields" in copy:
+            copy["fields"] = [self.of(field) for field in copy["fields"]]
+        if _NAMED_TYPES in copy:
+            named = copy[_NAMED_TYPES]
+            copy[_NAMED_TYPES] = {name: self.of(part) for name, part in named.items()}
+        self.changed(copy, schema)
+        return copy
+
+
+class NativeDefaults(ParsedCopy):
+    """A copy whose defaults are values, as a reader returns them.
+
+    A schema has defaults in JSON: bytes as a text of the code points 0 to 255, a decimal as such
+    bytes, a date as its number of days. fastavro returns them as they are in the schema, and the
+    same list or dict for each record. ``read_leaf`` returns what is read of a value without its
+    logical type, by the schema that has it; ``branch_names``: records of a union as (name, dict).
+    ``is_read``: for a reader, where each record gets a list or dict of its own; a writer takes no
+    other fields than plain dicts.
+    """
+
+    def __init__(
+        self,
+        parsed: Schema,
+        read_leaf: Callable[[Schema, Any], Any],
+        *,
+        branch_names: bool,
+        is_read: bool,
+    ) -> None:
+        super().__init__()
+        self._named = {
+            part["name"]: part
+            for part in _parts(parsed)
+            if isinstance(part, Mapping) and part.get("type") in _NAMED_KINDS
+        }
+        self._read_leaf = read_leaf
+        self._branch_names = branch_names
+        self._is_read = is_read
+
+    def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
+        """Fields alone have a default that is a value; an enum's is a symbol."""
+        for place, field in enumerate(original.get("fields", ())):
+            if "default" in field:
+                default = self._of_field(field)
+                filled = {**copy["fields"][place], "default": default}
+                if self._is_read and isinstance(default, dict | list | tuple | SerdeError):
+                    filled = _FieldOfContainers(filled)
+                if self._is_read or not isinstance(default, SerdeError):
+                    copy["fields"][place] = filled
+
+    def _of_field(self, field: Mapping[str, Any]) -> Any:
+        try:
+            return self.value_of(field["type"], field["default"])
+        except (ValueError, TypeError, KeyError, SerdeError) as error:
+            # Like the library, which does not look at every default, until it is needed.
+            return SerdeError(
+                f"the default of the Avro field {field['name']!r} is not a value of its type"
+                f" ({schema_name(field['type'])}): {error}. Correct the default in the schema"
+            )
+
+    def value_of(self, schema: Schema, default: Any) -> Any:
+        """The value of a default in JSON. Raises ValueError where it does not have the type."""
+        if isinstance(schema, list):
+            return self._of_union(schema, default)
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.value_of(kind, default)
+        if kind in self._named and kind != schema.get("name"):
+            return self.value_of(self._named[kind], default)
+        if kind == "array" and isinstance(default, list):
+            return [self.value_of(schema["items"], one) for one in default]
+        if kind == "map" and isinstance(default, Mapping):
+            return {name: self.value_of(schema["values"], one) for name, one in default.items()}
+        if kind in ("record", "error") and isinstance(default, Mapping):
+            return self._of_record(schema, default)
+        value = _leaf_of(kind, schema, default)
+        is_as_given = kind != "float" and "logicalType" not in schema
+        return value if is_as_given else self._read_leaf(schema, value)
+
+    def _of_record(self, schema: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+        record: dict[str, Any] = {}
+        for field in schema["fields"]:
+            told = default.get(field["name"], field.get("default", ...))
+            if told is ...:
+                raise ValueError(f"it has no {field['name']!r}")
+            record[field["name"]] = self.value_of(field["type"], told)
+        return record
+
+    def _of_union(self, branches: list[Schema], default: Any) -> Any:
+        """Of the first branch that it fits; up to Avro 1.11 that is the first branch."""
+        known = [
+            self._named.get(one, {"type": one}) if isinstance(one, str) else one for one in branches
+        ]
+        records = [one for one in known if one["type"] in ("record", "error")]
+        for branch in known:
+            try:
+                value = self.value_of(branch, default)
+            except ValueError:
+                continue
+            is_named = self._branch_names and len(records) > 1 and branch in records
+            return (branch["name"], value) if is_named else value
+        raise ValueError("no branch of the union takes it")
+
+
+class _FieldOfContainers(dict[str, Any]):
+    """A field whose default is made again for each record, because users may change it."""
+
+    def __getitem__(self, part: str) -> Any:
+        value = super().__getitem__(part)
+        if part != "default":
+            return value
+        if isinstance(value, SerdeError):
+            raise value
+        return _made_again(value)
+
+
+def _made_again(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _made_again(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_made_again, value))
+    return value
+
+
+def _leaf_of(kind: str, schema: Mapping[str, Any], default: Any) -> Any:
+    """The value of a scalar, an enum or a fixed, without its logical type."""
+    is_number = isinstance(default, int | float) and not isinstance(default, bool)
+    match kind:
+        case "null" if default is None:
+            return None
+        case "boolean" if isinstance(default, bool):
+            return default
+        case "int" | "long" if is_number and default == int(default):
+            return int(default)
+        case "float" | "double" if is_number or default in ("NaN", "Infinity", "-Infinity"):
+            return float(default)
+        case "string" if isinstance(default, str):
+            return default
+        case "enum" if default in schema["symbols"]:
+            return default
+        case "bytes" | "fixed" if isinstance(default, str):
+            value = default.encode("latin-1")
+            if kind == "bytes" or len(value) == schema["size"]:
+                return value
+    raise ValueError(f"it is {type(default).__name__}, expected {kind}")
+
+
 def is_lossless(schema: Schema) -> bool:
     """Whether what is read back always equals what was written.
 
@@ -183,83 +370,6 @@ def schema_name(schema: Schema) -> str:
     if isinstance(schema, Mapping):
         return str(schema.get("name") or schema.get("type"))
     return " or ".join(map(schema_name, schema)) if isinstance(schema, list) else str(schema)
-
-
-def int32_check(schema: Schema) -> Check | None:
-    """A function that refuses values too large for the schema's ``int`` fields, if it has any.
-
-    The fast writer would encode them as longs, which no other reader accepts. The function takes
-    the value and a name for it. Unions other than "this or null" are left to the writer, which
-    validates their branches itself.
-    """
-    return _Int32().of(schema)
-
-
-class _Int32(AvroWalk["Check | None"]):
-    def leaf(self, schema: Mapping[str, Any]) -> Check | None:
-        return _check_int32 if schema["type"] == "int" else None
-
-    def record(
-        self, name: str, fields: Callable[[], list[tuple[str, Check | None]]]
-    ) -> Check | None:
-        return _record_check([(field, check) for field, check in fields() if check is not None])
-
-    def array(self, item: Check | None) -> Check | None:
-        return _item_check(item, lambda value: value)
-
-    def map(self, value: Check | None) -> Check | None:
-        return _item_check(value, lambda entries: entries.values())
-
-    def union(self, branches: list[Schema], parts: list[Check | None]) -> Check | None:
-        others = [part for branch, part in zip(branches, parts, strict=True) if branch != "null"]
-        return _unless_none(others[0]) if len(others) == 1 else None
-
-    def logical(
-        self, schema: Mapping[str, Any], as_kind: Callable[[], Check | None]
-    ) -> Check | None:
-        return None if schema["type"] in _PRIMITIVES else as_kind()
-
-
-def _check_int32(value: Any, name: str) -> None:
-    if isinstance(value, int) and value not in _INT32:
-        raise SerdeError(
-            f"{name} does not fit its Avro type: an int has 32 bits and the value needs more. "
-            'Declare the field as "long".'
-        )
-
-
-def _unless_none(check: Check | None) -> Check | None:
-    if check is None:
-        return None
-
-    def check_optional(value: Any, name: str) -> None:
-        if value is not None:
-            check(value, name)
-
-    return check_optional
-
-
-def _record_check(checks: list[tuple[str, Check]]) -> Check | None:
-    if not checks:
-        return None
-
-    def check_fields(value: Any, name: str) -> None:
-        for field, check in checks:
-            if field in value:
-                check(value[field], f"{name}.{field}")
-
-    return check_fields
-
-
-def _item_check(check: Check | None, items: Callable[[Any], Any]) -> Check | None:
-    if check is None:
-        return None
-
-    def check_items(value: Any, name: str) -> None:
-        for item in items(value):
-            check(item, f"{name}[]")
-
-    return check_items
 
 
 def _parts(schema: Schema) -> Iterator[Schema]:

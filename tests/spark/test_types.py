@@ -236,6 +236,23 @@ def test_avro_records_of_an_older_schema_are_resolved_into_the_declared_one() ->
     assert column.decode(data)["note"] is None
 
 
+def test_defaults_of_the_declared_avro_schema_are_values_in_columns() -> None:
+    day = {"type": "int", "logicalType": "date"}
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    before = {"type": "record", "name": "Sale", "fields": [{"name": "n", "type": "long"}]}
+    added = [
+        {"name": "price", "type": price, "default": "\u0001\u0000"},
+        {"name": "days", "type": {"type": "array", "items": day}, "default": [1]},
+        {"name": "raw", "type": "bytes", "default": "\u00ff"},
+    ]
+    now = {**before, "fields": [*before["fields"], *added]}
+    data = avro(before, registry="mock://defaults").serializer("sales", False)({"n": 1})
+    column = column_type(avro(now, registry="mock://defaults").describe())
+
+    (row,) = filled(column, data)
+    assert row == {"n": 1, "price": Decimal("2.56"), "days": [date(1970, 1, 2)], "raw": b"\xff"}
+
+
 class Payment(msgspec.Struct):
     paid_at: datetime
     due: date
