@@ -24,7 +24,7 @@ from logstate.changelog.rows.deferred_values import can_keep
 from logstate.changelog.rows.key_schema import bound_row_key, key_schema
 from logstate.changelog.rows.row_codec import RowCodec, row_codec, serde_topic
 from logstate.changelog.rows.row_groups import PlacedRow, RowGroups
-from logstate.changelog.rows.row_writer import restored_row, row_encoder
+from logstate.changelog.rows.row_writer import EncodedRow, restored_row, row_encoder
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.segments import (
     SEGMENT_BYTES,
@@ -209,10 +209,14 @@ class SegmentedStore(SegmentedReads[K, V]):
 
     def _put(self, row_key: bytes, time_ms: int, value: Any) -> None:
         """Write a row, or only log it if it comes too late."""
-        self._write(row_key, value, is_live=self._is_live(time_ms))
+        is_live = self._is_live(time_ms)
+        self._write_encoded(row_key, self._encode(value), is_live=is_live)
 
     def _write(self, row_key: bytes, value: Any, *, is_live: bool) -> None:
-        row, data, timestamp, headers = self._encode(value)
+        self._write_encoded(row_key, self._encode(value), is_live=is_live)
+
+    def _write_encoded(self, row_key: bytes, encoded: EncodedRow, *, is_live: bool) -> None:
+        row, data, timestamp, headers = encoded
         if is_live:
             self._put_rows({row_key: row})
         log_key = row_key[SEGMENT_BYTES:]

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from logstate.changelog.rows.newest_start import NewestStart
 from logstate.changelog.rows.row_codec import RowCodec
+from logstate.changelog.rows.row_writer import EncodedRow
 from logstate.changelog.rows.rows import ReadableRows, Rows
 from logstate.changelog.rows.sequence import next_number
 from logstate.changelog.rows.unfit_parts import unfit_key
@@ -120,6 +121,12 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
     ) -> None:
         super().__init__(spec, rows, writes, context)
         self.is_timestamped = spec.traits.is_timestamped
+        #: decodes a value of which every user needs an object of his own; None: all may share one
+        self.copied: Callable[[bytes], V] | None = None
+        if not spec.value.immutable:
+            self.copied = self.codec.decode_value
+        #: what ``encoded`` was given last, as bytes
+        self.encoded_last: bytes | None = None
         self._newest = NewestStart(self.segments, rows)
         rows.mirror(self._newest)
         #: the window that was asked for last, and where its row lies: a new one is put next
@@ -146,15 +153,22 @@ class WindowStore(SegmentedStore[K, V], WindowReads[K, V]):
     def _put_window(self, key: K, value: V | None, start_ms: int) -> None:
         self._put(self._row_key(key, start_ms, 0), start_ms, value)
 
-    def _put_duplicate(self, key: K, value: V | None, start_ms: int) -> None:
+    def encoded(self, value: V | None) -> EncodedRow:
+        """What ``put_encoded`` takes: the row that a value has now, and the record at hand."""
+        encoded = self._encode(value)
+        self.encoded_last = encoded.logged_value
+        return encoded
+
+    def put_encoded(self, key: K, encoded: EncodedRow, start_ms: int) -> None:
+        """As ``put`` of a store that retains duplicates."""
         assert self._sequence is not None
         row_key = self._row_key(key, start_ms, next_number(self._sequence))
-        if value is not None:
-            self._put(row_key, start_ms, value)
-            return
-        if self.schema.counts_none:
-            self._is_live(start_ms)
-        self._write(row_key, None, is_live=False)
+        has_row = encoded.row is not None
+        is_live = (has_row or self.schema.counts_none) and self._is_live(start_ms)
+        self._write_encoded(row_key, encoded, is_live=has_row and is_live)
+
+    def _put_duplicate(self, key: K, value: V | None, start_ms: int) -> None:
+        self.put_encoded(key, self._encode(value), start_ms)
 
     def _bind(self, behind: WriteBehind, rows: Rows) -> None:
         """Let rows wait: the hot path of windowed results."""

@@ -94,6 +94,20 @@ class TimeCell:
         self.time = time
 
 
+#: whose objects nobody can change; of others a function may change what it is given
+SCALAR_TYPES = frozenset({type(None), str, int, float, bool, bytes})
+
+
+class FanOut:
+    """An operator with several children, which get the same objects."""
+
+    __slots__ = ("to_compare",)
+
+    def __init__(self, to_compare: int) -> None:
+        #: of how many records the children are compared with what they were given
+        self.to_compare = to_compare
+
+
 class Cancellable(Protocol):
     """The handle of a scheduled punctuation."""
 
@@ -224,6 +238,8 @@ class TaskContext(Protocol):
     surroundings: Surroundings
     #: what the node that is being compiled has called once all nodes are
     starting: list[Callable[[], None]]
+    #: compiled so far; the next record after each commit is compared
+    fan_outs: list[FanOut]
     #: ``threading.get_ident()`` of the thread that runs the task, or ran it last
     thread: int
     #: whether this thread is running the task at this moment; one call into C

@@ -332,6 +332,8 @@ class Task(TaskProgress):
                 pass
         self.guard.refusals.freeze()
         self.guard.late_results.freeze()
+        for fan_out in self.fan_outs:
+            fan_out.to_compare = fan_out.to_compare or 1
         changes = self.state.freeze()
         clocks = dict(changes.clocks)
         clocks[STREAM_TIME] = self.stream_time
@@ -375,6 +377,7 @@ class Task(TaskProgress):
         self.state.discard()
         self.guard.refusals.discard()
         self.held_back.clear()
+        self.fan_outs.clear()
         self._sources = {}
         self.misuse = None
         self.punctuations = Punctuations()

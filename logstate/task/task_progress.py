@@ -16,7 +16,7 @@ from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
 from logstate.contracts.drops import DropReason
 from logstate.contracts.errors import RecordError, WrongThreadError
-from logstate.contracts.processing import HeldBack
+from logstate.contracts.processing import FanOut, HeldBack
 from logstate.contracts.records import (
     FetchedRecord,
     Headers,
@@ -93,6 +93,8 @@ class TaskProgress:
         self.held_back: list[HeldBack] = []
         #: what the node that is being compiled has called once all nodes are
         self.starting: list[Callable[[], None]] = []
+        #: operators whose children get the same objects
+        self.fan_outs: list[FanOut] = []
         #: next offsets to commit, of every input partition that has moved
         self.consumed: dict[TopicPartition, int] = {}
         self.partition_times: dict[TopicPartition, int] = {}

@@ -30,6 +30,7 @@ from logstate.topology.graph.nodes import (
 )
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.operators.streams.sink import compile_sink
+from logstate.topology.plan.mutations import changing_nodes, watched_fan_out
 from logstate.topology.processor.timestamp_extractors import wall_clock_time
 
 
@@ -52,6 +53,7 @@ class CompiledSource:
 def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[str, CompiledSource]:
     """Resolved topic -> what to do with its records. Asks the task for its stores right away."""
     compiled: dict[str, Process] = {}
+    changing = changing_nodes(sub_topology)
     starting: dict[str, list[Callable[[], None]]] = {}
     # Parents come before children in the plan, so children first is the plan backwards.
     for node in reversed(sub_topology.nodes):
@@ -59,7 +61,7 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
         below = [compiled[name] for name in names]
         task.starting = starting[node.name] = []
         with _named(node, task):
-            process = _compile_node(node, task, below, names)
+            process = _compile_node(node, task, below, names, changing)
         if process is not _nothing_below:
             process = labelled(process, node.name)
         compiled[node.name] = process
@@ -76,14 +78,23 @@ def compile_sub_topology(sub_topology: SubTopology, task: TaskContext) -> dict[s
 
 
 def _compile_node(
-    node: Node, task: TaskContext, below: list[Process], names: Sequence[str]
+    node: Node,
+    task: TaskContext,
+    below: list[Process],
+    names: Sequence[str],
+    changing: frozenset[str],
 ) -> Process:
+    has_table_edge = isinstance(node, ProcessorNode) and node.has_table_edge
+    forward: Any = None
+    if len(below) > 1:
+        forward = watched_fan_out(task, node, names, below, changing, has_table_edge=has_table_edge)
+    if forward is None:
+        forward = _compose(below, has_table_edge=has_table_edge)
     if isinstance(node, ProcessorNode):
-        forward = _compose(below, has_table_edge=node.has_table_edge)
         return node.compile(task, forward, dict(zip(names, below, strict=True)))
     if isinstance(node, SinkNode):
         return compile_sink(node, task)
-    process: Process = _compose(below, has_table_edge=False)
+    process: Process = forward
     return process
 
 

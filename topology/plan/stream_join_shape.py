@@ -11,6 +11,7 @@ from dataclasses import field
 from logstate.topology.graph.logical import LogicalNode, ProcessorLogicalNode
 from logstate.topology.graph.nodes import ProcessorNode
 from logstate.topology.graph.plan_builder import PlanBuilder
+from logstate.topology.operators.joins.stream_join_window import StreamJoinWindowNode
 
 
 class StreamJoinLogicalNode(LogicalNode):
@@ -34,6 +35,10 @@ class StreamJoinLogicalNode(LogicalNode):
         if self.is_self_join:
             plan.add_processor(self.self_join, [self.this_window.name])
             return
+        if not set(self.this_window.parents).isdisjoint(self.other_window.parents):
+            for window in (self.this_window.node, self.other_window.node):
+                assert isinstance(window, StreamJoinWindowNode)
+                window.is_shared = True
         plan.add_processor(self.this_join, [self.this_window.name])
         plan.add_processor(self.other_join, [self.other_window.name])
         plan.add_processor(self.union, [self.this_join.name, self.other_join.name])

@@ -42,6 +42,12 @@ class SelfJoinNode(ProcessorNode):
         partners = partners_in(task, self.store_name, back_ms=max(before, after))
         fetch, own, reach, note_late = partners
         drop = null_dropper(task.dropper, self.name)
+        store = task.store(self.store_name)
+        copied = store.copied
+
+        def fresh(value: Any, data: bytes) -> Any:
+            """A joiner may change what it is given: each argument is an object of its own."""
+            return value if copied is None else copied(data)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -52,18 +58,23 @@ class SelfJoinNode(ProcessorNode):
             if timestamp + reach < own.time:
                 note_late()
             meets_itself = timestamp > observed.time - retention + 1
+            data = store.encoded_last
             first, last = max(0, timestamp - before), max(0, timestamp + after)
             for partner_time, partner in fetch(key, first, last):
-                joined = joiner(key, value, partner)
+                joined = joiner(key, fresh(value, data), partner)
                 forward(key, joined, max(timestamp, partner_time), headers)
             first, last = max(0, timestamp - after), max(0, timestamp + before)
             for partner_time, partner in fetch(key, first, last):
                 if meets_itself and partner_time > timestamp:
                     meets_itself = False
-                    forward(key, joiner(key, value, value), timestamp, headers)
-                joined = joiner(key, partner, value)
+                    forward(
+                        key, joiner(key, fresh(value, data), fresh(value, data)), timestamp, headers
+                    )
+                joined = joiner(key, partner, fresh(value, data))
                 forward(key, joined, max(timestamp, partner_time), headers)
             if meets_itself:
-                forward(key, joiner(key, value, value), timestamp, headers)
+                forward(
+                    key, joiner(key, fresh(value, data), fresh(value, data)), timestamp, headers
+                )
 
         return process

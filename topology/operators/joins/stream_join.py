@@ -101,7 +101,8 @@ class StreamJoinNode(ProcessorNode):
     def _compile_inner(self, task: TaskContext, forward: StreamProcess) -> StreamProcess:
         partners = partners_in(task, self.other_window_store, back_ms=self.before_ms)
         fetch, others, reach, note_late = partners
-        join = self._join()
+        join, own_store = self._join(), task.store(self.own_window_store)
+        copied = own_store.copied
         before, after = self.before_ms, self.after_ms
         drop = null_dropper(task.dropper, self.name)
 
@@ -112,7 +113,12 @@ class StreamJoinNode(ProcessorNode):
             if timestamp + reach < others.time:
                 note_late()
             first, last = max(0, timestamp - before), max(0, timestamp + after)
+            # A joiner may change what it is given: each gets an object of its own.
+            data, is_first = own_store.encoded_last, True
             for partner_time, partner in fetch(key, first, last):
+                if not is_first and copied is not None:
+                    value = copied(data)
+                is_first = False
                 joined = join(key, value, partner)
                 forward(key, joined, max(timestamp, partner_time), headers)
 
@@ -128,7 +134,8 @@ class StreamJoinNode(ProcessorNode):
         observed = task.time_cell(self.clock)
         watched = task.time_cell(f"{self.clock}-watched")
         emit_expired = self._compile_emission(task, forward, outer_store)
-        join = self._join()
+        join, own_store = self._join(), task.store(self.own_window_store)
+        copied = own_store.copied
         before, after = self.before_ms, self.after_ms
         is_left = self.is_left_side
         emits_unmatched, other_waits = self.emits_unmatched, self.other_emits_unmatched
@@ -148,8 +155,10 @@ class StreamJoinNode(ProcessorNode):
             if timestamp + reach < others.time:
                 note_late()
             last = max(0, timestamp + after)
-            is_unmatched = True
+            data, is_unmatched = own_store.encoded_last, True
             for partner_time, partner in fetch(key, max(0, timestamp - before), last):
+                if not is_unmatched and copied is not None:
+                    value = copied(data)  # a joiner may have changed the one before
                 is_unmatched = False
                 if other_waits:
                     # The store logs a deletion with these.

@@ -9,6 +9,7 @@ and use up a sequence number, but no row comes of them, as in Kafka Streams.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 from logstate.contracts.processing import TaskContext
@@ -21,12 +22,17 @@ class StreamJoinWindowNode(ProcessorNode):
     """Keeps one side's records for as long as the join may need them."""
 
     store: StoreSpec
+    #: whether the other side gets the same objects: a stream that is joined with itself
+    is_shared: bool = field(default=False, init=False)
 
     def own_stores(self) -> tuple[StoreSpec, ...]:
         return (self.store,)
 
     def compile(self, task: TaskContext, forward: Forward, children: Children) -> Process:
-        put = task.store(self.store.name).put
+        store = task.store(self.store.name)
+        put = store.put
+        if not self.store.value.immutable:
+            return self._compile_encoding(task, forward, store)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, value, timestamp, headers)
@@ -35,5 +41,24 @@ class StreamJoinWindowNode(ProcessorNode):
                 task.timestamp = timestamp
                 task.headers = headers
                 put(key, value, timestamp)
+
+        return process
+
+    def _compile_encoding(self, task: TaskContext, forward: Forward, store: Any) -> Process:
+        """The value is encoded before the joiner gets it, which may change it."""
+        encode, put_encoded = store.encoded, store.put_encoded
+        copied = store.copied if self.is_shared else None
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                forward(key, value, timestamp, headers)
+                return
+            task.timestamp = timestamp
+            task.headers = headers
+            encoded = encode(value)
+            if copied is not None and value is not None:
+                value = copied(encoded.logged_value)
+            forward(key, value, timestamp, headers)
+            put_encoded(key, encoded, timestamp)
 
         return process

@@ -30,7 +30,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from logstate.contracts.drops import DropReason
-from logstate.contracts.processing import TableProcess, TaskContext
+from logstate.contracts.processing import SCALAR_TYPES, TableProcess, TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.stores import StoredRow, StoreSpec
 from logstate.topology.graph.nodes import (
@@ -116,6 +116,10 @@ class TableJoinNode(ProcessorNode):
             joined = join(key, new, other) if has_new else None
             before = None
             if sends_old and (old is not None or (other is not None and not needs_this)):
+                if has_new and type(other) not in SCALAR_TYPES:
+                    # The joiner may have changed it, and the result may be it.
+                    row = latest(key)
+                    other = None if row is None else row[0]
                 before = join(key, old, other)
             forward(key, joined, before, timestamp, headers, is_latest)
 
