@@ -21,7 +21,7 @@ from .materialization import materialized
 from .settings import milliseconds
 from .wire import BIGINT, SESSION, WireType
 
-EMIT = {"on_window_update": "update", "on_window_close": "close"}
+EMIT = {"on_window_update": "update", "on_window_close": "close", "on_commit": "commit"}
 
 
 def windows_of(window: dict[str, Any]) -> Any:
@@ -73,11 +73,11 @@ def _group_by(step: Step, flows: Flows) -> Flow:
 
 def _aggregation(step: Step, flow: Flow) -> tuple[Any, WireType, dict[str, Any]]:
     """What to call the aggregation on, the result's key type, and the shared arguments."""
-    options: dict[str, Any] = {"store": materialized(step), "name": step["name"]}
+    emit = EMIT[step.get("emit", "on_window_update")]
+    options: dict[str, Any] = {"store": materialized(step), "name": step["name"], "emit": emit}
     if flow.is_table:
         return flow.node, flow.key, options
     window = step.get("window")
-    options["emit"] = EMIT[step.get("emit", "on_window_update")]
     if window is None:
         return flow.node, flow.key, options
     return flow.node.windowed_by(windows_of(window)), windowed_type(window), options
@@ -125,11 +125,11 @@ def _cogroup(step: Step, flows: Flows) -> Flow:
         node = node.cogroup(other.node, others.add)
     value = functions.result_type(flow.value)
     options = {"store": materialized(step), "name": step["name"], "value": value.serde}
+    options["emit"] = EMIT[step.get("emit", "on_window_update")]
     window, key = step.get("window"), flow.key
     callables: list[Any] = [lambda: functions.initial]
     if window is not None:
         node, key = node.windowed_by(windows_of(window)), windowed_type(window)
-        options["emit"] = EMIT[step.get("emit", "on_window_update")]
         if _is_session(step):
             callables.append(functions.merge)
     return Flow(node.aggregate(*callables, **options), key, value, is_table=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from .vectors import Case, Run
@@ -148,6 +148,47 @@ def suppress_changelogs(steps: list[dict[str, Any]], application_id: str) -> set
     """The changelogs of suppress buffers among the steps."""
     names = (step["name"] for step in steps if step["op"] == "suppress")
     return {f"{application_id}-{name}-store-changelog" for name in names}
+
+
+def logged_per_commit(
+    steps: list[dict[str, Any]],
+    application_id: str,
+    topics: dict[str, list[list[Any]]],
+) -> dict[str, list[list[Any]]]:
+    """What changelogs say where events commit, which may be some events after a write.
+
+    Of a store whose results are emitted at commits only the last write of each key and commit
+    counts, and a deletion only of a row that an earlier commit has. The rows of other stores have
+    no cause.
+    """
+    held = {
+        f"{application_id}-{step['store']}-changelog"
+        for step in steps
+        if step.get("emit") == "on_commit"
+    }
+    found = {}
+    for topic, rows in topics.items():
+        if topic in held:
+            found[topic] = _last_writes(rows)
+        elif topic.endswith("-changelog"):
+            found[topic] = [[0, *row[1:]] for row in rows]
+        else:
+            found[topic] = rows
+    return {topic: rows for topic, rows in found.items() if rows}
+
+
+def _last_writes(rows: list[list[Any]]) -> list[list[Any]]:
+    known: set[Any] = set()
+    found = []
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        last: dict[Any, list[Any]] = {}
+        for row in group:
+            last.pop(row[1], None)
+            last[row[1]] = row
+        found += [row for row in last.values() if row[2] is not None or row[1] in known]
+        known |= {row[1] for row in last.values() if row[2] is not None}
+        known -= {row[1] for row in last.values() if row[2] is None}
+    return found
 
 
 def _short(value: Any) -> str:

@@ -45,6 +45,9 @@ class Observer:
         if event["op"] == "advance_wall_clock":
             self.driver.advance_wall_clock(event["ms"])
             return
+        if event["op"] == "commit":
+            self.driver.advance_wall_clock(0)
+            return
         topic = event["topic"]
         key_type, value_type = self._inputs[topic]
         key = key_type.encode(event["key"])

@@ -15,7 +15,11 @@ KNOWN = {
     "dsl.store.format",
     "outer_join_emit_interval_ms",
     "window_emit_interval_ms",
+    "statestore.cache.max.bytes",
 }
+
+#: no record is ever the last one before a commit
+_NEVER = 10**9
 
 
 def milliseconds(count: int) -> timedelta:
@@ -48,9 +52,18 @@ def optimization_of(config: dict[str, Any]) -> str | list[str]:
 
 
 def driver_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the test driver: every store update is logged at once, as recorded."""
+    """Arguments of the test driver: every store update is logged at once, as recorded.
+
+    With a cache the events say when to commit.
+    """
     return {
         "application_id": config["application.id"],
         "wall_clock_start_ms": config["wall_clock_start_ms"],
         "changelog_writes": "update",
+        "commit_every": _NEVER if has_cache(config) else 1,
     }
+
+
+def has_cache(config: dict[str, Any]) -> bool:
+    """Whether results of ``"emit": "on_commit"`` wait in Kafka Streams' record cache."""
+    return "statestore.cache.max.bytes" in config

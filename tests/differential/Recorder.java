@@ -59,7 +59,8 @@ public class Recorder {
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, config.get("application.id").asText());
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, stateDir);
-        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG,
+            config.path("statestore.cache.max.bytes").asLong(0));
         settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION,
             config.path("window_emit_interval_ms").asLong(0));
         settings.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX,
@@ -87,6 +88,8 @@ public class Recorder {
                 apply(driver, given.get("events").get(cause));
             } catch (final RuntimeException error) {
                 failure = error;
+            } catch (final ReflectiveOperationException error) {
+                throw new IllegalStateException(error);
             }
             for (final String topic : driver.producedTopicNames()) {
                 collect(driver, topic, cause, topics.withArray("/" + topic));
@@ -104,7 +107,11 @@ public class Recorder {
         }
     }
 
-    private void apply(final TopologyTestDriver driver, final JsonNode event) {
+    private void apply(final TopologyTestDriver driver, final JsonNode event) throws ReflectiveOperationException {
+        if (event.get("op").asText().equals("commit")) {
+            new RareCommits(driver).commit();
+            return;
+        }
         if (event.get("op").asText().equals("advance_wall_clock")) {
             driver.advanceWallClockTime(Duration.ofMillis(event.get("ms").asLong()));
             return;
@@ -116,8 +123,14 @@ public class Recorder {
             event.get("headers").forEach(pair -> headers.add(pair.get(0).asText(), pair.get(1).isNull()
                 ? null : pair.get(1).asText().getBytes(StandardCharsets.UTF_8)));
         }
-        driver.createInputTopic(topic, serializer(types.get("key").asText()), serializer(types.get("value").asText()))
-            .pipeInput(new TestRecord<>(object(event.get("key")), object(event.get("value")), headers, event.get("ts").asLong()));
+        final Serializer<Object> keys = serializer(types.get("key").asText());
+        final Serializer<Object> values = serializer(types.get("value").asText());
+        final var record = new TestRecord<>(object(event.get("key")), object(event.get("value")), headers, event.get("ts").asLong());
+        if (given.get("config").has("statestore.cache.max.bytes")) {
+            new RareCommits(driver).pipe(topic, record, keys, values);
+        } else {
+            driver.createInputTopic(topic, keys, values).pipeInput(record);
+        }
     }
 
     @SuppressWarnings("unchecked")

@@ -422,7 +422,13 @@ class Steps {
         }
     }
 
+    /** Only what is emitted at commits is cached, whatever the size of the cache. */
     private static Materialized materialized(final JsonNode step, final Flow flow) {
+        final Materialized store = uncached(step, flow);
+        return step.path("emit").asText().equals("on_commit") ? store.withCachingEnabled() : store.withCachingDisabled();
+    }
+
+    private static Materialized uncached(final JsonNode step, final Flow flow) {
         if (!step.has("store")) {
             return Materialized.with(flow.keys(), flow.values());
         }

@@ -27,11 +27,12 @@ def main() -> int:
     parser.add_argument("--seeds", default="0..200", help="FROM..TO, the latter not included")
     parser.add_argument("--show", type=int, help="print the case of this seed, and run it alone")
     parser.add_argument("--vary", action="store_true", help="without Kafka Streams, with crashes")
+    parser.add_argument("--on-commit", action="store_true", help="with a record cache and commits")
     chosen = parser.parse_args()
     first, last = map(int, chosen.seeds.split(".."))
     if chosen.show is not None:
         first, last = chosen.show, chosen.show + 1
-        case = drawn_case(chosen.show)
+        case = drawn_case(chosen.show, emits_on_commit=chosen.on_commit)
         print(*map(json.dumps, case["topology"]), sep="\n")
         print(*map(json.dumps, enumerate(case["events"])), sep="\n")
     logging.disable(logging.WARNING)  # of late records and deleted rows, which are wanted here
@@ -40,7 +41,7 @@ def main() -> int:
     with ExitStack() as closing:
         judge = varied if chosen.vary else partial(judged, closing.enter_context(KafkaStreams()))
         for seed in range(first, last):
-            verdict = judge(drawn_case(seed))
+            verdict = judge(drawn_case(seed, emits_on_commit=chosen.on_commit))
             kinds[verdict.kind] += 1
             rows += verdict.rows
             if verdict.kind in ("different", "refused") or chosen.show is not None:

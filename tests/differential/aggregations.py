@@ -82,7 +82,30 @@ def aggregation(drawing: Drawing, flow: Drawn) -> None:
             members["emit"] = "on_window_close"
         if window["type"] != "unlimited" and drawing.chance(0.4):
             members["retention_ms"] = drawing.rng.choice((100, 100_000))
-    drawing.add(op, drawing.then(flow, "agg", **changed), **members)
+    _maybe_on_commit(drawing, members)
+    table = drawing.add(op, drawing.then(flow, "agg", **changed), **members)
+    _maybe_group(drawing, table, members)
+
+
+def _maybe_on_commit(drawing: Drawing, members: Step) -> None:
+    """Let the results wait for the commit, as in a cache.
+
+    A cache still shows rows that their store hides. Where a record may come for such a row, a
+    retention keeps it.
+    """
+    if not drawing.emits_on_commit or "emit" in members or drawing.chance(0.3):
+        return
+    members["emit"] = "on_commit"
+    members.pop("capacity", None)
+    kind = members.get("window", {}).get("type", "none")
+    if kind in ("session", "sliding") or ("groups" in members and kind in ("tumbling", "hopping")):
+        members["retention_ms"] = 100_000
+
+
+def _maybe_group(drawing: Drawing, table: Drawn, members: Step) -> None:
+    """What is sent at commits is what an aggregate of an aggregate subtracts."""
+    if members.get("emit") == "on_commit" and drawing.chance(0.4):
+        group_table(drawing, table)
 
 
 def _aggregated(aggregator: str, value: str) -> str:
@@ -113,7 +136,9 @@ def cogroup(drawing: Drawing, flow: Drawn) -> None:
         members["window"] = _window(drawing)
         members.pop("capacity", None)
         changed |= _keys_of(members["window"])
-    drawing.add("cogroup", drawing.then(flow, "cogrouped", **changed), **members)
+    _maybe_on_commit(drawing, members)
+    table = drawing.add("cogroup", drawing.then(flow, "cogrouped", **changed), **members)
+    _maybe_group(drawing, table, members)
 
 
 def suppress(drawing: Drawing, flow: Drawn) -> None:

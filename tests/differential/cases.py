@@ -7,13 +7,20 @@ from typing import Any
 
 from .topologies import drawn_topology
 
+#: more than any case needs: nothing is evicted
+_CACHE_BYTES = 100_000_000
+_LAST_COMMITS = 5
 _KEYS = ("a", "b", "c", "g0", "g1")
 
 
-def drawn_case(seed: int) -> dict[str, Any]:
-    """The case of a seed: always the same."""
+def drawn_case(seed: int, *, emits_on_commit: bool = False) -> dict[str, Any]:
+    """The case of a seed: always the same.
+
+    With ``emits_on_commit`` Kafka Streams has a record cache, which aggregations may use, and
+    events that commit.
+    """
     rng = Random(seed)
-    drawing = drawn_topology(rng)
+    drawing = drawn_topology(rng, emits_on_commit=emits_on_commit)
     forgets = any("capacity" in step for step in drawing.steps)
     config: dict[str, Any] = {"application.id": "app", "wall_clock_start_ms": 1_000_000}
     if rng.random() < 0.15 and not forgets:
@@ -28,14 +35,31 @@ def drawn_case(seed: int) -> dict[str, Any]:
         config["dsl.store.format"] = "HEADERS"
     if rng.random() < 0.1:
         config |= {"window_emit_interval_ms": 10, "outer_join_emit_interval_ms": 10}
+    events = _events(rng, drawing.inputs)
+    if emits_on_commit:
+        config["statestore.cache.max.bytes"] = _CACHE_BYTES
+        events = _with_commits(rng, events)
     return {
         "case": f"drawn-{seed}",
         "config": config,
         "topology": drawing.steps,
         "inputs": drawing.inputs,
         "outputs": drawing.outputs,
-        "events": _events(rng, drawing.inputs),
+        "events": events,
     }
+
+
+def _with_commits(rng: Random, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A commit after one to some records, and at the end one for each result that waits for one."""
+    commit, often = {"op": "commit"}, rng.choice((0.1, 0.3, 0.9))
+    found = []
+    for event in events:
+        if event["op"] != "pipe":
+            continue
+        found.append(event)
+        if rng.random() < often:
+            found.append(commit)
+    return found + _LAST_COMMITS * [commit]
 
 
 def _events(rng: Random, inputs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

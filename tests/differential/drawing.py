@@ -36,8 +36,10 @@ PLAIN_KEY: dict[str, Any] = {"key": "string", "window_size_ms": None, "grace_ms"
 class Drawing:
     """One topology in the making."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, *, emits_on_commit: bool = False) -> None:
         self.rng = rng
+        #: results of aggregations may wait for the commit
+        self.emits_on_commit = emits_on_commit
         self.steps: list[Step] = []
         self.inputs: dict[str, dict[str, Any]] = {}
         self.outputs: dict[str, dict[str, Any]] = {}

@@ -42,6 +42,25 @@ def test_a_thousand_cases_have_every_operator_in_them() -> None:
     assert min(ops.values()) > 50, ops
 
 
+def test_where_results_wait_for_commits_an_aggregate_of_an_aggregate_is_often_drawn() -> None:
+    cases = [drawn_case(seed, emits_on_commit=True) for seed in range(200)]
+    held = {
+        (case["case"], step["name"])
+        for case in cases
+        for step in case["topology"]
+        if step.get("emit") == "on_commit"
+    }
+    regrouped = {
+        (case["case"], step["in"])
+        for case in cases
+        for step in case["topology"]
+        if step["op"] == "group_by"
+    }
+    assert len(held) > 150
+    assert len(held & regrouped) > 40
+    assert all({"op": "commit"} in case["events"] for case in cases)
+
+
 def test_the_first_record_that_differs_is_told_with_its_event() -> None:
     given = {
         "events": [{"ts": 1}, {"ts": 2}],

@@ -46,15 +46,15 @@ _OF_TABLES: list[_Operator] = [
 _OF_UPDATES: list[_Operator] = [stateless.filtered, stateless.map_values, stateless.to_stream]
 
 
-def drawn_topology(rng: Random) -> Drawing:
+def drawn_topology(rng: Random, *, emits_on_commit: bool = False) -> Drawing:
     """One to three sources, two to nine operators and what they need, sinks."""
-    drawing = Drawing(rng)
+    drawing = Drawing(rng, emits_on_commit=emits_on_commit)
     for _ in range(rng.choice((1, 2, 2, 3))):
         drawing.source()
     for _ in range(rng.randint(2, 9)):
         _operator(drawing)
-    for flow in list(drawing.flows):
-        if flow.kind.startswith("grouped") and flow.name not in drawing.used:
+    while groups := _without_aggregation(drawing):
+        for flow in groups:
             aggregations.aggregation(drawing, flow)
     for flow in list(drawing.flows):
         if flow.name not in drawing.used:
@@ -62,12 +62,22 @@ def drawn_topology(rng: Random) -> Drawing:
     return drawing
 
 
+def _without_aggregation(drawing: Drawing) -> list[Drawn]:
+    """The groups there are that nothing aggregates; an aggregation may add another one."""
+    groups = [flow for flow in drawing.flows if flow.kind.startswith("grouped")]
+    return [flow for flow in groups if flow.name not in drawing.used]
+
+
 def _operator(drawing: Drawing) -> None:
     rng = drawing.rng
     flow = rng.choice(drawing.flows[-4:] if drawing.chance(0.7) else drawing.flows)
     if flow.kind.startswith("grouped"):
         aggregations.aggregation(drawing, flow)
+    elif flow.kind == "stream" and drawing.emits_on_commit and drawing.chance(0.3):
+        aggregations.group(drawing, flow)
     elif flow.kind == "stream":
         rng.choice(_OF_STREAMS)(drawing, flow)
+    elif not flow.has_rows:
+        rng.choice(_OF_UPDATES)(drawing, flow)
     else:
-        rng.choice(_OF_TABLES if flow.has_rows else _OF_UPDATES)(drawing, flow)
+        rng.choice(_OF_TABLES)(drawing, flow)

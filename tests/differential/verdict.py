@@ -9,10 +9,10 @@ from typing import Any
 
 from logstate.contracts.errors import LogstateError, TopologyError
 from logstate.testing.driver import TopologyTestDriver
-from tests.conformance.compare import list_differences, suppress_changelogs
+from tests.conformance.compare import list_differences, logged_per_commit, suppress_changelogs
 from tests.conformance.observer import Observer, recorded_class
 from tests.conformance.replay import collect_new, raw_row, replay
-from tests.conformance.settings import driver_settings
+from tests.conformance.settings import driver_settings, has_cache
 from tests.conformance.steps import build_topology
 from tests.conformance.vary import variations_of, varied_differences
 from tests.conformance.vectors import Case, Run
@@ -123,16 +123,18 @@ def differences(
     errors = [side.get("error", {}) for side in (expected, found)]
     if errors[0].get("cause") != errors[1].get("cause"):
         yield f"error: Kafka Streams {errors[0]}, here {errors[1]}"
-    topics = expected["topics"].keys() | found["topics"].keys()
     first: list[tuple[int, str]] = []
-    buffers = suppress_changelogs(given["topology"], given["config"]["application.id"])
+    steps, application_id = given["topology"], given["config"]["application.id"]
+    both = [side["topics"] for side in (expected, found)]
+    if has_cache(given["config"]):
+        both = [logged_per_commit(steps, application_id, one) for one in both]
+    topics = both[0].keys() | both[1].keys()
+    buffers = suppress_changelogs(steps, application_id)
     forgetting = {
-        f"{given['config']['application.id']}-{step['store']}-changelog"
-        for step in given["topology"]
-        if "capacity" in step
+        f"{application_id}-{step['store']}-changelog" for step in steps if "capacity" in step
     }
     for topic in sorted(topics):
-        sides = [side["topics"].get(topic, []) for side in (expected, found)]
+        sides = [side.get(topic, []) for side in both]
         if topic in forgetting:  # what is forgotten is logged here alone
             sides = [[row for row in rows if row[2] is not None] for rows in sides]
         if topic in buffers:  # the order of keys inside an event is no rule there

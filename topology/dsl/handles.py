@@ -1462,7 +1462,8 @@ class CountAndReduce(ABC, Generic[G, V]):
             Timestamp: the largest of the key's records so far, in the window; a session's end.
             Quirk: towards a downstream ``group_by`` the row before the first record is 0, not
                 absent, so a subtractor sees it: Kafka Streams forwards the initializer's value as
-                the old one. Sessions and some sliding windows do not.
+                the old one. Sessions and some sliding windows do not, and nothing does with
+                ``emit="commit"``: aggregate aggregates with that.
 
         Args:
             store: name or :class:`Materialized` of the store; required.
@@ -2268,7 +2269,8 @@ class KTable(TableFlow[K, V]):
             Timestamp: that of the change, and its headers, as in ``to_stream``.
             Quirk: the old value of an aggregate's first change is what its initializer gave, as it
                 is for a subtractor (Kafka Streams' rule): 0 for a count; a ``reduce`` has none. A
-                session that a second record of its only millisecond updates sends none. Below a
+                session that a second record of its only millisecond updates sends none. With
+                ``emit="commit"`` neither happens: the first change has no old value. Below a
                 ``suppress`` it is that of the last update, not of the last forwarded one.
 
         Args:

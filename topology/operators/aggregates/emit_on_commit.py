@@ -3,22 +3,30 @@
 This is what Kafka Streams' record cache is for, made exact: there, what is emitted depends on cache
 size and on the memory of the whole process; here, it is one update per key and commit, always.
 
-How it works. An aggregation that emits on commit calls :func:`hold_until_commit` and forwards to
-the result. Every update replaces the held one of the same key, but keeps the FIRST one's old value:
-that is the value of the previous emission, so a downstream subtractor sees an unbroken chain of
-values. The task calls :meth:`HeldUpdates.emit` before it freezes a commit. The groups of a cogroup
-write the same rows, so their updates are held back once, where they meet.
+How it works. An aggregation that emits on commit calls :func:`hold_rows_until_commit` and forwards
+to the result. With every update it sends the row that the update replaces, None if there was none,
+whether an operator below needs old values or not. Every update replaces the held one of the same
+key, but keeps the FIRST one's old value: that is the value of the previous emission, so a
+downstream subtractor sees an unbroken chain of values. The task calls :meth:`HeldUpdates.emit`
+before it freezes a commit. The groups of a cogroup write the same rows, so their updates are held
+back once, where they meet.
 
-Invariants:
-1. between two emissions of a key, ``old`` of the second is ``new`` of the first;
-2. updates leave in the order of their LAST write, as from Kafka Streams' cache;
-3. the topic, partition and offset of the task are those of the held record while it is forwarded;
-4. a key that was written leaves, even if its row came and went between two commits: with a commit
-   after every record the result is that of emitting every update;
-5. but not a session that came and went: sessions change their keys as they grow, so that every
-   record would leave a tombstone for a key that nobody has ever seen. Kafka Streams' cache leaves
-   them out as well;
-6. who makes changes of this table's rows and of another table's (a join that sends old values)
+Invariants, all of them those of Kafka Streams' cache:
+
+1. between two emissions of a key, ``old`` of the second is ``new`` of the first; ``old`` of a first
+   emission is None, never the initializer's value;
+2. updates leave in the order of their LAST write;
+3. the topic, partition and offset of the task are those of the held record while it is forwarded,
+   and the headers are those of the last record that wrote the row;
+4. a tombstone has the timestamp of the record that deleted the row (of a session: its end);
+5. a key without a row at two successive commits sends nothing at the second one, whatever was
+   written in between.
+
+Two more, which Kafka Streams has no example of:
+
+6. an update of an older version (versioned stores, which Kafka Streams does not cache) neither
+   replaces the held update of the latest row nor is replaced by it;
+7. who makes changes of this table's rows and of another table's (a join that sends old values)
    reads a row as it was emitted last (:func:`as_forwarded`), so that it takes back what it has
    sent. Kafka Streams' joins read the cache, and sums behind them drift (KAFKA-4609).
 """
@@ -53,20 +61,25 @@ _NEW: Final = 5
 _OLD: Final = 6
 _TIME_BEFORE: Final = 11
 _order_of = itemgetter(0)
+#: before the identity of a key, for updates of its older versions
+_OLDER: Final = object()
 
 
 class HeldUpdates:
     """The updates of one operator that wait for the commit."""
 
     def __init__(
-        self, task: TaskContext, forward: TableProcess, *, leaves_out_unseen: bool = False
+        self,
+        task: TaskContext,
+        forward: TableProcess,
+        store: StoreSpec,
+        identity: Identity | None,
     ) -> None:
         self._task = task
         self._forward = forward
-        self._leaves_out_unseen = leaves_out_unseen
         #: what the updates are of
-        self.store: StoreSpec | None = None
-        self.identity: Identity = lambda key: key
+        self.store = store
+        self.identity: Identity = identity or (lambda key: key)
         #: of the row before the update that comes next; None: there was no row. Whoever is asked
         #: for rows as they were emitted says so before each update
         self.time_before: int | None = None
@@ -89,9 +102,9 @@ class HeldUpdates:
         self.held.clear()
         place = task.topic, task.partition, task.offset
         below = stream_below(forward)
-        if self._leaves_out_unseen:
-            updates = [u for u in updates if u[_NEW] is not None or u[_OLD] is not None]
         for update in updates:
+            if update[_NEW] is None and update[_OLD] is None:
+                continue  # no record below has this row
             _, topic, partition, offset, key, new, old, timestamp, headers, is_latest = update[:10]
             record = update[10]
             task.topic = topic
@@ -129,24 +142,16 @@ class HeldUpdates:
                 self.held[identity] = earlier
 
 
-def hold_until_commit(
-    task: TaskContext,
-    forward: TableProcess,
-    *,
-    identity: Identity | None = None,
-    leaves_out_unseen: bool = False,
-    store: StoreSpec | None = None,
+def hold_rows_until_commit(
+    task: TaskContext, forward: TableProcess, store: StoreSpec, *, sends_old_values: bool
 ) -> TableProcess:
     """A table edge in front of ``forward`` that passes on the last update per key and commit.
 
-    ``identity`` tells keys apart if the objects do not do that as their bytes do (1 and True),
-    or are not hashable; a serializer will do. ``leaves_out_unseen``: a row without old value was
-    not there before, and if it is gone again by the commit, nothing is said of it.
+    The updates are of the rows of ``store`` and come with the rows that they replace.
     """
-    updates = HeldUpdates(task, forward, leaves_out_unseen=leaves_out_unseen)
-    updates.store = store
-    if identity is not None:
-        updates.identity = identity
+    identity = _identity(task, store)
+    below = forward if sends_old_values else _without_old_values(forward)
+    updates = HeldUpdates(task, below, store, identity)
     task.before_commit(updates)
     held, held_of, noted = updates.held, updates.held.get, updates.note
     order = 0
@@ -157,6 +162,8 @@ def hold_until_commit(
         nonlocal order
         order += 1
         where = key if identity is None else identity(key)
+        if not is_latest:
+            where = _OLDER, where
         earlier = held_of(where)
         fetched = None
         if updates.is_journaled:  # some handler may be asked about it
@@ -183,21 +190,6 @@ def hold_until_commit(
         )
 
     return process
-
-
-def hold_rows_until_commit(
-    task: TaskContext, forward: TableProcess, store: StoreSpec, *, sends_old_values: bool
-) -> TableProcess:
-    """:func:`hold_until_commit` for the aggregates that ``store`` keeps.
-
-    Sessions come with their old values, wanted below or not: these say whether anybody has seen
-    the session.
-    """
-    identity = _identity(task, store)
-    if store.kind != "session":
-        return hold_until_commit(task, forward, identity=identity, store=store)
-    below = forward if sends_old_values else _without_old_values(forward)
-    return hold_until_commit(task, below, identity=identity, leaves_out_unseen=True, store=store)
 
 
 def held_updates(task: TaskContext, store: StoreSpec) -> HeldUpdates | None:

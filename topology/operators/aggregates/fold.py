@@ -4,9 +4,10 @@ One text for every variant, with windows or without; a function is made of it fo
 so that a record passes no test of what its node is.
 
 The result's timestamp is the largest of all records that went in. A null result deletes the row,
-logged with the time of the record that caused it, and the next record starts anew. Towards old
-values the initializer's value counts as the row before the first one, as in Kafka Streams: a
-downstream subtractor sees it.
+logged with the time of the record that caused it, and the next record begins with the
+initializer's value. With ``emit="update"`` the initializer's value is the old value of the first
+change of a row, as in Kafka Streams without a cache: a downstream subtractor sees it. With
+``emit="commit"`` there is no old value until a row was emitted, as in Kafka Streams with a cache.
 """
 
 from __future__ import annotations
@@ -52,6 +53,15 @@ new = {folded}
 #: the store still holds the row as it was: nothing has been written yet
 _COPIED_OLD = """\
 old = initializer() if row is None else {read}[0]
+"""
+#: what is held until the commit replaces a row, or none
+_REPLACED = """\
+replaced = None if row is None else {old}
+"""
+#: the timestamp of a held tombstone
+_DELETED_AT = """\
+if new is None:
+    newest = timestamp
 """
 _PUT = """\
 if new is None:
@@ -178,9 +188,13 @@ def make_fold(
         names["put"], read, start = store.put, "read(key)", ""
     folded = "(key, value, old)" if by_value is None else "(old, value)"
     step = _ROW.format(read=read, folded=f"aggregator{folded}")
-    if copies_old:
+    is_held = node.emit == "commit"
+    if is_held:
+        step += _REPLACED.format(old=f"{read}[0]" if copies_old else "row[0]")
+    elif copies_old:
         step += _COPIED_OLD.format(read=read)
     step += _PUT_VERSION if node.is_versioned() else _PUT.format(start=start)
+    step += _DELETED_AT if is_held else ""
     updates = node.rows_before(task)
     if updates is not None:
         names["updates"] = updates
@@ -193,7 +207,7 @@ def make_fold(
             names |= {"new_tuple": tuple.__new__, "Windowed": Windowed}
             step += "windowed = new_tuple(Windowed, (key, start, end))\n"
         result = "key" if kind == "key" else "windowed"
-        old = "old" if node.sends_old_values else "None"
+        old = "replaced" if is_held else "old" if node.sends_old_values else "None"
         is_latest = "is_latest" if node.is_versioned() else "True"
         change = f"new, {old}, newest, headers, {is_latest}"
         if below is not None:

@@ -13,14 +13,15 @@ Semantics, exactly Kafka Streams' (`KStreamSessionWindowAggregate`):
 - late: a session is closed once the operator's stream time exceeds its end by more than gap +
   grace. What counts is the session that the record would end up in: a record far behind is accepted
   if it reaches a session that is still open. Dropped records are counted.
-- result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too;
-  record headers do not travel with it. A result of None removes the row.
+- result: key ``Windowed(key, start, end)``; timestamp = the session's END, for tombstones too.
+  Record headers do not travel with it, except with ``emit="commit"`` and a store without headers:
+  it sends those of the record that wrote the session last. A result of None removes the row.
 - old values: a tombstone carries its row as old value, a new session none. A session that is
   updated in place, by a second record of the same millisecond, does not send its old value either,
   so that a downstream `group_by` has both in its sum; ``emit="commit"`` sends it.
 - with its default retention, gap + grace, the store hides the oldest sessions that are still open:
   a record at distance exactly gap may not find them. Give the store more retention if that matters.
-- ``emit="commit"``: a session that came and went since the last commit is not heard of.
+- ``emit="commit"``: a session that begins and ends its existence between two commits sends nothing.
 - ``emit="close"``: only final sessions, ordered by end, start, key; no tombstones. A session that
   was final can still be joined by a record that is just in time itself: then both are emitted. What
   the store gives up before it was emitted is lost, counted (``expired_results_total``) and told.
@@ -47,8 +48,8 @@ from logstate.topology.operators.aggregates.emit_on_close import (
 from logstate.topology.operators.aggregates.fold import FoldNode, deletion_note
 from logstate.topology.operators.aggregates.initial_values import new_values
 
-#: forwards (session, aggregate, old aggregate)
-SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any], None]
+#: forwards (session, aggregate, old aggregate, headers of the record)
+SessionForward: TypeAlias = Callable[[Windowed[Any], Any, Any, Headers], None]
 
 
 class SessionAggregateNode(FoldNode):
@@ -73,10 +74,13 @@ class SessionAggregateNode(FoldNode):
             observed = stream_time_of(task, self.store.name, self.group_number, self.emit)
             wait = self.windows.gap_ms + self.windows.grace_ms
             return emitting_closed(update, observed, wait, self._compile_emission(task, forward))
-        sends_old = self.sends_old_values or self.emit == "commit"
         forward = self.held_back(task, forward)
+        if self.emit == "commit":
+            held = _held_session(forward, with_headers=not self.store.with_headers)
+            return self._compile_update(task, held)
+        sends_old = self.sends_old_values
 
-        def forward_session(session: Windowed[Any], new: Any, old: Any) -> None:
+        def forward_session(session: Windowed[Any], new: Any, old: Any, headers: Headers) -> None:
             forward(session, new, old if sends_old else None, session.end_ms, None, True)
 
         return self._compile_update(task, forward_session)
@@ -116,7 +120,7 @@ class SessionAggregateNode(FoldNode):
                 for session, row in found:
                     remove(session)
                     if forward is not None:
-                        forward(session, None, row)
+                        forward(session, None, row, headers)
                         task.timestamp, task.headers = timestamp, headers
             aggregate = aggregator(key, value, aggregate)
             if aggregate is None:
@@ -125,7 +129,7 @@ class SessionAggregateNode(FoldNode):
             put(merged, aggregate)
             if forward is not None:
                 is_replaced = sends_replaced and found and start == end
-                forward(merged, aggregate, found[0][1] if is_replaced else None)
+                forward(merged, aggregate, found[0][1] if is_replaced else None, headers)
 
         return process
 
@@ -147,3 +151,12 @@ class SessionAggregateNode(FoldNode):
             return ((found, value, found.end_ms) for found, value in find_ended(lower, upper))
 
         return emission_of(task, self.store, clock, rows, forward)
+
+
+def _held_session(forward: TableProcess, *, with_headers: bool) -> SessionForward:
+    """To what holds sessions until the commit: with their old values."""
+
+    def forward_session(session: Windowed[Any], new: Any, old: Any, headers: Headers) -> None:
+        forward(session, new, old, session.end_ms, headers if with_headers else None, True)
+
+    return forward_session

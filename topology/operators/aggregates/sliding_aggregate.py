@@ -139,7 +139,7 @@ class _SlidingUpdate:
         self._difference = node.windows.difference_ms
         self._sends_old = node.sends_old_values
         # What is emitted on commit carries the value emitted before: none, for a new window.
-        self._hides_copied = node.emit == "commit"
+        self._is_held = node.emit == "commit"
         # Aggregates that can be changed in place must not be shared between windows, nor between
         # a row's old and new value.
         self._is_immutable = node.store.value.immutable
@@ -177,7 +177,7 @@ class _SlidingUpdate:
         if not has_left:
             if left is None or left.timestamp < at - difference:
                 left = self._initial(at)
-            elif self._hides_copied:
+            elif self._is_held:
                 left = left._replace(old=None, time_before=None)
             self._update(record, at - difference, left)
         if not has_right and right is not None and right.timestamp > at:
@@ -228,6 +228,8 @@ class _SlidingUpdate:
             self._note_deletion()
             self._task.timestamp, self._task.headers = timestamp, headers
             self._put(key, None, start)
+            if self._is_held:
+                latest = timestamp
         else:
             self._put(key, ValueAndTimestamp(aggregate, latest), start)
         if self._publish is not None:
@@ -248,11 +250,13 @@ class _SlidingUpdate:
 
     def _base(self, key: Any, start: int, row: ValueAndTimestamp[Any]) -> _Base:
         old = self._copied(key, start, row).value if self._sends_old else None
+        if self._is_held and not self._sends_old:
+            old = row.value
         return _Base(row.value, old, row.timestamp, row.timestamp)
 
     def _initial(self, timestamp: int) -> _Base:
         aggregate = self._initializer()
-        if not self._sends_old:
+        if self._is_held or not self._sends_old:
             return _Base(aggregate, None, timestamp)
         return _Base(aggregate, aggregate if self._is_immutable else self._initializer(), timestamp)
 

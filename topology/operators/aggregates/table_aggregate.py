@@ -50,8 +50,9 @@ class TableAggregateNode(MaterializedNode):
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
         if initializer is not None:
             initializer = new_values(initializer, self.store)
-        with_old = self.sends_old_values
-        copies_old = with_old and not self.store.value.immutable
+        is_held = self.emit == "commit"
+        with_old = is_held or self.sends_old_values
+        copies_old = self.sends_old_values and not self.store.value.immutable
         name = self.name
 
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
@@ -77,6 +78,8 @@ class TableAggregateNode(MaterializedNode):
                 before = None if row is None else row[0]
             is_latest = write(key, aggregate, newest, timestamp, headers)
             if is_latest is not None:
+                if is_held and aggregate is None:
+                    newest = timestamp  # the time of a held tombstone
                 if updates is not None:
                     updates.time_before = None if row is None else row[1]
                 forward(key, aggregate, before if with_old else None, newest, headers, is_latest)

@@ -14,7 +14,7 @@ Semantics, exactly Kafka Streams' (`KStreamWindowAggregate`):
 - order: windows ascending by start for ``emit="update"``; start, then key bytes for
   ``emit="close"``.
 - old values: the initializer's value is the old value of a row's first update, and a downstream
-  `group_by` subtracts it.
+  `group_by` subtracts it; with ``emit="commit"`` a row has no old value until it was emitted.
 - ``emit="close"`` looks for windows only when a record arrives. A window that the store no longer
   shows (its retention ran out because event time jumped) is never emitted, but counted
   (``expired_results_total``) and told: give the store a longer retention if jumps are possible.
