@@ -47,8 +47,8 @@ _RANGES_PER_FLUSH: Final = 16
 #: Measured with rows of 110 bytes in key order: a file costs some syncs and 0.75 us a row, a write
 #: 0.75 us a row and half of that again in the background.
 _INGEST_ROWS_MIN: Final = 20_000
-#: What compaction deletes leaves the block cache at once. By default its blocks stay until the cache
-#: is full, so memory grows to the bound however few rows there are. The binding has no setter.
+#: Blocks of files that compaction deletes leave the cache at once. By default they stay until it is
+#: full, so memory grows to the bound however few rows there are. The binding has no setter.
 _CHANGED_AT_RUN_TIME: Final = {"uncache_aggressiveness": "300"}
 #: a file on its way into the database; found at an opening, it was not taken over
 _LOAD_FILE: Final = "loading.rows"
