@@ -23,6 +23,7 @@ from logstate.instance.health import FIRST_ASSIGNMENT_MS, Health, liveness, read
 from logstate.instance.reports import TaskReport
 from logstate.instance.restarts import Restarts, response_to
 from logstate.instance.states import ApplicationState, Facts, Lifecycle
+from logstate.kafka.collector import FreeMemory
 from logstate.kafka.redaction import redacted_text
 from logstate.local_tasks import LocalTasks
 from logstate.metrics.instruments import Metrics
@@ -204,7 +205,8 @@ class LocalWorker:
                 self._worker.stop()
 
     def _run_once(self) -> None:
-        watch = Watch(self.cluster.probe(), self.clock, self.observer, self._worker)
+        tidy = FreeMemory().give_back
+        watch = Watch(self.cluster.probe(), self.clock, self.observer, self._worker, tidy)
         watch.start(f"logstate-watch-{self._settings.application_id}")
         try:
             with collector_pace.rare():

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-#: it looks at every free block: some milliseconds in a process of 100 MB
-_APART_S = 1.0
+#: it looks at every free block, which takes a millisecond in a small process and 100 in a large one:
+#: at most so much of the time
+_SHARE_MAX = 0.05
 
 
 @contextmanager
@@ -37,19 +38,19 @@ def collector_at_rest() -> Iterator[None]:
 
 
 class FreeMemory:
-    """Gives it back at most once a second."""
+    """Gives it back, unless that was done so lately that it would take much of the time."""
 
     def __init__(self) -> None:
-        self._returned_s = float("-inf")
+        self._next_s = float("-inf")
 
     def give_back(self) -> None:
         """Call it after a client was closed. Does nothing where the C library is not glibc."""
-        now_s = time.monotonic()
-        if now_s - self._returned_s >= _APART_S:
-            self._returned_s = now_s
-            trim = _malloc_trim()
-            if trim is not None:
-                trim(0)
+        began_s = time.monotonic()
+        trim = _malloc_trim()
+        if trim is not None and began_s >= self._next_s:
+            trim(0)
+            ended_s = time.monotonic()
+            self._next_s = ended_s + (ended_s - began_s) / _SHARE_MAX
 
 
 @cache
