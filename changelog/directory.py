@@ -35,6 +35,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from logstate.changelog.backend.open_files import too_few_files
+from logstate.changelog.task_lock import TaskLock, alone, use
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
 from logstate.contracts.setting_rules import is_application_id, shown
@@ -123,6 +124,14 @@ class StateDirectory:
         usable_directory(path)
         return path
 
+    def use_task(self, task_id: TaskId) -> tuple[Path, TaskLock]:
+        """The directory of a task, made when missing, and a lock that keeps it from removal.
+
+        Release the lock when the task is closed.
+        """
+        path = self.path / str(task_id)
+        return path, use(lambda: self.task_path(task_id))
+
     def tasks(self) -> list[TaskId]:
         """The tasks that have a directory here, whoever uses it now."""
         names = (entry.name for entry in self.path.iterdir() if entry.is_dir())
@@ -137,6 +146,26 @@ class StateDirectory:
         if path.is_dir():
             _check_marker(path)
             shutil.rmtree(path.rename(self.path / f"{_DOOMED_PREFIX}{task_id}-{uuid.uuid4().hex}"))
+
+    def is_task_used(self, task_id: TaskId) -> bool:
+        """Whether a worker of any slot has the task or a standby of it open."""
+        with alone(self.path / str(task_id)) as is_unused:
+            return not is_unused
+
+    def remove_unused(self, task_id: TaskId) -> bool:
+        """Delete a task's rows unless a worker has them open; whether they were deleted.
+
+        Raises StateDirectoryError for a directory that is not ours, OSError where the disk refuses.
+        """
+        path = self.path / str(task_id)
+        doomed = self.path / f"{_DOOMED_PREFIX}{task_id}-{uuid.uuid4().hex}"
+        with alone(path) as is_unused:
+            if not is_unused:
+                return False
+            _check_marker(path)
+            path.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)  # what is left goes at the next start
+        return True
 
     def delete_tasks(self) -> None:
         """Delete the rows of every task here, those of other slots too.

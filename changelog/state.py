@@ -39,6 +39,7 @@ from logstate.changelog.stores.kinds import Store, build_store
 from logstate.changelog.stores.session import SessionStore
 from logstate.changelog.stores.versioned import VersionedKeyValueStore
 from logstate.changelog.stores.window import WindowStore
+from logstate.changelog.task_lock import TaskLock
 from logstate.changelog.view import CommittedRows, SnapshotLease, StateView, close_leases
 from logstate.contracts.processing import TaskContext, TimeCell
 from logstate.contracts.records import FetchedRecord, TopicPartition
@@ -74,6 +75,8 @@ class TaskState:
         self._persistent: StoreBackend = backend if backend is not None else self._memory
         #: the directory of the persistent stores, which tells damage of this task from others'
         self.path: Path | None = getattr(backend, "path", None)
+        #: on that directory, released when the state is closed
+        self.lock: TaskLock | None = None
         self.meta = read_meta(self._persistent)
         discard_unfit_rows(self.meta, self._persistent, specs)
         self.specs = {spec.name: spec for spec in specs}
@@ -415,8 +418,12 @@ class TaskState:
         self._leases = None
         close_leases(list(self._live_leases))
         self._memory.close()
-        if self._persistent is not self._memory:
-            self._persistent.close()
+        try:
+            if self._persistent is not self._memory:
+                self._persistent.close()
+        finally:
+            if self.lock is not None:
+                self.lock.release()
 
     def _advance(self, positions: Mapping[str, int]) -> None:
         for name, position in positions.items():

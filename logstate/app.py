@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from logstate.app_settings import AppSettings, FaultSettings, StateWrites
+from logstate.app_settings import AppSettings, FaultSettings, LocalRows, StateWrites
 from logstate.application_view import ApplicationView
 from logstate.changelog.directory import state_root
 from logstate.contracts.clock import Clock, wait_s
@@ -87,6 +87,9 @@ class Application(ApplicationView):
             crash.
         cache_bytes: memory for rows that were read or written lately, over all tasks of the
             instance; 0 keeps none from one commit to the next. See docs/sizing.md.
+        state_cleanup_delay: how long local rows of a task stay after it has moved to another
+            instance (Kafka Streams' ``state.cleanup.delay.ms``); None keeps them. Rows of tasks
+            with a persistent store that has no changelog are kept. See docs/workers.md.
         changelog_writes: ``"commit"`` logs a row once per commit, ``"update"`` every write.
         group_protocol: ``"consumer"`` (KIP-848) or ``"classic"`` for brokers before 4.0.
         static_membership: keep partitions over a restart within the session time-out (KIP-345).
@@ -154,6 +157,7 @@ class Application(ApplicationView):
         checkpoint_interval: timedelta = timedelta(seconds=10),
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         cache_bytes: int = CACHE_BYTES,
+        state_cleanup_delay: timedelta | None = timedelta(minutes=10),
         changelog_writes: ChangelogWrites = "commit",
         group_protocol: Literal["consumer", "classic"] = "consumer",
         static_membership: bool = False,
@@ -187,7 +191,8 @@ class Application(ApplicationView):
             offset_reset,
             replication_factor,
             {} if topic_config is None else topic_config,
-            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes, cache_bytes),
+            StateWrites(checkpoint_interval, checkpoint_bytes, changelog_writes),
+            LocalRows(cache_bytes, state_cleanup_delay),
             group_protocol,
             static_membership,
             slot,

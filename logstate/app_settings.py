@@ -66,7 +66,14 @@ class StateWrites:
     checkpoint_interval: timedelta = timedelta(seconds=10)
     checkpoint_bytes: int = CHECKPOINT_BYTES
     changelog: ChangelogWrites = "commit"
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """How many rows stay in memory, and how long rows of other instances' tasks stay on disk."""
+
     cache_bytes: int = CACHE_BYTES
+    cleanup_delay: timedelta | None = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ class AppSettings:
     replication_factor: int
     topic_config: Mapping[str, str]
     writes: StateWrites
+    rows: LocalRows
     group_protocol: Literal["consumer", "classic"]
     static_membership: bool
     slot: int
@@ -153,7 +161,7 @@ class AppSettings:
             commit_interval_ms=self.commit_interval // _MS,
             checkpoint_interval_ms=self.writes.checkpoint_interval // _MS,
             checkpoint_bytes=max(1, self.writes.checkpoint_bytes // self.workers),
-            cache_bytes=self.writes.cache_bytes // self.workers,
+            cache_bytes=self.rows.cache_bytes // self.workers,
             replication_factor=self.replication_factor,
             topic_config=dict(self.topic_config),
             offset_reset=self.offset_reset,
@@ -191,7 +199,8 @@ class AppSettings:
                 "topic_config": MappingProxyType(dict(self.topic_config)),
                 "checkpoint_interval": self.writes.checkpoint_interval,
                 "checkpoint_bytes": self.writes.checkpoint_bytes,
-                "cache_bytes": self.writes.cache_bytes,
+                "cache_bytes": self.rows.cache_bytes,
+                "state_cleanup_delay": self.rows.cleanup_delay,
                 "changelog_writes": self.writes.changelog,
                 "group_protocol": self.group_protocol,
                 "static_membership": self.static_membership,
@@ -257,7 +266,7 @@ class AppSettings:
         yield from count("aborts_max", self.faults.aborts_max, least=0)
         yield from count("slot", self.slot, least=0)
         yield from count("checkpoint_bytes", self.writes.checkpoint_bytes, least=1)
-        yield from count("cache_bytes", self.writes.cache_bytes, least=0)
+        yield from count("cache_bytes", self.rows.cache_bytes, least=0)
         factor: object = self.replication_factor
         if factor != -1 or isinstance(factor, bool):
             also = ", or -1 for the brokers' default"
@@ -285,6 +294,7 @@ class AppSettings:
         )
         yield from duration("checkpoint_interval", self.writes.checkpoint_interval)
         yield from duration("start_timeout", self.start_timeout, optional=True)
+        yield from duration("state_cleanup_delay", self.rows.cleanup_delay, optional=True)
         yield from emit_intervals(self.window_emit_interval, self.outer_join_emit_interval)
 
     def _of_topics(self) -> Iterator[str]:

@@ -34,35 +34,41 @@ class LocalTasks:
     def new_task(self, plan: BoundPlan, owned: OwnedTask, globals_: GlobalStores) -> Task:
         """A task with its stores open; compiled when they are restored."""
         sub_topology = plan.sub_topology(owned.task_id)
-        path = self.directory.task_path(owned.task_id)
+        path, lock = self.directory.use_task(owned.task_id)
 
         def open_state(task: Task) -> TaskState:
-            return open_task_state(
+            state = open_task_state(
                 sub_topology.stores,
                 task,
                 state_dir=path,
                 logs_every_write=self.config.changelog_writes == "update",
             )
+            state.lock = lock
+            return state
 
-        return Task(
-            owned.task_id,
-            [sub_topology],
-            owned.partitions,
-            application_id=self.config.application_id,
-            clock=self.clock,
-            open_state=open_state,
-            global_stores=globals_.stores,
-            partition_counts=plan.partition_counts,
-            moved_topics=plan.moved_topics,
-            error_handlers=self.error_handlers,
-            initialises=False,
-            surroundings=Surroundings(
-                self.config.application_config,
-                self.directory.files_path,
-                partial(OwnMetrics, self.metrics),
-            ),
-            emit_intervals=self.config.emit_intervals,
-        )
+        try:
+            return Task(
+                owned.task_id,
+                [sub_topology],
+                owned.partitions,
+                application_id=self.config.application_id,
+                clock=self.clock,
+                open_state=open_state,
+                global_stores=globals_.stores,
+                partition_counts=plan.partition_counts,
+                moved_topics=plan.moved_topics,
+                error_handlers=self.error_handlers,
+                initialises=False,
+                surroundings=Surroundings(
+                    self.config.application_config,
+                    self.directory.files_path,
+                    partial(OwnMetrics, self.metrics),
+                ),
+                emit_intervals=self.config.emit_intervals,
+            )
+        except BaseException:
+            lock.release()
+            raise
 
     def destroy_state(self, owned: OwnedTask) -> Path:
         """Move the task's directory out of the way; returns where it is now."""

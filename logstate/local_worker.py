@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from logstate.app_settings import AppSettings
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.clock import Clock, pause
 from logstate.contracts.errors import ConfigError, LogstateError
+from logstate.contracts.records import TaskId
 from logstate.contracts.seams import Cluster, run_steps
 from logstate.directory.snapshot_link import SnapshotLink, SnapshotsTopic
 from logstate.instance.health import FIRST_ASSIGNMENT_MS, Health, liveness, readiness
 from logstate.instance.reports import TaskReport
 from logstate.instance.restarts import Restarts, response_to
 from logstate.instance.states import ApplicationState, Facts, Lifecycle
+from logstate.kafka.collector import FreeMemory
 from logstate.kafka.redaction import redacted_text
 from logstate.local_tasks import LocalTasks
 from logstate.metrics.instruments import Metrics
@@ -31,6 +33,7 @@ from logstate.restore.restore import RestoreListener
 from logstate.restore.standby_places import Neighbours
 from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.record_errors import what_ended
+from logstate.unused_rows import UnusedRows
 from logstate.worker.collector_pace import collector_pace
 from logstate.worker.lag import TaskLag, lag_of
 from logstate.worker.watch import Watch
@@ -78,6 +81,7 @@ class LocalWorker:
         #: by another instance
         self._ordered: LogstateError | None = None
         self._worker = self._new_worker()
+        self._unused_rows = self._new_unused_rows()
         self._snapshots = SnapshotLink(
             SnapshotsTopic(
                 settings.application_id, settings.replication_factor, settings.topic_config
@@ -109,6 +113,8 @@ class LocalWorker:
         self._lifecycle.move_to(ApplicationState.STARTING)
         try:
             first()
+            if self._unused_rows is not None:
+                self._unused_rows.start(f"logstate-cleanup-{self._settings.application_id}")
             if self._settings.topology.internal_topics:
                 self._snapshots.start()
             self._run()
@@ -120,6 +126,8 @@ class LocalWorker:
             text = self._stopped_by = self._redacted(exc)
             _LOGGER.error("application %s stopped: %s", self._settings.application_id, text)
         finally:
+            if self._unused_rows is not None:
+                self._unused_rows.stop()
             self._snapshots.stop()
             self.directory.close()
             self.is_finished = True
@@ -197,7 +205,8 @@ class LocalWorker:
                 self._worker.stop()
 
     def _run_once(self) -> None:
-        watch = Watch(self.cluster.probe(), self.clock, self.observer, self._worker)
+        tidy = FreeMemory().give_back
+        watch = Watch(self.cluster.probe(), self.clock, self.observer, self._worker, tidy)
         watch.start(f"logstate-watch-{self._settings.application_id}")
         try:
             with collector_pace.rare():
@@ -333,6 +342,20 @@ class LocalWorker:
         return f"application {self._settings.application_id!r} has ended, because {why}"
 
     # ------------------------------------------------------------------ pieces
+
+    def _new_unused_rows(self) -> UnusedRows | None:
+        settings, delay = self._settings, self._settings.rows.cleanup_delay
+        if delay is None:
+            return None
+        delay_ms = delay // timedelta(milliseconds=1)
+        return UnusedRows(
+            self.directory, settings.topology, self.clock, delay_ms, self._assigned_tasks
+        )
+
+    def _assigned_tasks(self) -> Collection[TaskId] | None:
+        """None while nothing follows from having no task."""
+        observer = self.observer
+        return observer.tasks if observer.is_assigned and not observer.is_away else None
 
     def _running_tasks(self) -> tuple[str, ...]:
         return tuple(task for task, stage in self.tasks().items() if stage == "running")

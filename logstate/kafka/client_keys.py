@@ -144,7 +144,7 @@ _ADVICE: Mapping[str, str] = {
     "repartition.purge.interval.ms": "what was processed is removed after commits",
     "replication.factor": "give replication_factor= to Application",
     "rocksdb.config.setter": "RocksDB is set up by the library; checkpoint_bytes= bounds its work",
-    "state.cleanup.delay.ms": "call app.clean_up(), or `logstate reset`",
+    "state.cleanup.delay.ms": "give state_cleanup_delay= to Application",
     "state.dir": "give state_dir= to Application",
     "statestore.cache.max.bytes": (
         "there is no record cache; give emit='commit' to the operator that is to send one update"

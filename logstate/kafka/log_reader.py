@@ -34,10 +34,9 @@ from logstate.contracts.errors import (
     RestoreError,
 )
 from logstate.contracts.records import FetchedRecord, TopicPartition
-from logstate.kafka.collector import collector_at_rest
+from logstate.kafka.collector import FreeMemory, collector_at_rest
 from logstate.kafka.faults import native_error, passes, refused
 from logstate.kafka.fetching import with_fetch_bounds
-from logstate.kafka.free_memory import FreeMemory
 from logstate.kafka.header_names import read_headers
 
 # The client library's own events and errors have names with an underscore; they are public.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.seams import Probe
@@ -21,6 +22,8 @@ from logstate.worker.worker_observer import WorkerObserver
 _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
+#: looks between two calls of what keeps the process small
+_TIDY_EVERY = 60
 #: how long an answer may take: a metadata request takes milliseconds
 _ANSWER_S = 3.0
 #: after this part of max.poll.interval.ms without a poll by the worker, it is polled beside it
@@ -31,9 +34,17 @@ class Watch:
     """See the module. ``look`` is one look; ``start`` makes them until ``stop``."""
 
     def __init__(
-        self, probe: Probe, clock: Clock, observer: WorkerObserver, worker: Worker
+        self,
+        probe: Probe,
+        clock: Clock,
+        observer: WorkerObserver,
+        worker: Worker,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
+        """``tidy`` is called once a minute; it may take a while, the worker goes on."""
         self._worker = worker
+        self._tidy = tidy
+        self._looks = 0
         self._probe = probe
         self._clock = clock
         self._observer = observer
@@ -49,6 +60,9 @@ class Watch:
         """One look at the worker, one at the brokers."""
         self.look_at_worker()
         self.look_at_brokers()
+        self._looks += 1
+        if self._looks % _TIDY_EVERY == 0:
+            self._tidy()
 
     def look_at_worker(self) -> None:
         """Say which call of a function takes long, and have the group know that it lives."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from logstate.app import Application
-from logstate.app_settings import AppSettings, StateWrites
+from logstate.app_settings import AppSettings, LocalRows, StateWrites
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
@@ -28,6 +28,7 @@ GOOD: dict[str, Any] = {
     "guarantee": "exactly_once",
     "commit_interval": timedelta(milliseconds=100),
     "writes": StateWrites(checkpoint_bytes=1),
+    "rows": LocalRows(),
     "offset_reset": "earliest",
     "group_protocol": "consumer",
     "clients": ClientSettings({"security.protocol": "SSL"}),
@@ -104,6 +105,8 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
         ({"slot": -1}, "slot must be at least 0; got -1"),
         ({"slot": "x"}, "slot must be a whole number, at least 0; got 'x'"),
         ({"workers": True}, "workers must be a whole number"),
+        ({"rows": LocalRows(cache_bytes=-1)}, "cache_bytes must be at least 0; got -1"),
+        ({"rows": LocalRows(cleanup_delay=cast("Any", 600))}, "state_cleanup_delay must be a time"),
         ({"writes": StateWrites(checkpoint_bytes=True)}, "checkpoint_bytes must be a whole number"),
         ({"start_timeout": timedelta(seconds=-1)}, "start_timeout must be at least 0"),
         ({"listener": 5}, "restore_listener must be a function"),

@@ -6,6 +6,7 @@ It prints one JSON object a second: what only the process itself knows of its me
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import signal
@@ -29,6 +30,18 @@ OUTPUTS = ("closed", "sessions", "paired", "counts")
 STORES = ("windows", "visits", "totals")
 _SECOND = timedelta(seconds=1)
 _LOOK_S = 1.0
+
+
+class _Mallinfo(ctypes.Structure):
+    """``struct mallinfo2``."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
 
 
 def topology() -> Topology:
@@ -68,7 +81,19 @@ def memory() -> dict[str, int]:
         "objects": len(gc.get_objects()),
         "allocated_blocks": sys.getallocatedblocks(),
         "block_cache_bytes": shared_memory().used_bytes(),
+        **_heap(),
     }
+
+
+def _heap() -> dict[str, int]:
+    """What is allocated by malloc, in use and free; nothing where the C library is not glibc."""
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return {}
+    mallinfo.restype = _Mallinfo
+    found = mallinfo()
+    return {"heap_used_bytes": found.uordblks + found.hblkhd, "heap_free_bytes": found.fordblks}
 
 
 def main() -> None:

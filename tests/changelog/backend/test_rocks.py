@@ -190,6 +190,19 @@ def test_blocks_of_files_that_compaction_removed_leave_the_cache(tmp_path: Path)
     assert held[-1] <= 1.3 * held[0], held
 
 
+def test_many_databases_with_few_rows_take_little_of_the_memory_for_writes(tmp_path: Path) -> None:
+    """The memory for 45 of them counted as full, and each write flushed a file."""
+    memory = RocksMemory()
+    backends = [RocksBackend(tmp_path / str(number), memory) for number in range(60)]
+    for _ in range(3):
+        for backend in backends:
+            backend.write({os.urandom(8): os.urandom(100) for _ in range(20)})
+    assert memory.used_bytes() < 10 << 20
+    assert not list(tmp_path.glob("*/*.sst"))
+    for backend in backends:
+        backend.close()
+
+
 def test_the_shared_memory_can_be_resized() -> None:
     memory = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 19)
     memory.resize(cache_bytes=2 << 20, write_buffer_bytes=1 << 20)

@@ -14,7 +14,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Self
 
-from logstate.app_settings import AppSettings, StateWrites
+from logstate.app_settings import AppSettings, LocalRows, StateWrites
 from logstate.contracts.clock import SystemClock
 from logstate.contracts.compatibility import Decisions
 from logstate.instance.channel import Channel, Connection
@@ -47,6 +47,7 @@ def settings_of(declare: Callable[[StreamsBuilder], object], **changes: Any) -> 
         "topic_config": {},
         "state_dir": "state",
         "writes": StateWrites(checkpoint_bytes=1 << 20),
+        "rows": LocalRows(),
         "group_protocol": "consumer",
         "static_membership": False,
         "slot": 0,

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from pathlib import Path
 
-from logstate.kafka.free_memory import FreeMemory
+from logstate.kafka.collector import FreeMemory
 
 _BLOCKS, _BLOCK_BYTES = 3_000, 10_000
 
