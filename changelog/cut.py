@@ -12,7 +12,8 @@ The second block is ours::
 
     o  the input offset it was written for
     t  {topic: topic id}            which incarnation of each topic the offsets belong to
-    c  {clock name: ms}             every clock that decides a result
+    c  {clock name: ms}             every clock that decides a result, and ``rows:STORE``, how many
+                                    rows a store has
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
     w  [transactional id, member id]  who wrote it; absent where nobody said
     x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
