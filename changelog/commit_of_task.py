@@ -56,5 +56,18 @@ def _from_record(value: bytes | None, topic: str, committed_offset: int) -> Cut 
 
 def clock_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
     """A store's stream time among the clocks of its task; None if the cut does not know it."""
+    return _of_store("store", entry, clocks)
+
+
+def rows_of_store(entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
+    """How many rows a store has at a commit of its task; None if the commit does not say it.
+
+    >>> rows_of_store({"name": "spend"}, {"store:spend": 7, "rows:spend": 42})
+    42
+    """
+    return _of_store("rows", entry, clocks)
+
+
+def _of_store(kind: str, entry: Mapping[str, Any], clocks: Mapping[str, int]) -> int | None:
     names = (entry.get("name"), *entry.get("formerly", ())[::-1], entry.get("logged_as"))
-    return next((clocks[f"store:{name}"] for name in names if f"store:{name}" in clocks), None)
+    return next((clocks[f"{kind}:{name}"] for name in names if f"{kind}:{name}" in clocks), None)

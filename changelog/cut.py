@@ -12,7 +12,8 @@ The second block is ours::
 
     o  the input offset it was written for
     t  {topic: topic id}            which incarnation of each topic the offsets belong to
-    c  {clock name: ms}             every clock that decides a result
+    c  {clock name: ms}             every clock that decides a result, and ``rows:STORE``, how many
+                                    rows a store has
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
     b  {changelog topic: offset}    the first record that the state needs, where that is not 0
     u  {store: number}              whose rows are on a local disk only; absent where none are

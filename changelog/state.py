@@ -29,6 +29,7 @@ from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
 from logstate.changelog.local_rows import discard_unfit_rows
+from logstate.changelog.row_counts import count_rows
 from logstate.changelog.rows.layers import Layer
 from logstate.changelog.rows.rows import Rows
 from logstate.changelog.rows.segments import SegmentClock
@@ -189,10 +190,11 @@ class TaskState:
 
     def begin_journal(self) -> None:
         """Start remembering, so that one record's effects can be undone."""
-        self._journaled_clocks = {name: cell.time for name, cell in self.cells.items()}
         for name, rows in self._rows.items():
             rows.begin_journal()
             self._writes[name].begin_journal()
+        # Behind the rows, which write and count first what others are waiting with.
+        self._journaled_clocks = {name: cell.time for name, cell in self.cells.items()}
 
     def end_journal(self, *, rollback: bool) -> None:
         """Stop remembering; with ``rollback`` undo the effects since ``begin_journal``."""
@@ -220,6 +222,7 @@ class TaskState:
     def restore(self, store: str, records: Sequence[LoggedFields], position: int) -> None:
         """Take changelog records into a store; ``position`` is the next offset after them."""
         rows = self._rows[store]
+        rows.count_in(None)
         if records:
             self.stores[store].restore(records)
             layer = rows.freeze()
@@ -234,6 +237,7 @@ class TaskState:
 
         False, and nothing done, for a store that has to see the records.
         """
+        self._rows[store].count_in(None)
         if not self._loads.add(self.specs[store], self._rows[store], records):
             return False
         self._advance({store: position})
@@ -249,6 +253,7 @@ class TaskState:
         for name, time in self._committed_clocks.items():
             if name in self.cells:
                 self.cells[name].time = time
+        count_rows(self.specs, self._rows, self.time_cell)
         self._show_replayed()
 
     def followed(self) -> None:

@@ -48,7 +48,7 @@ class CutValue:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     inputs: Offsets = field(default_factory=dict)
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Task to clock to ms; expired windows are told by them."""
+    """Task to clock to ms; expired windows are told by them. ``rows:STORE`` is a number of rows."""
     taken_at_ms: int = 0
     """Wall clock when it was the newest; 0 if unknown."""
     in_flight: Offsets = field(default_factory=dict)

@@ -16,7 +16,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from logstate.changelog.commit_of_task import CommitOfTask, clock_of_store, commit_of_task
+from logstate.changelog.commit_of_task import (
+    CommitOfTask,
+    clock_of_store,
+    commit_of_task,
+    rows_of_store,
+)
 from logstate.changelog.cut import cut_key
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.logs import ChangelogSource, log_reader, read_manifest, sources_of
@@ -38,6 +43,8 @@ class Ends(NamedTuple):
     """Wall clock when this was the newest; 0 if unknown."""
     starts: Mapping[int, int] = {}
     """Partition to where its log began then, where that is known."""
+    rows: Mapping[int, int] = {}
+    """Partition to how many rows the store has there, where the commits say it."""
 
 
 class Commits(NamedTuple):
@@ -86,7 +93,7 @@ def ends_at_commits(
 
     The bounds have to be older than the commits: what is in the log then was committed with some.
     """
-    positions, clocks = {}, {}
+    positions, clocks, rows = {}, {}, {}
     for tp in source.logs:
         commit = commits[source.task(tp.partition)]
         position = commit.positions.get(tp.topic)
@@ -103,7 +110,10 @@ def ends_at_commits(
         clock = clock_of_store(source.entry, commit.clocks)
         if clock is not None:
             clocks[tp.partition] = clock
-    return Ends(positions, clocks, starts=_starts(source, bounds))
+        counted = rows_of_store(source.entry, commit.clocks)
+        if counted is not None:
+            rows[tp.partition] = counted
+    return Ends(positions, clocks, starts=_starts(source, bounds), rows=rows)
 
 
 def _starts(source: ChangelogSource, bounds: Mapping[TopicPartition, Any]) -> dict[int, int]:

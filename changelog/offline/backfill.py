@@ -33,6 +33,7 @@ from logstate.changelog.offline.stopped_application import (
     names_of_logs,
 )
 from logstate.changelog.offline.store_rows import LoggedRow, Row, StoreRows
+from logstate.changelog.row_counts import without_counts
 from logstate.contracts.changelog_keys import expiry_time, history_ms_of, oldest_shown
 from logstate.contracts.errors import ConfigError, UpgradeError
 from logstate.contracts.records import ProducedFields, ProducedRecord, TaskId, TopicPartition
@@ -152,7 +153,9 @@ class Filling:
         """Write the records, and hand the store over."""
         self._told("read what was committed")
         before = self._before()
-        clocks = {task.partition: dict(told.clocks) for task, told in before.commits.items()}
+        clocks = {
+            task.partition: without_counts(told.clocks) for task, told in before.commits.items()
+        }
         count = 0
 
         def write(producer: TransactionalProducer) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from logstate.changelog.commit_of_task import clock_of_store
+from logstate.changelog.commit_of_task import clock_of_store, rows_of_store
 from logstate.changelog.cuts.cut_value import CutValue
 from logstate.changelog.cuts.latest_cut import Ends, ends_at_commits, latest_cut, newest_commits
 from logstate.changelog.cuts.logs import ChangelogSource, check_topic_id, log_reader, read_manifest
@@ -57,10 +57,13 @@ def _given_ends(cut: CutValue, source: ChangelogSource) -> Ends:
             f"found {dict(given) if given is not None else f'only {sorted(cut.positions)}'}"
         )
     check_topic_id(source.topic, cut.topic_ids.get(source.topic), source.topic_id, "the cut's")
-    clocks = {}
+    clocks, rows = {}, {}
     for partition in given:
         known = cut.clocks.get(str(source.task(partition)), {})
         clock = clock_of_store(source.entry, known)
         if clock is not None:
             clocks[partition] = clock
-    return Ends(given, clocks, cut.taken_at_ms, cut.starts.get(source.topic, {}))
+        counted = rows_of_store(source.entry, known)
+        if counted is not None:
+            rows[partition] = counted
+    return Ends(given, clocks, cut.taken_at_ms, cut.starts.get(source.topic, {}), rows)

@@ -1,14 +1,7 @@
-"""The newest record of each row of a changelog, and whether compaction took any away. Pure.
+"""The newest record of each row of a changelog up to a cut, and what was missing there. Pure.
 
-Compaction keeps the newest record of a key, wherever a cut is: a newer record behind the cut can
-have erased the one that we want before it. What tells is a key that appears only behind the cut, in
-a log with holes before it.
-
-A hole need not be compaction: markers of transactions and aborted records are holes too. So only
-holes of more than one offset count, and before they do, the log is read with the aborted records,
-and markers are looked for (`marker_search`).
-
-Where each record has a key of its own, as in the stores of stream joins, nothing is ever erased.
+Whether compaction has removed rows that the cut covers is decided by `complete_read`, from what is
+collected here: how many rows there are, which offsets are missing, and which keys appear twice.
 
 A key that still appears twice before the cut clears the holes behind its first appearance: the
 cleaner goes through a log from its beginning, and each pass that made such a hole has spared that
@@ -25,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import compress
 from operator import is_, sub
 
@@ -34,13 +27,13 @@ import pyarrow.compute as pc
 
 from logstate.changelog.reading.blocks import (
     Block,
+    MovedBlocks,
     block_of,
     joined,
     key_of,
     offset_of,
     timestamp_of,
 )
-from logstate.changelog.reading.moved_blocks import MovedBlocks
 from logstate.changelog.reading.tables import StoreTable
 from logstate.contracts.records import FetchedRecord, TopicPartition
 
@@ -77,18 +70,50 @@ class LatestRecords:
         self._rows = self._bytes_in_memory = self._moved = 0
         # Versioned stores, where a row is not a key: the newest offset of each key.
         self._offsets: dict[bytes, int] = {}
-        self._holes = WideHoles(log_start)
+        self._holes = Holes(log_start)
+        self.records_total = 0
+        """How many records were seen, of all keys."""
         self._first_repeated = _NEVER
         self._stream_time = -1
 
     @property
     def first_hole(self) -> int | None:
-        """Where the first hole begins that may be compaction's; None if there is none."""
+        """The first offset that is missing; None if there is none."""
         return self._holes.first
+
+    @property
+    def has_wide_hole(self) -> bool:
+        """Whether two adjacent offsets are missing."""
+        return self._holes.has_wide
+
+    @property
+    def first_repeated(self) -> int | None:
+        """The first record that a later one of its key replaces; None if there is none."""
+        self._settle()
+        self._sweep()
+        return None if self._first_repeated == _NEVER else self._first_repeated
+
+    @property
+    def is_of_some_keys(self) -> bool:
+        """Whether only some keys are wanted."""
+        return self._keys is not None
+
+    def found_all_keys(self) -> bool:
+        """Whether each key that is wanted has a record. Of windows nobody knows how many."""
+        self._settle()
+        wanted = self._keys
+        return wanted is not None and not self._table.has_windows and wanted <= self._newest.keys()
+
+    def live_rows(self) -> int:
+        """How many rows there are: keys whose newest record is not a tombstone."""
+        self._settle()
+        self._sweep()
+        return sum(block.rows - block.values.null_count for block in self._blocks)
 
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
         self._holes.add(records)
+        self.records_total += len(records)
         late = self._late_versions(records)  # of all keys: each moves the clock of the store
         records = self._wanted(records)
         if self._table.is_versioned:
@@ -104,15 +129,14 @@ class LatestRecords:
 
     def clears(self, hole: int) -> bool:
         """Whether records before the cut show that nothing behind it made this hole, nor later."""
-        self._settle()
-        self._sweep()
-        return self._first_repeated < hole
+        repeated = self.first_repeated
+        return repeated is not None and repeated < hole
 
-    def lacks(self, ahead: Iterable[FetchedRecord]) -> bool:
-        """Whether one of ``ahead``, behind the cut, is of a key that was not seen before it."""
+    def offsets_before(self, ahead: list[FetchedRecord]) -> Iterator[int | None]:
+        """Of each record behind the cut that is wanted: the offset of its key before the cut."""
         self._settle()
         seen = self._offsets if self._table.is_versioned else self._newest
-        return any(record.key() not in seen for record in self._wanted(list(ahead)))
+        return map(seen.get, map(key_of, self._wanted(ahead)))
 
     def blocks(self) -> Iterator[Block]:
         """The newest record of each row in offset order, tombstones included. Ends the search."""
@@ -226,39 +250,36 @@ class LatestRecords:
         return block.filter(mask)
 
 
-class WideHoles:
-    """Finds where more than one offset is missing in a row, which one marker does not explain.
+class Holes:
+    """Where offsets are missing: the first one, and whether two adjacent ones are."""
 
-    ``explains(start, end)`` is asked whether anything else does.
-    """
-
-    def __init__(
-        self, start: int, explains: Callable[[int, int], bool] = lambda _start, _end: False
-    ) -> None:
+    def __init__(self, start: int) -> None:
         self._next_offset = start
-        self._explains = explains
         self.first: int | None = None
+        self.has_wide = False
 
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
         expected = self._next_offset
-        if not records or self.first is not None:
+        if not records or (self.first is not None and self.has_wide):
             return
         last: int = records[-1].offset()  # type: ignore[assignment]
+        self._next_offset = last + 1
         if last == expected + len(records) - 1:  # nothing is missing
-            self._next_offset = last + 1
             return
         offsets = list(map(offset_of, records))
-        if offsets[0] <= expected + 1 and max(map(sub, offsets[1:], offsets), default=0) <= 2:
-            self._next_offset = last + 1  # nothing but markers
-            return
-        for offset in offsets:
-            self.reach(offset)
-            self._next_offset = offset + 1
+        steps = list(map(sub, offsets, [expected - 1, *offsets]))
+        self.has_wide = self.has_wide or max(steps) > 2
+        if self.first is None:
+            at = next(at for at, step in enumerate(steps) if step > 1)
+            self.first = offsets[at] - steps[at] + 1
 
     def reach(self, offset: int) -> None:
         """Note that the position is ``offset`` now: all that is there before it was taken."""
         start = self._next_offset
-        if self.first is None and offset > start + 1 and not self._explains(start, offset):
+        if offset <= start:
+            return
+        self._next_offset = offset
+        self.has_wide = self.has_wide or offset > start + 1
+        if self.first is None:
             self.first = start
-        self._next_offset = max(offset, self._next_offset)

@@ -1,49 +1,69 @@
 """Whether offsets that no consumer is shown are there: markers of transactions. Pure.
 
-A consumer gets no markers, so one looks like a record that compaction has taken. One behind the
-other they are where a writer died before the first record of its transaction had arrived.
+A consumer gets no markers, so one looks like a record that compaction has taken.
 
 Brokers count them where they look an offset up by its time: they answer with the first record, be
 it a marker, that is not older. An answer of an offset that no consumer is shown proves that it is
 there. A marker has the time of the broker's clock, and so is found where no event before it is
-from the future; else nothing is proven.
+from the future; else nothing is proven. The first time to ask for is just above the newest one
+before the offset: with ordinary event times that answer is the marker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from logstate.contracts.records import FetchedRecord
 
 #: the first offset at or behind a time in ms, None if there is none
 FirstSince = Callable[[int], int | None]
 
-#: more of them in a row are not looked for
-_HOLE_MAX = 8
 #: what brokers' clocks may be ahead
 _AHEAD_MS = 600_000
 
 
-def are_markers(start: int, end: int, first_since: FirstSince, now_ms: int) -> bool:
-    """Whether no more than one of the offsets of a hole, ``end`` exclusive, is not proven.
+class Missing(NamedTuple):
+    """An offset that is missing, and the newest time of the records before it."""
 
-    One alone is taken for a marker wherever it is.
-    """
-    if end - start > _HOLE_MAX:
-        return False
-    proven = (is_there(offset, first_since, now_ms) for offset in range(start, end))
-    return sum(proven) >= end - start - 1
+    offset: int
+    newest_ms: int
 
 
-def is_there(offset: int, first_since: FirstSince, now_ms: int) -> bool:
-    """Whether a time can be found whose first record is at this offset.
+def missing_offsets(
+    records: Iterable[list[FetchedRecord]], start: int, end: int, *, most: int
+) -> list[Missing] | None:
+    """The offsets of ``[start, end)`` without a record; None if they are more than ``most``."""
+    found: list[Missing] = []
+    expected, newest_ms = start, -1
+    for batch in records:
+        for record in batch:
+            offset: int = record.offset()  # type: ignore[assignment]
+            if len(found) + offset - expected > most:
+                return None
+            found += [Missing(at, newest_ms) for at in range(expected, offset)]
+            expected, newest_ms = offset + 1, max(newest_ms, record.timestamp()[1])
+    if len(found) + end - expected > most:
+        return None
+    return found + [Missing(at, newest_ms) for at in range(expected, end)]
+
+
+def are_markers(missing: Iterable[Missing], first_since: FirstSince, now_ms: int) -> bool:
+    """Whether each of these offsets is proven to be there."""
+    return all(is_there(one.offset, first_since, now_ms, one.newest_ms + 1) for one in missing)
+
+
+def is_there(offset: int, first_since: FirstSince, now_ms: int, newer_ms: int = 0) -> bool:
+    """Whether a time can be found, from ``newer_ms`` on, whose first record is at this offset.
 
     >>> times = [10, 30, 20, 40]
     >>> def first_since(time): return next((n for n, t in enumerate(times) if t >= time), None)
     >>> [is_there(offset, first_since, 100) for offset in range(4)]
     [True, True, False, True]
     """
-    low, high = 0, now_ms + _AHEAD_MS
+    low, high = newer_ms, now_ms + _AHEAD_MS
+    time_ms = low
     while low < high:
-        time_ms = (low + high) // 2
         found = first_since(time_ms)
         if found == offset:
             return True
@@ -51,4 +71,5 @@ def is_there(offset: int, first_since: FirstSince, now_ms: int) -> bool:
             low = time_ms + 1
         else:
             high = time_ms
+        time_ms = (low + high) // 2
     return False

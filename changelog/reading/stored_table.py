@@ -48,9 +48,11 @@ class StoredTable:
     def cut(self) -> str:
         """The cut that this is, of this store alone: give it to ``read`` to read the same again."""
         source, ends = self._source, self._ends
-        name = f"store:{source.entry.get('name')}"
-        sub_topology = int(source.entry.get("sub_topology", 0))
-        clocks = {f"{sub_topology}_{n}": {name: clock} for n, clock in ends.clocks.items()}
+        name = source.entry.get("name")
+        clocks: dict[str, dict[str, int]] = {}
+        for kind, known in (("store", ends.clocks), ("rows", ends.rows)):
+            for n, number in known.items():
+                clocks.setdefault(str(source.task(n)), {})[f"{kind}:{name}"] = number
         topic = source.topic
         return str(
             CutValue(

@@ -6,9 +6,9 @@ made it into the table are decoded, straight into Arrow batches.
 
 The keys and newest values of one changelog partition must fit into memory.
 
-*Compaction and the cut.* Compaction may have taken what a cut covers (`latest_records` tells by
-what), and the owner of a windowed store may have deleted it (`trimmed_windows`). A table is fixed
-when it is planned, so a read in doubt fails; it never moves to another cut.
+*Compaction and the cut.* Compaction may have taken what a cut covers (`complete_read` proves that
+it has not), and the owner of a windowed store may have deleted it (`trimmed_windows`). A table is
+fixed when it is planned, so a read in doubt fails; it never moves to another cut.
 
 Invariants: tombstones take part in finding the latest record and are dropped after, never before.
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,9 +26,9 @@ import pyarrow.compute as pc
 from logstate.changelog.cuts.source_topic_records import as_stored
 from logstate.changelog.reading.blocks import Block, joined, sliced
 from logstate.changelog.reading.changelog_source import ChangelogSource, check_topic_id, log_reader
+from logstate.changelog.reading.complete_read import CompleteRead, CutPartition
 from logstate.changelog.reading.cut import Ends, newest_clock
-from logstate.changelog.reading.latest_records import LatestRecords, WideHoles
-from logstate.changelog.reading.marker_search import are_markers
+from logstate.changelog.reading.latest_records import LatestRecords
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.tables import StoreTable, record_batch, table_of
 from logstate.changelog.reading.trimmed_windows import has_trimmed, is_young
@@ -40,7 +39,6 @@ from logstate.contracts.records import FetchedRecord, TopicPartition
 BATCH_ROWS = 10_000
 #: in a manifest: the application placed each key by the hash that Kafka's own producers use
 BY_HASH = "murmur2"
-_FRESH_MS = 60_000
 
 Mask = Callable[[Block], pa.Array]
 Choose = Callable[[Iterable[int]], list[int]]
@@ -55,8 +53,6 @@ class PartitionScan:
     end: int
     clock: int | None
     """The store's stream time at the cut in ms, where it is known."""
-    is_old: bool
-    """The cut was taken so long ago that the cleaner may have begun a pass since."""
     start_at_cut: int | None = None
     """Where the log began when the cut was the newest, if that is known."""
 
@@ -123,9 +119,8 @@ class TableScan:
             )
         clocks = {} if self._options.include_expired else self._ends.clocks
         clock = clocks.get(partition.partition)
-        is_old = time.time() * 1000 > self._ends.taken_at_ms + _FRESH_MS
         start = self._ends.starts.get(partition.partition)
-        return PartitionScan(partition.partition, bounds.start, end, clock, is_old, start)
+        return PartitionScan(partition.partition, bounds.start, end, clock, start)
 
     def read(
         self, partition: PartitionScan, masks: Sequence[Mask] = ()
@@ -153,29 +148,34 @@ class TableScan:
 
     def _latest(self, table: StoreTable, partition: PartitionScan) -> LatestRecords:
         log = TopicPartition(self._source.topic, partition.partition)
-        latest = self._read_to_cut(table, log, partition)
-        while (start := self._start_now(table, log, partition)) > partition.log_start:
-            # It began later already while it was read, which looks like a hole.
+        while True:
+            latest = self._complete_read(table, log, partition).latest()
+            # It may have begun later already while it was read, which looks like a hole.
+            start = self._start_now(table, log, partition)
+            if start <= partition.log_start:
+                return latest
             partition = replace(partition, log_start=start)
-            latest = self._read_to_cut(table, log, partition)
-        if self._may_be_erased(table, log, partition, latest):
-            raise RestoreError(
-                f"{log}: compaction may have removed records before the cut at {partition.end} in "
-                "favour of newer ones behind it, so the table at that cut cannot be read any more; "
-                "load the table again for the newest cut, or copy the tables that must be kept"
-            )
-        return latest
 
-    def _read_to_cut(
+    def _complete_read(
         self, table: StoreTable, log: TopicPartition, partition: PartitionScan
-    ) -> LatestRecords:
-        latest = LatestRecords(
-            table, self.keys, partition.log_start, log=log, with_headers=self._options.include_meta
+    ) -> CompleteRead:
+        def begin(counts: bool) -> LatestRecords:
+            keys = None if counts else self.keys
+            with_headers = self._options.include_meta and not counts
+            return LatestRecords(
+                table, keys, partition.log_start, log=log, with_headers=with_headers
+            )
+
+        cut = CutPartition(
+            str(log),
+            partition.log_start,
+            partition.end,
+            self._ends.taken_at_ms,
+            self._ends.rows.get(partition.partition),
+            # Of our own: another library may count from the beginning again.
+            table.writes_keys_once and self._options.application is not None,
         )
-        for records in self._records(log, partition.log_start, partition.end):
-            latest.add(records)
-        latest.reach(partition.end)
-        return latest
+        return CompleteRead(_KafkaLog(self._options, log, self._as_stored), cut, begin)
 
     def _start_now(self, table: StoreTable, log: TopicPartition, partition: PartitionScan) -> int:
         """Where the log begins, once it was read. Raises RestoreError if windows are missed."""
@@ -203,43 +203,27 @@ class TableScan:
         )
         return newest is None or has_trimmed(self._source.entry, table.oldest_shown(clock), newest)
 
-    def _may_be_erased(
+
+class _KafkaLog:
+    """The changelog partition of a cut, on the brokers."""
+
+    def __init__(
         self,
-        table: StoreTable,
+        options: SourceOptions,
         log: TopicPartition,
-        partition: PartitionScan,
-        latest: LatestRecords,
-    ) -> bool:
-        if latest.first_hole is None or latest.clears(latest.first_hole):
-            return False
-        if table.writes_keys_once and self._options.application is not None:
-            return False  # of our own: another library may count from the beginning again
-        stable_end = log_reader().log_bounds(self._options.client_config, [log])[log].stable_end
-        if not any(latest.lacks(ahead) for ahead in self._records(log, partition.end, stable_end)):
-            return False
-        holes = WideHoles(partition.log_start, partial(self._are_markers, log))
-        for records in self._records(log, partition.log_start, partition.end, with_aborted=True):
-            holes.add(records)
-        holes.reach(partition.end)
-        if holes.first is None or latest.clears(holes.first):
-            return False
-        # What erases has to be written, rolled into a closed segment and cleaned for, all since the
-        # cut was the newest. Within a minute a key that appears twice anywhere is sign enough that
-        # the cleaner has not come that far; later it may be the rest of a pass under way.
-        return partition.is_old or not latest.clears(partition.end)
+        as_stored: Callable[[list[FetchedRecord]], list[FetchedRecord]],
+    ) -> None:
+        self._options = options
+        self._config = options.client_config
+        self._log = log
+        self._as_stored = as_stored
 
-    def _are_markers(self, log: TopicPartition, start: int, end: int) -> bool:
-        from logstate.kafka.offset_of_time import first_offset_since
-
-        first_since = partial(first_offset_since, self._options.client_config, log)
-        return are_markers(start, end, first_since, int(time.time() * 1000))
-
-    def _records(
-        self, log: TopicPartition, start: int, end: int, *, with_aborted: bool = False
+    def records(
+        self, start: int, end: int, *, with_aborted: bool = False
     ) -> Iterator[list[FetchedRecord]]:
         found: Iterator[list[FetchedRecord]] = log_reader().read_partition(
-            self._options.client_config,
-            log,
+            self._config,
+            self._log,
             start=start,
             end=end,
             may_skip=True,
@@ -247,6 +231,21 @@ class TableScan:
             stall_seconds=self._options.stall_seconds,
         )
         return map(self._as_stored, found)
+
+    def bounds(self) -> Any:
+        return log_reader().log_bounds(self._config, [self._log])[self._log]
+
+    def first_since(self, time_ms: int) -> int | None:
+        from logstate.kafka.offset_of_time import first_offset_since
+
+        return first_offset_since(self._config, self._log, time_ms)
+
+    def tombstones_kept_ms(self) -> int | None:
+        kept_ms: int | None = log_reader().tombstones_kept_ms(self._config, self._log.topic)
+        return kept_ms
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
 
 
 def versions(blocks: Iterable[Block]) -> Iterator[Block]:

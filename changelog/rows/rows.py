@@ -25,13 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from itertools import islice
+from itertools import compress, islice, repeat
+from operator import is_
 from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
 from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.backend.ordered import OrderedMap
 from logstate.changelog.rows.layers import Layer, data_bytes
+from logstate.contracts.processing import TimeCell
 
 #: of a cached row besides its data: an entry of a dict, and the headers of two bytes objects
 _ROW_BYTES = 120
@@ -140,6 +142,16 @@ class Rows:
         self._mirrors: list[RowMirror] = []
         #: a mirror has what was written: the cache need not
         self._is_mirrored = False
+        #: how many rows there are, where they are counted
+        self._count: TimeCell | None = None
+
+    def count_in(self, cell: TimeCell | None) -> None:
+        """From here on, keep the number of rows in ``cell``; None: stop counting.
+
+        The cell has the right number now. It is kept with the clocks of the task, so it is
+        committed, rolled back and discarded with the rows. Ranges must not be deleted meanwhile.
+        """
+        self._count = cell
 
     def mirror(self, mirror: RowMirror) -> None:
         """From here on, tell ``mirror`` when it has to write or to forget."""
@@ -178,6 +190,8 @@ class Rows:
             self._journal.append(
                 (key, self._overlay.get(key, _ABSENT), self._current.rows.get(key, _ABSENT))
             )
+        if self._count is not None:
+            self._count.time += (value is not None) - (self._known(key) is not None)
         self._current.rows[key] = value
         self._overlay.put(key, value)
 
@@ -188,8 +202,33 @@ class Rows:
             for key in rows:
                 undo = key, in_overlay.get(key, _ABSENT), in_layer.get(key, _ABSENT)
                 self._journal.append(undo)
+        if self._count is not None:
+            self._count.time += self._added_by(rows)
         self._current.rows.update(rows)
         self._overlay.put_all(rows)
+
+    def _known(self, key: bytes) -> bytes | None:
+        """As ``get``, of a row that nobody asked for: it is not kept in the cache."""
+        value = self._overlay.get(key, _ABSENT)
+        if value is _ABSENT:
+            value = self._cache.get(key, _ABSENT)
+            if value is _ABSENT:
+                value = self._backend.get(self.prefix + key)
+        return value
+
+    def _added_by(self, rows: Mapping[bytes, bytes | None]) -> int:
+        """By how many rows these writes change the number of rows.
+
+        Most replace rows that are in memory: those pass without a step of the interpreter each.
+        """
+        known = self._known
+        if None in rows.values():
+            return sum(
+                (value is not None) - (known(key) is not None) for key, value in rows.items()
+            )
+        held = map(self._overlay.get, rows, map(self._cache.get, rows))
+        not_held = compress(rows, map(is_, held, repeat(None)))
+        return sum(known(key) is None for key in not_held)
 
     def scan(
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False

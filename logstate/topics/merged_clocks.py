@@ -9,12 +9,16 @@ Three clocks say something else than how far time has come, and take the smalles
 ``…-watched``       the oldest row of a join that waits for a partner; -1 where none waits
 ``emitted:STORE``   final results were sent up to here; what another old task has sent beyond it
                     must not be sent again, and is left behind (:class:`FinalResults`)
+
+``rows:STORE``, how many rows a task has, is dropped: the new tasks count theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from logstate.changelog.row_counts import without_counts
 
 _EARLIEST = "earliest:"
 _EMITTED = "emitted:"
@@ -30,7 +34,7 @@ def merged_clocks(tasks: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """
     found: dict[str, list[int]] = {}
     for clocks in tasks:
-        for name, time in clocks.items():
+        for name, time in without_counts(clocks).items():
             found.setdefault(name, []).append(time)
     return {name: _merged(name, times) for name, times in found.items()}
 

@@ -6,10 +6,12 @@ position beside the rows in batches that may be written in between, the last wri
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
 from logstate.changelog.backend.memory import MemoryBackend
+from logstate.changelog.row_counts import is_counted
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.commit.outlet import NO_TIMESTAMP
 from logstate.restore.restore import logged_fields
@@ -40,6 +42,7 @@ class Lives:
         self._offset = 0
         self._committed_offset = 0
         self._open()
+        self._start(replay_batch=1, writes_between=False, dies_half_way=False)
 
     def _open(self) -> None:
         self.context = BenchContext()
@@ -60,10 +63,17 @@ class Lives:
         changes = self.state.freeze()
         writes = changes.writes["store"]
         self.log += writes
+        self._check_count(changes.clocks)
         self.commits.append(sorted(writes, key=itemgetter(0)))
         self.state.committed(changes, {"store": len(self.log)})
         self._cut = {name: time for name, time in changes.clocks.items() if time >= 0}
         self._committed_offset = self._offset
+
+    def _check_count(self, clocks: Mapping[str, int]) -> None:
+        """What a commit says of the number of rows is what its changelog has."""
+        values = {key: value for key, value, _, _ in self.log}
+        live = sum(value is not None for value in values.values())
+        assert clocks.get("rows:store") == (live if is_counted(self.kind.spec) else None)
 
     def apply(self) -> None:
         """RocksDB takes over what is committed."""

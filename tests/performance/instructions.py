@@ -55,6 +55,7 @@ def work(code: str, emit: str, records: int) -> None:
         open_state=lambda context: open_task_state(stores, context, state_dir=None),
         partition_counts=plan.partition_counts,
     )
+    task.state.restored()  # as a start does: rows are counted from here on
     task.start_at(dict.fromkeys(task.partitions, 0))
     events: list[Event] = []
     write_events(_MANY, _KEYS, "", events.append)

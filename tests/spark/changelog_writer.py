@@ -23,6 +23,9 @@ from tests.patience import PATIENCE_S, until
 
 Change = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
 
+#: kinds of stores whose rows an application counts
+COUNTED_KINDS = {"key_value", "timestamped_key_value"}
+
 STRING = {"format": "string", "schema": None}
 INT64 = {"format": "int64", "schema": None}
 
@@ -39,6 +42,34 @@ def session_key(key: str, start_ms: int, end_ms: int) -> bytes:
     return key.encode() + struct.pack(">qq", end_ms, start_ms)
 
 
+class RowCounts:
+    """How many rows a store has at each position of its changelog."""
+
+    def __init__(self, store: str) -> None:
+        self.store = store
+        self._written: dict[int, list[tuple[int, bytes, bool]]] = {}
+        #: partition to how many of these are counted, and the keys that have a row
+        self._counted: dict[int, tuple[int, set[bytes]]] = {}
+
+    def wrote(self, partition: int, first: int, changes: Sequence[Change]) -> None:
+        records = self._written.setdefault(partition, [])
+        records += [
+            (first + n, key, value is not None) for n, (key, value, *_) in enumerate(changes)
+        ]
+
+    def at(self, partition: int, position: int) -> int:
+        records = self._written.get(partition, [])
+        at, live = self._counted.get(partition, (0, set[bytes]()))
+        if at and records[at - 1][0] >= position:
+            at, live = 0, set()
+        while at < len(records) and records[at][0] < position:
+            _, key, is_live = records[at]
+            (live.add if is_live else live.discard)(key)
+            at += 1
+        self._counted[partition] = at, live
+        return len(live)
+
+
 class ApplicationLog:
     """The topics of one application, written by hand."""
 
@@ -50,8 +81,9 @@ class ApplicationLog:
         self._config = {"bootstrap.servers": bootstrap}
         self._admin = AdminClient(self._config)
         self._stores: dict[str, dict[str, Any]] = {}
+        self._counts: dict[str, RowCounts] = {}
         self._ids: dict[Producer, str] = {}
-        self._producer = self.new_producer()
+        self._producer = self._new_producer()
         self._create(self.source, partitions, {})
         self._create(cuts_topic(application), 1, {"cleanup.policy": "compact"})
 
@@ -93,6 +125,8 @@ class ApplicationLog:
             "retention_ms": None,
             **more,
         }
+        if kind in COUNTED_KINDS and "source_topic" not in more:
+            self._counts[topic] = RowCounts(name)
         self.write_manifest()
         return topic
 
@@ -104,12 +138,17 @@ class ApplicationLog:
             "stores": self._stores,
             **more,
         }
-        with self.transaction() as producer:
+        with self._transaction() as producer:
             producer.produce(
                 cuts_topic(self.application), key=MANIFEST_KEY, value=json.dumps(manifest)
             )
 
     def new_producer(self) -> Producer:
+        """A producer of the test's own, whose records no commit counts."""
+        self._counts.clear()
+        return self._new_producer()
+
+    def _new_producer(self) -> Producer:
         transactional_id = f"{self.application}-{time.monotonic_ns()}"
         producer = Producer(
             {
@@ -125,6 +164,13 @@ class ApplicationLog:
 
     @contextmanager
     def transaction(self, *, aborts: bool = False) -> Iterator[Producer]:
+        """A transaction of the test's own, whose records no commit counts."""
+        self._counts.clear()
+        with self._transaction(aborts=aborts) as producer:
+            yield producer
+
+    @contextmanager
+    def _transaction(self, *, aborts: bool = False) -> Iterator[Producer]:
         producer = self._producer
         producer.begin_transaction()
         yield producer
@@ -143,8 +189,10 @@ class ApplicationLog:
         self, topic: str, changes: Sequence[Change], *, partition: int = 0, aborts: bool = False
     ) -> int:
         """One transaction; returns the position after its last record."""
-        with self.transaction(aborts=aborts) as producer:
+        with self._transaction(aborts=aborts) as producer:
             position = write_open(producer, topic, changes, partition)
+        if topic in self._counts and not aborts:
+            self._counts[topic].wrote(partition, position - len(changes), changes)
         self._wait_stable(topic, partition, position)
         return position
 
@@ -156,19 +204,31 @@ class ApplicationLog:
         partition: int = 0,
         padding: int = 0,
         clocks: Mapping[str, int] | None = None,
-        changes: Callable[[Producer], None] = lambda producer: None,
+        changes: Callable[[Producer], None] | None = None,
     ) -> None:
-        """Commit one task's offset with its cut, as the application's group."""
+        """Commit one task's offset with its cut, as the application's group.
+
+        The cut says how many rows the stores have, as an application's does. Records that
+        ``changes`` writes are not counted, so no commit of a store is from then on.
+        """
+        if changes is not None:
+            self._counts.clear()
+        counted = {
+            f"rows:{counts.store}": counts.at(partition, positions[topic])
+            for topic, counts in self._counts.items()
+            if topic in positions
+        }
         task_cut = encode_task_cut(
             {self.source: (input_offset, 0)},
             positions=positions,
-            clocks={**(clocks or {}), **{f"clock-{n}": n for n in range(padding)}},
+            clocks={**counted, **(clocks or {}), **{f"clock-{n}": n for n in range(padding)}},
             topic_ids={},
         )
         offset = (input_offset, task_cut.metadata[self.source])
         consumer = Consumer({**self._config, "group.id": self.application})
-        with self.transaction() as producer:
-            changes(producer)
+        with self._transaction() as producer:
+            if changes is not None:
+                changes(producer)
             if task_cut.record is not None:
                 producer.produce(
                     cuts_topic(self.application),
@@ -194,7 +254,7 @@ class ApplicationLog:
             {self.source: (input_offset, 0)}, positions=positions, clocks={}, topic_ids={}
         ).metadata
         consumer = Consumer({**self._config, "group.id": self.application})
-        producer = self.new_producer()
+        producer = self._new_producer()
         producer.begin_transaction()
         write_open(producer, topic, changes, partition)
         offset = (input_offset, metadata[self.source])
@@ -223,6 +283,8 @@ class ApplicationLog:
         future.result(PATIENCE_S)
         # The controller has deleted it; the broker hears of that later.
         until(lambda: topic not in self._topics(), f"{topic} is still there")
+        if topic in self._counts:
+            self._counts[topic] = RowCounts(self._counts[topic].store)
         self._create(topic, self.partitions, {"cleanup.policy": "compact"})
 
     def _wait_stable(self, topic: str, partition: int, position: int) -> None:

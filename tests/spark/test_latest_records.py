@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logstate.changelog.reading import latest_records
-from logstate.changelog.reading.latest_records import LatestRecords, WideHoles
+from logstate.changelog.reading.latest_records import Holes, LatestRecords
 from logstate.changelog.reading.tables import StoreTable
 from logstate.contracts.records import TopicPartition
 
@@ -47,27 +47,29 @@ def latest_of(kind: str, log: dict[int, str], end: int) -> LatestRecords:
 
 
 @pytest.mark.parametrize(
-    ("present", "end", "first"),
+    ("present", "end", "first", "has_wide"),
     [
-        ([0, 1, 2], 3, None),
-        ([0, 1, 3], 5, None),  # markers
-        ([0, 3], 4, 1),
-        ([2], 3, 0),
-        ([0], 3, 1),
-        ([0, 2, 5], 6, 3),
+        ([0, 1, 2], 3, None, False),
+        ([0, 1, 3], 5, 2, False),
+        ([0, 1], 3, 2, False),
+        ([0, 3], 4, 1, True),
+        ([2], 3, 0, True),
+        ([0], 3, 1, True),
+        ([0, 2, 5], 6, 1, True),
+        ([], 2, 0, True),
     ],
 )
-def test_one_missing_offset_is_a_marker_and_more_are_a_hole(
-    present: list[int], end: int, first: int | None
+def test_every_missing_offset_is_a_hole_and_adjacent_ones_are_wide(
+    present: list[int], end: int, first: int | None, has_wide: bool
 ) -> None:
-    at_once, one_by_one = WideHoles(0), WideHoles(0)
+    at_once, one_by_one = Holes(0), Holes(0)
     records: list[Any] = [Record(at, "a") for at in present]
     at_once.add(records)
     for record in records:
         one_by_one.add([record])
     for holes in (at_once, one_by_one):
         holes.reach(end)
-        assert holes.first == first
+        assert (holes.first, holes.has_wide) == (first, has_wide)
 
 
 @pytest.mark.parametrize("kind", ["key_value", "versioned"])
@@ -120,12 +122,11 @@ def test_the_newest_of_each_row_is_kept_wherever_it_lies(
     assert found == sorted((at, name.encode()) for name, at in expected)
 
 
-def test_only_keys_that_were_not_seen_before_the_cut_can_have_lost_a_record() -> None:
-    latest = latest_of("key_value", {0: "a", 5: "b"}, 6)
-    ahead: list[Any] = [Record(6, "a"), Record(7, "b")]
+def test_a_key_behind_the_cut_names_its_newest_record_before_it() -> None:
+    latest = latest_of("key_value", {0: "a", 5: "b", 6: "a"}, 7)
+    ahead: list[Any] = [Record(7, "a"), Record(8, "new"), Record(9, "b")]
 
-    assert not latest.lacks(ahead)
-    assert latest.lacks([*ahead, Record(8, "new")])  # type: ignore[list-item]
+    assert list(latest.offsets_before(ahead)) == [6, None, 5]
 
 
 def test_a_version_from_time_0_is_within_a_history_that_reaches_there() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from logstate.changelog.reading.latest_records import WideHoles
-from logstate.changelog.reading.marker_search import FirstSince, are_markers
+from logstate.changelog.reading.marker_search import (
+    FirstSince,
+    Missing,
+    are_markers,
+    missing_offsets,
+)
+from tests.spark.test_latest_records import Record
 
 NOW_MS = 1_000_000
 
@@ -21,29 +27,46 @@ def log_of(times: Mapping[int, int]) -> FirstSince:
     ("times", "hole", "expected"),
     [
         ({0: 10, 1: 500, 2: 600, 3: 20}, (1, 3), True),
-        ({0: 10, 1: 500, 2: 500, 3: 20}, (1, 3), True),  # within one millisecond
+        ({0: 10, 1: 500, 2: 500, 3: 20}, (1, 3), False),  # within one millisecond
         ({0: 10, 3: 20}, (1, 3), False),
-        ({0: 10, 2: 500, 3: 20}, (1, 3), True),  # one may be missing, as anywhere
+        ({0: 10, 2: 500, 3: 20}, (1, 3), False),
+        ({0: 10, 1: 500, 2: 20}, (1, 2), True),
+        ({0: 10, 2: 20}, (1, 2), False),
         ({0: 10, 2: 500, 4: 20}, (1, 4), False),
         ({0: 10, 1: 500, 2: 600, 3: 700, 4: 20}, (1, 4), True),
-        (
-            {0: NOW_MS * 9, 1: 500, 2: 600, 3: 20},
-            (1, 3),
-            False,
-        ),  # an event of the future hides them
-        ({at: at for at in range(100)}, (1, 50), False),
+        # an event of the future hides them
+        ({0: NOW_MS * 9, 1: 500, 2: 600, 3: 20}, (1, 3), False),
     ],
 )
-def test_a_hole_is_of_markers_where_all_but_one_are_there(
+def test_missing_offsets_are_markers_where_each_is_found_by_a_time(
     times: Mapping[int, int], hole: tuple[int, int], expected: bool
 ) -> None:
-    assert are_markers(*hole, log_of(times), NOW_MS) is expected
+    newest_ms = max(its for at, its in times.items() if at < hole[0])
+    missing = [Missing(at, newest_ms) for at in range(*hole)]
+
+    assert are_markers(missing, log_of(times), NOW_MS) is expected
 
 
-def test_a_hole_that_is_explained_is_none() -> None:
-    holes = WideHoles(0, lambda start, end: (start, end) == (0, 3))
+def test_a_marker_behind_ordinary_events_is_found_with_one_question() -> None:
+    asked: list[int] = []
+    first_since = log_of({0: 10, 1: 500, 2: 501})
 
-    holes.reach(3)
-    assert holes.first is None
-    holes.reach(6)
-    assert holes.first == 3
+    def counted(time_ms: int) -> int | None:
+        asked.append(time_ms)
+        return first_since(time_ms)
+
+    assert are_markers([Missing(1, 10)], counted, NOW_MS)
+    assert asked == [11]
+
+
+def test_missing_offsets_carry_the_newest_time_before_them() -> None:
+    batches: list[Any] = [[Record(1, "a"), Record(2, "b")], [Record(5, "c")]]
+
+    assert missing_offsets(batches, 0, 7, most=4) == [
+        Missing(0, -1),
+        Missing(3, 2),
+        Missing(4, 2),
+        Missing(6, 5),
+    ]
+    assert missing_offsets(batches, 0, 7, most=3) is None
+    assert missing_offsets(batches, 0, 6, most=2) is None
