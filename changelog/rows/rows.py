@@ -144,6 +144,8 @@ class Rows:
         self._is_mirrored = False
         #: how many rows there are, where they are counted
         self._count: TimeCell | None = None
+        #: keys of rows that a mirror has read from the backend: counting need not read them again
+        self._read_since_freeze: set[bytes] = set()
 
     def count_in(self, cell: TimeCell | None) -> None:
         """From here on, keep the number of rows in ``cell``; None: stop counting.
@@ -182,6 +184,8 @@ class Rows:
         if value is None or not self._is_mirrored:
             self._cache[key] = value
             self._cache_bytes += size + _ROW_BYTES
+        elif self._count is not None:
+            self._read_since_freeze.add(key)
         return value
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -191,7 +195,7 @@ class Rows:
                 (key, self._overlay.get(key, _ABSENT), self._current.rows.get(key, _ABSENT))
             )
         if self._count is not None:
-            self._count.time += (value is not None) - (self._known(key) is not None)
+            self._count.time += (value is not None) - self._exists(key)
         self._current.rows[key] = value
         self._overlay.put(key, value)
 
@@ -207,28 +211,28 @@ class Rows:
         self._current.rows.update(rows)
         self._overlay.put_all(rows)
 
-    def _known(self, key: bytes) -> bytes | None:
-        """As ``get``, of a row that nobody asked for: it is not kept in the cache."""
+    def _exists(self, key: bytes) -> bool:
+        """Whether there is a row; it does not enter the cache, because nothing asked for it."""
         value = self._overlay.get(key, _ABSENT)
         if value is _ABSENT:
             value = self._cache.get(key, _ABSENT)
             if value is _ABSENT:
+                if key in self._read_since_freeze:
+                    return True
                 value = self._backend.get(self.prefix + key)
-        return value
+        return value is not None
 
     def _added_by(self, rows: Mapping[bytes, bytes | None]) -> int:
         """By how many rows these writes change the number of rows.
 
         Most replace rows that are in memory: those pass without a step of the interpreter each.
         """
-        known = self._known
+        exists = self._exists
         if None in rows.values():
-            return sum(
-                (value is not None) - (known(key) is not None) for key, value in rows.items()
-            )
+            return sum((value is not None) - exists(key) for key, value in rows.items())
         held = map(self._overlay.get, rows, map(self._cache.get, rows))
         not_held = compress(rows, map(is_, held, repeat(None)))
-        return sum(known(key) is None for key in not_held)
+        return sum(not exists(key) for key in not_held)
 
     def scan(
         self, lower: bytes = b"", upper: bytes | None = None, *, reverse: bool = False
@@ -288,6 +292,7 @@ class Rows:
     def freeze(self) -> Layer:
         """Close the current layer for a commit and open the next."""
         self.flush_mirrors()
+        self._read_since_freeze.clear()
         layer, self._current = self._current, Layer()
         self._frozen.append(layer)
         return layer
@@ -305,6 +310,7 @@ class Rows:
         """Forget everything that is not committed."""
         for mirror in self._mirrors:
             mirror.forget()
+        self._read_since_freeze.clear()
         self._current = Layer()
         self._frozen = []
         self._journal = None

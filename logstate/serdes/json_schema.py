@@ -123,7 +123,7 @@ def with_meaning(schema: Any, meaning: Mapping[str, Mapping[str, Any]], place: s
     """The schema with the keywords of its meaning in it.
 
     >>> with_meaning({"items": {"enum": [1]}}, {"/items": {"members": [[1, "ON"]]}})
-    {'items': {'enum': [1], 'members': [[1, 'ON']]}}
+    {'items': {'members': [[1, 'ON']], 'enum': [1]}}
     """
     if not meaning:
         return schema

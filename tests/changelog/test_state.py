@@ -83,10 +83,10 @@ def test_a_commit_is_one_cut_through_all_stores_and_clocks(state: TaskState) -> 
     changes = state.freeze()
     store(state, "a").put("k", "later")
     state.time_cell("clock").time = 8
-    assert [w.value for w in changes.writes["a"]] == [b"1"]
-    assert [w.value for w in changes.writes["b"]] == [b"2"]
+    assert [value for _, value, *_ in changes.writes["a"]] == [b"1"]
+    assert [value for _, value, *_ in changes.writes["b"]] == [b"2"]
     assert changes.clocks["clock"] == 7
-    assert [w.value for w in state.freeze().writes["a"]] == [b"later"]
+    assert [value for _, value, *_ in state.freeze().writes["a"]] == [b"later"]
 
 
 def test_a_discard_takes_back_rows_writes_and_clocks(state: TaskState) -> None:
@@ -127,7 +127,7 @@ def test_one_records_effects_can_be_taken_back_from_all_stores(state: TaskState)
     assert store(state, "a").get("k") == "before"
     assert store(state, "b").get("k") is None
     assert state.time_cell("clock").time == 1
-    assert [w.value for w in state.freeze().writes["a"]] == [b"before"]
+    assert [value for _, value, *_ in state.freeze().writes["a"]] == [b"before"]
 
 
 def test_positions_never_go_back(state: TaskState) -> None:

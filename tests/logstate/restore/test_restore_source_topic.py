@@ -285,7 +285,11 @@ def totals(builder: StreamsBuilder) -> None:
     [
         (of_prices, "compact", None),
         (of_prices, "delete", "rows that its retention deletes are missing after a restore"),
-        (of_prices, "compact,delete", None),
+        (
+            of_prices,
+            "compact,delete",
+            "rows that its retention deletes are missing after a restore",
+        ),
         (totals, "compact", "whose old values are needed downstream"),
     ],
 )

@@ -110,7 +110,8 @@ def test_repartition_topics_begin_at_their_start_whatever_the_policy(cluster: Fa
     def declare(builder: StreamsBuilder) -> None:
         builder.stream("in", key=str, value=str).repartition(name="again").to("out")
 
-    cluster.create_topic("app-again-repartition", 1, {"cleanup.policy": "delete"})
+    policy = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    cluster.create_topic("app-again-repartition", 1, policy)
     send(cluster, "a", topic="app-again-repartition")
     rig = WorkerRig(cluster, declare, offset_reset="latest").start()
     rig.until_running()

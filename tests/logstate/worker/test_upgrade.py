@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -161,7 +162,7 @@ def test_a_renamed_store_keeps_its_rows_its_changelog_and_its_clocks(cluster: Fa
 
 def test_a_manifest_of_a_newer_version_is_refused(cluster: FakeCluster) -> None:
     WorkerRig(cluster, counted()).start().stop()
-    newer = b'{"version":99,"stores":{}}'
+    newer = b'{"version":99,"application_id":"app","stores":{}}'
     cluster.produce(CUTS, MANIFEST_KEY, newer, timestamp=0)
     with pytest.raises(UpgradeError, match="version 99, and this logstate reads version 2"):
         WorkerRig(cluster, counted()).start()
@@ -169,14 +170,14 @@ def test_a_manifest_of_a_newer_version_is_refused(cluster: FakeCluster) -> None:
 
 def test_an_application_that_is_being_reset_does_not_start(cluster: FakeCluster) -> None:
     WorkerRig(cluster, counted()).start().stop()
-    mark = b'{"version":1,"stores":{},"reset_since":"2026-01-02T03:04:05+00:00"}'
-    cluster.produce(CUTS, MANIFEST_KEY, mark, timestamp=0)
+    cluster.produce(CUTS, MANIFEST_KEY, marked("reset_since"), timestamp=0)
     with pytest.raises(UpgradeError, match="run `logstate reset app` again"):
         WorkerRig(cluster, counted()).start()
 
 
 def marked(since: str) -> bytes:
-    return f'{{"version":1,"stores":{{}},"{since}":"2026-01-02T03:04:05+00:00"}}'.encode()
+    mark = {"version": 1, "application_id": "app", "stores": {}, since: "2026-01-02T03:04:05+00:00"}
+    return json.dumps(mark).encode()
 
 
 def written_before_joining(cluster: FakeCluster, *manifests: bytes) -> WorkerRig:

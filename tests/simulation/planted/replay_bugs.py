@@ -159,7 +159,13 @@ def a_replay_leaves_the_windows_that_were_held(patch: Patch) -> None:
 @bug
 def a_replay_forgets_where_its_segments_begin(patch: Patch) -> None:
     """A changelog is trimmed below rows that came by a replay."""
-    edit(patch, TaskState, "restore", "self._note_segments(store, layer)", "pass")
+    edit(
+        patch,
+        TaskState,
+        "restore",
+        "self._needed.wrote(store, layer, self.positions.get(store, 0))",
+        "pass",
+    )
 
 
 @bug

@@ -52,4 +52,4 @@ def who_gives_way_leaves_its_manifest(patch: Patch) -> None:
 @bug
 def the_stored_manifest_is_the_first(patch: Patch) -> None:
     """A topology is compared with the oldest manifest, not with the last."""
-    edit(patch, WorkerStart, "_upgraded", "decoded(found[-1])", "decoded(found[0])")
+    edit(patch, WorkerStart, "_upgraded", "decoded(found[-1]", "decoded(found[0]")

@@ -51,7 +51,7 @@ def a_large_cut_is_not_written(patch: Patch) -> None:
 @scenario_bug(LargeCuts.of)
 def a_large_cut_of_another_commit_counts(patch: Patch) -> None:
     """The last cut that was read is taken, whichever offset it was written for."""
-    old = 'fields["i"].get(topic) != committed_offset'
+    old = "_inputs(fields).get(topic) != committed_offset"
     edit(patch, cut, "decode_cut_record", old, "False", also=committed_offsets)
 
 
@@ -88,8 +88,8 @@ def tasks_share_the_positions_of_the_first(patch: Patch) -> None:
 @bug
 def a_stale_cut_counts(patch: Patch) -> None:
     """A cut counts for whatever offset it is found with."""
-    old = 'if fields["o"] == committed_offset else None'
-    edit(patch, cut, "decode_cut", old, "", also=task_starter)
+    old = "if fields.o == committed_offset else None"
+    edit(patch, cut, "decode_cut", old, "", also=restore_plan)
 
 
 @bug
