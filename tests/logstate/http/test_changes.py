@@ -217,7 +217,9 @@ def test_the_changes_of_a_store_that_was_renamed_or_moved_are_those_of_its_log()
     cluster.produce("app-rows-changelog", b"k", b"of another time", timestamp=1)
     cluster.produce("app-g1.rows-changelog", b"k", b"now", timestamp=1)
     for log in logs[:2]:
-        manifest = json.dumps({"stores": {"rows": {"changelog_topic": log}}}).encode()
+        entry = {"kind": spec.kind, "changelog_topic": log, "partitions": 1, "sub_topology": 0}
+        entry |= {"source_topics": ["in"], "key": None, "value": None}
+        manifest = json.dumps({"application_id": "app", "stores": {"rows": entry}}).encode()
         cluster.produce("app-cuts", MANIFEST_KEY, manifest, timestamp=0)
     named = partial(log_of, application_id="app", cluster=cluster, clock=clock)
 
