@@ -153,7 +153,7 @@ KEPT: dict[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1"}
             "retention.bytes=1",
         ),
     ],
-    ids=str,
+    ids=lambda given: given.__name__ if callable(given) else str(given),
 )
 def test_topics_that_exist_are_held_to_the_rules_of_declared_settings_everywhere(
     declare: Callable[[StreamsBuilder], object], name: str, config: dict[str, str], found: str
