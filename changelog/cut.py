@@ -16,7 +16,8 @@ The second block is ours::
                                     rows a store has
     p  {changelog topic: position}  the next offset of the changelog, for the task's partition
     b  {changelog topic: offset}    the first record that the state needs, where that is not 0
-    u  {store: number}              whose rows are on a local disk only; absent where none are
+    u  {store: number}              of stores whose rows are on a local disk only, the number of
+                                    this commit; absent where there are none
     w  [transactional id, member id]  who wrote it; absent where nobody said
     x  true: only "o" and "w" are here; the rest is in the cuts topic (it was over the size limit)
 
@@ -114,8 +115,8 @@ class Cut(NamedTuple):
     """Changelog topic to the first record that the state needs. Every commit names the changelogs
     of windowed stores and source topics that serve as changelogs; of others an offset above 0."""
     local_rows: Mapping[str, int] = {}
-    """Store without a changelog to the number of its rows: a directory has those that belong to the
-    offset, or rows of another number. Each time such rows were lost the number grows."""
+    """Store without a changelog to the number of this commit. The rows that belong to the offset
+    are in the directory that has this number, of the same writer."""
 
 
 class OffsetMetadata(NamedTuple):

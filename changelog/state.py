@@ -28,6 +28,7 @@ from pathlib import Path
 from logstate.changelog.backend.backend import KeyRange, StoreBackend
 from logstate.changelog.backend.memory import MemoryBackend
 from logstate.changelog.loading import Loads
+from logstate.changelog.local_commits import LocalCommits
 from logstate.changelog.local_rows import discard_unfit_rows
 from logstate.changelog.row_counts import count_rows
 from logstate.changelog.rows.layers import Layer
@@ -56,7 +57,7 @@ class StateChanges:
     clocks: Mapping[str, int]
     #: store to the first record of its changelog that the state needs (see segment_offsets)
     first_needed: Mapping[str, int] = field(default_factory=dict)
-    #: store without a changelog to the number of its rows
+    #: store without a changelog to the number of this commit
     local_rows: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -101,6 +102,8 @@ class TaskState:
         self._context = context
         for spec in specs:
             self._open_store(spec, logs_every_write)
+        only_local = {s.name: self._rows[s.name] for s in specs if s.is_only_local}
+        self.local = LocalCommits(self.meta, self._persistent, only_local)
         self._publishes_views = publishes_views
         self._leases: tuple[SnapshotLease, SnapshotLease] | None = None
         #: every lease that a view may still use
@@ -159,11 +162,7 @@ class TaskState:
             layers=layers,
             clocks={name: cell.time for name, cell in self.cells.items()},
             first_needed=self._needed.first(self.positions),
-            local_rows={
-                name: number
-                for name in self.only_local
-                if (number := self.meta.local_rows.get(name)) is not None
-            },
+            local_rows=self.local.next_numbers(),
         )
 
     def committed(self, changes: StateChanges, positions: Mapping[str, int]) -> None:
@@ -173,11 +172,19 @@ class TaskState:
             self._rows[name].committed(layer)
             self._unapplied_bytes += layer.data_bytes()
         self._needed.committed = changes.first_needed
+        self.local.committed(changes.local_rows)
         self._advance(positions)
         self._committed_clocks = dict(changes.clocks)
         for name, cell in self._row_clocks.items():
             cell.time = changes.clocks[f"store:{name}"]
         self._publish_view()
+
+    def prepare(self, changes: StateChanges, writer: str) -> None:
+        """Write the rows without a changelog before the transaction of their commit ends."""
+        if changes.local_rows:
+            if self.local.is_waiting:
+                self.apply()
+            self.local.prepare(changes.local_rows, changes.layers, writer)
 
     def discard(self) -> None:
         """Forget all that is not committed: rows, writes, clocks."""
@@ -315,12 +322,6 @@ class TaskState:
             for spec in self.specs.values()
         )
 
-    @cached_property
-    def only_local(self) -> frozenset[str]:
-        """Persistent stores without a changelog: their rows are on the local disk only."""
-        specs = self.specs.values()
-        return frozenset(s.name for s in specs if not s.is_logged and not s.in_memory)
-
     def empty_at_next_opening(self, stores: Iterable[str]) -> None:
         """Give up the rows of these stores, and of no others; close it afterwards."""
         self.apply()
@@ -352,7 +353,8 @@ class TaskState:
         }
         self.meta.clocks = {name: cell.time for name, cell in self._row_clocks.items()}
         self.meta.segment_offsets = self._needed.known(self._rows_on_disk)
-        count += self._apply_to(self._persistent, self._rows_on_disk, extra=self.meta.row())
+        extra = {**self.meta.row(), **self.local.applied_with()}
+        count += self._apply_to(self._persistent, self._rows_on_disk, extra=extra)
         self._renew_snapshots()
         return count
 
@@ -361,7 +363,7 @@ class TaskState:
         backend: StoreBackend,
         rows_of: Mapping[str, Rows],
         *,
-        extra: Mapping[bytes, bytes] | None = None,
+        extra: Mapping[bytes, bytes | None] | None = None,
     ) -> int:
         merged: dict[bytes, bytes | None] = dict(extra or {})
         ranges: list[KeyRange] = []

@@ -35,8 +35,10 @@ class StoredMeta(msgspec.Struct):
     segment_offsets: dict[str, dict[int, int]] = {}
     #: where the changelog began when the rows were built from it, per store; 0 where not known
     begins: dict[str, int] = {}
-    #: store without a changelog -> number of its rows, which the cut must have too
+    #: store without a changelog -> number of the commit that its rows stand for
     local_rows: dict[str, int] = {}
+    #: member id of who made that commit
+    local_writer: str = ""
     #: wall clock when the rows were last known to be at the end of their changelogs
     caught_up_at_ms: int = 0
     #: what the bytes of each store's rows depend on, as JSON (see store_fingerprint)

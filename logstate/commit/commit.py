@@ -5,7 +5,8 @@
     2  produce what is left of the outputs, and the changelog records of every changed row; what is
        processed from here on belongs to the next one: its outputs wait in memory
     3  flush: delivery reports give the changelog positions
-    4  check ownership again; add ALL input offsets of every task, each with its cut
+    4  check ownership again; write the rows that have no changelog beside the local rows of their
+       task; add ALL input offsets of every task, each with its cut
     5  commit the transaction
     6  only now the rows become the committed view; RocksDB takes them over later, in one write
     7  the outputs that waited begin the next transaction
@@ -94,6 +95,8 @@ class Committer:
         positions = [self._positions(commit, delivered) for commit in commits]
         offsets, cut_records = yield from self._offsets(tasks, commits, positions)
         self._check_ownership(tasks, epoch_of, member_id)  # 4
+        for owned, commit in zip(tasks, commits, strict=True):
+            owned.task.state.prepare(commit.changes, self._member_id)
         metadata = yield Step("group_metadata", self._consumer.group_metadata)
         yield from self._transactions.commit(offsets, metadata)  # 5
         for owned, commit, position in zip(tasks, commits, positions, strict=True):  # 6

@@ -148,6 +148,11 @@ class StoreSpec:
         """How its values are written."""
         return self.value.describe()
 
+    @property
+    def is_only_local(self) -> bool:
+        """Whether its rows are on the local disk and nowhere else."""
+        return not self.is_logged and not self.in_memory
+
     @cached_property  # asked for every restored row
     def traits(self) -> KindTraits:
         """What its kind implies."""

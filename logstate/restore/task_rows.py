@@ -93,71 +93,62 @@ class TaskRows:
             changelog: self._needed(owned, changelog, spec, logs[changelog], cut)
             for changelog, spec in changelogs.items()
         }
-        only_local = {} if cut is None else cut.local_rows
         try:
             if owned.task_or_none is None:
                 owned.task_or_none = self._new_task(owned)
-            self._check_local_rows(owned, only_local)
+            self._check_local_rows(owned, cut)
             self._set_targets(owned, changelogs, logs, needed)
         except StoreCorruptedError as exc:
             if not self._accepts_loss:
                 for changelog, spec in changelogs.items():
                     self._check_log(owned, spec, changelog, logs[changelog], needed, unfit=exc)
-                if owned.task_or_none is None and only_local:
-                    raise RestoreError(_lost_local_rows(owned, only_local, text_of(exc))) from exc
-            self._rebuild(owned, exc, only_local)
+                if owned.task_or_none is None and cut is not None and cut.local_rows:
+                    what = text_of(exc)
+                    raise RestoreError(_lost_local_rows(owned, cut.local_rows, what)) from exc
+            self._rebuild(owned, exc, cut)
             self._set_targets(owned, changelogs, logs, needed)
 
-    def _check_local_rows(self, owned: OwnedTask, wanted: Mapping[str, int]) -> None:
-        """Rows without a changelog must be those that the committed offsets belong to.
-
-        ``wanted`` is store to the number of these rows. Raises RestoreError.
-        """
+    def _check_local_rows(self, owned: OwnedTask, cut: Cut | None) -> None:
+        """Rows without a changelog must be those of the committed cut; raises RestoreError."""
+        if cut is None or not cut.local_rows:
+            return
+        writer = "" if cut.writer is None else cut.writer.member_id
         state = owned.task.state
-        known = state.meta.local_rows
-        lost = {
-            store: number
-            for store, number in wanted.items()
-            if store in state.only_local and known.get(store, 0) != number
-        }
-        if lost:
-            place = "" if state.path is None else f" in {state.path}"
-            moved = self._given_up.get(owned.task_id)
-            others = any(store in known for store in lost)
-            what = f"the rows{place} are of another time" if others else f"there are none{place}"
-            if moved is not None and not others:
-                what = f"they were moved to {moved}"
-            if not self._accepts_loss:
-                raise RestoreError(_lost_local_rows(owned, lost, what))
-            _LOGGER.error(
-                "task %s: stores %s have no changelog, and their rows are missing: %s."
-                " on_state_loss='continue': they are empty now",
-                owned.task_id,
-                sorted(lost),
-                what,
-            )
-            if others:
-                self._reopen_without(owned, lost)
-            owned.task.state.meta.local_rows.update({s: n + 1 for s, n in lost.items()})
+        lost = state.local.lost(cut.local_rows, writer)
+        if not lost:
+            return
+        place = "" if state.path is None else f" in {state.path}"
+        moved = self._given_up.get(owned.task_id)
+        others = any(store in state.meta.local_rows for store in lost)
+        if others:
+            what = f"those{place} are of another commit"
+        else:
+            what = f"there are none{place}" if moved is None else f"they were moved to {moved}"
+        if not self._accepts_loss:
+            raise RestoreError(_lost_local_rows(owned, lost, what))
+        _LOGGER.error(
+            "task %s: stores %s have no changelog, and their rows are missing: %s."
+            " on_state_loss='continue': they are empty now",
+            owned.task_id,
+            sorted(lost),
+            what,
+        )
+        if others:
+            self._reopen_without(owned, lost)
+        meta = owned.task.state.meta
+        meta.local_rows.update(lost)
+        meta.local_writer = writer
 
-    def number_local_rows(self, owned: OwnedTask) -> None:
-        """From here on the rows of this directory are those of stores without a changelog."""
-        state = owned.task.state
-        for store in state.only_local:
-            state.meta.local_rows.setdefault(store, 1)
-
-    def _rebuild(
-        self, owned: OwnedTask, cause: StoreCorruptedError, only_local: Mapping[str, int]
-    ) -> None:
+    def _rebuild(self, owned: OwnedTask, cause: StoreCorruptedError, cut: Cut | None) -> None:
         """Empty the stores that have a changelog; all of them where the directory is damaged."""
         task = owned.task_or_none
-        if task is None or cause.path is not None or not task.state.only_local:
+        if task is None or cause.path is not None or not task.state.local.stores:
             self.give_up(owned, cause)
             owned.task_or_none = self._new_task(owned)
-            self._check_local_rows(owned, only_local)
+            self._check_local_rows(owned, cut)
             return
         _LOGGER.warning("task %s: its local state is rebuilt: %s", owned.task_id, text_of(cause))
-        self._reopen_without(owned, task.state.specs.keys() - task.state.only_local)
+        self._reopen_without(owned, task.state.specs.keys() - task.state.local.stores)
 
     def _reopen_without(self, owned: OwnedTask, stores: Iterable[str]) -> None:
         owned.task.state.empty_at_next_opening(stores)
@@ -215,7 +206,7 @@ class TaskRows:
         unlogged = [
             spec.name
             for spec in self._plan.sub_topology(owned.task_id).stores
-            if not spec.is_logged and not spec.in_memory
+            if spec.is_only_local
         ]
         if unlogged:
             _LOGGER.error(

@@ -155,7 +155,6 @@ class TaskStarter:
         )
         cut = None if cut is None else cut._replace(clocks=clocks)
         self._rows.open(owned, changelogs, logs, cut)  # 6
-        self._rows.number_local_rows(owned)
         owned.task.set_clocks(  # 7
             clocks, {tp: m.partition_time_ms for tp, m in owned.metadata.items()}
         )
@@ -306,7 +305,8 @@ class TaskStarter:
                 continue  # all inputs carry the same one, but for their offsets
             different.append(cut._replace(offset=0))
             if cut.is_in_cuts_topic:
-                cut = yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset)
+                told = yield from self._cuts.cut_of(owned.task_id, tp.topic, cut.offset)
+                cut = told._replace(writer=cut.writer)
             whole.append(cut)
         return joined_cut(whole)
 

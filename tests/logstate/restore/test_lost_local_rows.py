@@ -11,7 +11,7 @@ from logstate.contracts.records import TopicPartition
 from logstate.restore.standby_places import Neighbours, Peer
 from logstate.testing import FakeCluster
 from logstate.topology import Materialized, StreamsBuilder
-from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, send
+from tests.logstate.worker.worker_rig import Disk, WorkerRig, cluster_of, copy_of, send
 
 LOG = TopicPartition("app-logged-changelog", 0)
 
@@ -55,6 +55,13 @@ def refusal(cluster: FakeCluster, **options: Any) -> str:
     return str(refused.value)
 
 
+def kill(rig: WorkerRig) -> None:
+    """Its session is over as well."""
+    gone = next(iter(rig.cluster.group("app").members))
+    rig.kill()
+    rig.cluster.group("app").leave(gone)
+
+
 def counts(rig: WorkerRig, store: str) -> dict[Any, Any]:
     return {key: row.value for key, row in rig.store("0_0", store).all()}
 
@@ -75,11 +82,51 @@ def test_a_start_without_these_rows_is_refused_and_says_which(cluster: FakeClust
     assert "logstate reset" in found
 
 
-def test_a_start_without_a_committed_record_is_refused_too(cluster: FakeCluster) -> None:
-    """The rows are none yet, but which directory has them is decided."""
-    ran(cluster)
-    ran(cluster, "a", name="other", on_state_loss="continue")
-    assert "are missing: there are none" in refusal(cluster, name="third")
+def test_an_old_copy_of_the_directory_is_of_another_commit(cluster: FakeCluster) -> None:
+    disk = ran(cluster, "a")
+    old = copy_of(disk)
+    ran(cluster, "b", disk=disk)
+    assert "are missing: those are of another commit" in refusal(cluster, disk=old)
+    assert counts(started(cluster, disk=disk), "local") == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_kill_around_the_commit_loses_no_row_without_a_changelog(
+    cluster: FakeCluster, committed: bool
+) -> None:
+    """What was prepared counts where the transaction was committed, and only there."""
+    rig = started(cluster, name="killed")
+    send(cluster, "a")
+    rig.commit()
+    send(cluster, "b")
+    rig.turn()
+    rig.clock.advance(rig.config.commit_interval_ms)
+    rig.drive_to("commit")
+    if committed:
+        rig.step(1)
+    kill(rig)
+    again = started(cluster, name="killed", disk=rig.disk)
+    rows = {"a": 1, "b": 1} if committed else {"a": 1}
+    assert counts(again, "local") == counts(again, "logged") == rows
+    again.commit()
+    assert counts(again, "local") == counts(again, "logged") == {"a": 1, "b": 1}
+    again.stop()
+    assert counts(started(cluster, disk=rig.disk), "local") == {"a": 1, "b": 1}
+
+
+def test_a_kill_at_any_step_loses_no_row_without_a_changelog() -> None:
+    for steps in range(0, 60, 3):
+        cluster = cluster_of({"in": 1})
+        rig = started(cluster, name="killed")
+        for key in ("a", "b", "a"):
+            send(cluster, key)
+        rig.clock.advance(rig.config.commit_interval_ms)
+        rig.step(steps)
+        kill(rig)
+        again = started(cluster, name="killed", disk=rig.disk)
+        again.commit()
+        assert counts(again, "local") == counts(again, "logged") == {"a": 2, "b": 1}, steps
+        again.stop()
 
 
 def test_an_accepted_loss_begins_with_an_empty_store_and_is_an_error_in_the_log(
@@ -104,7 +151,7 @@ def test_rows_of_an_instance_that_lost_the_task_meanwhile_are_of_another_time(
     first = ran(cluster, "a", "b", name="first")
     second = ran(cluster, "a", name="second", on_state_loss="continue")
     found = refusal(cluster, name="first", disk=first)
-    assert "are missing: the rows are of another time" in found
+    assert "are missing: those are of another commit" in found
     rig = started(cluster, name="second", disk=second)
     assert counts(rig, "local") == {"a": 1}
     rig.stop()

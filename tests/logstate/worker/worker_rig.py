@@ -47,6 +47,15 @@ class Disk(dict[TaskId, KeptRows]):
         self.pop(task_id, None)
 
 
+def copy_of(disk: Disk) -> Disk:
+    """What a copy of the directory holds that is made now."""
+    copy = Disk()
+    for task, rows in disk.items():
+        copy[task] = KeptRows()
+        copy[task].write(dict(rows.scan(b"", b"\xff")))
+    return copy
+
+
 class WorkerRig:
     """One worker. ``steps`` has the names of what it did, in order."""
 
