@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from logstate import serdes
 from logstate.changelog.offline import row_copies
-from logstate.changelog.offline.row_copies import RowCopies
+from logstate.changelog.offline.row_copies import NO_TIMESTAMP, RowCopies
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.records import ProducedFields, TopicPartition
 from logstate.contracts.stores import StoreSpec
@@ -25,7 +26,9 @@ MOVE = StoreMove(RATES, ENTRY, "old", "new", 2, 1, None, None)
 KEYS = [[f"k{i}" for i in range(50) if partition_of(f"k{i}".encode(), 2) == n] for n in (0, 1)]
 
 
-def merged(logs: list[list[Written]], monkeypatch: pytest.MonkeyPatch) -> list[ProducedFields]:
+def merged(
+    logs: list[list[Written]], monkeypatch: pytest.MonkeyPatch, move: StoreMove = MOVE
+) -> list[ProducedFields]:
     """What is written of these old partitions, in order."""
 
     def bounds(_: Any, partitions: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
@@ -36,7 +39,7 @@ def merged(logs: list[list[Written]], monkeypatch: pytest.MonkeyPatch) -> list[P
 
     monkeypatch.setattr(row_copies, "log_bounds", bounds)
     monkeypatch.setattr(row_copies, "read_partition", read)
-    copies = RowCopies(MOVE, {0: {}, 1: {}}, {})
+    copies = RowCopies(move, {0: {}, 1: {}}, {})
     return [one for batch in copies.of_all_partitions({}) for one in batch]
 
 
@@ -84,3 +87,30 @@ def test_what_the_store_had_refused_does_not_come_back(monkeypatch: pytest.Monke
 
     assert [time_ms for *_, time_ms, _ in copies] == [DAY, 10 * DAY, 10 * DAY, 10 * DAY]
     assert restored(copies).get(b) == far.store.get(b)
+
+
+class AsGiven(Written):
+    """With its time as it is in the log."""
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time_ms
+
+
+@pytest.mark.parametrize("time_ms", [0, -1])
+@pytest.mark.parametrize("kind", ["key_value", "versioned"])
+def test_a_row_of_time_zero_is_written_without_a_time(
+    kind: str, time_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client would write the current time for 0, and the row would be the newest of its key.
+
+    Kafka Streams writes the 0.
+    """
+    spec = StoreSpec("rates", kind, serdes.string, serdes.int64, history_ms=HOUR)  # type: ignore[arg-type]
+    move = replace(MOVE, spec=spec, entry={**ENTRY, "kind": kind})
+    key = KEYS[0][0].encode()
+    log = [AsGiven(0, key, bytes(8), time_ms), AsGiven(1, key, bytes(8), 1)]
+
+    (zero, one) = merged([log, []], monkeypatch, move)
+
+    assert (zero[:3], zero[4]) == (("new", 0, key), NO_TIMESTAMP)
+    assert one[4] == 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstate import StreamsBuilder
+from logstate.changelog.cut import UNKNOWN_TIME_MS, Cut, decode_cut, encode_cut
 from logstate.changelog.offline.reshard import _Resharding
 from logstate.changelog.offline.stopped_application import StoppedApplication
 from logstate.contracts.records import TopicPartition
@@ -37,8 +38,19 @@ def counted(topic: str) -> Topology:
     return builder.build()
 
 
+def counted_by_key(topic: str) -> Topology:
+    """The topic is read by the tasks that count it."""
+    builder = StreamsBuilder()
+    builder.stream(topic, key=str, value=str).group_by_key().count(store="counts")
+    return builder.build()
+
+
 def handed_over(
-    cluster: FakeCluster, topic: str, committed: dict[TopicPartition, Committed], begin: Any
+    cluster: FakeCluster,
+    topic: str,
+    committed: dict[TopicPartition, Committed],
+    begin: Any,
+    counted: Callable[[str], Topology] = counted,
 ) -> dict[TopicPartition, tuple[int, str]]:
     """The offsets with which an application goes on that has counted ``orders``."""
     application = Stopped(cluster)
@@ -75,3 +87,30 @@ def test_partitions_that_were_read_go_on_where_they_were() -> None:
     offsets = handed_over(cluster, "orders", committed, "earliest")
 
     assert {tp for tp in offsets if tp.topic == "orders"} == {TopicPartition("orders", 2)}
+
+
+def test_each_input_partition_goes_on_with_its_partition_time() -> None:
+    cluster = FakeCluster({"orders": 4})
+    orders = [TopicPartition("orders", n) for n in range(4)]
+    times = {orders[0]: 1_234, orders[1]: 0}
+    committed = {
+        tp: Committed(5, encode_cut(Cut(5, {}), partition_time_ms=time_ms))
+        for tp, time_ms in times.items()
+    }
+    # A note of another tool says nothing about times; the last partition was never read.
+    committed[orders[2]] = Committed(7, "a note")
+
+    offsets = handed_over(cluster, "orders", committed, "earliest", counted_by_key)
+
+    assert {tp: offset for tp, (offset, _) in offsets.items()} == {
+        orders[0]: 5,
+        orders[1]: 5,
+        orders[2]: 7,
+        orders[3]: 0,
+    }
+    found = {
+        tp: decode_cut(metadata, committed_offset=offset).partition_time_ms
+        for tp, (offset, metadata) in offsets.items()
+    }
+    unknown = dict.fromkeys(orders[2:], UNKNOWN_TIME_MS)
+    assert found == {**times, **unknown}

@@ -271,6 +271,80 @@ def test_a_record_is_not_blamed_for_what_another_task_sent_after_its_part_was_ab
     assert [owned.task.skipped_total for owned in rig.tasks.values()] == [1, 1]
 
 
+def of_two_topics(builder: StreamsBuilder) -> None:
+    """One task reads both, by event time."""
+    both = builder.stream("in", key=str, value=str).merge(
+        builder.stream("other", key=str, value=str)
+    )
+    both.to("out")
+
+
+def two_topics() -> FakeCluster:
+    cluster = cluster_of({"in": 1, "other": 1, "dead": 1})
+    cluster.create_topic("out", 1, {"max.message.bytes": "200"})
+    return cluster
+
+
+def test_records_that_come_during_the_search_do_not_count_as_suspects() -> None:
+    """The suspects of each partition count apart: another one may be past its own."""
+    cluster = two_topics()
+    rig = running(cluster, skip, of_two_topics)
+    sent: list[str] = []
+
+    def send_earlier_ones(step: Step) -> None:
+        """Behind the first suspect, of its partition, each before the record that is refused."""
+        if step.name == "commit" and len(sent) < 5:
+            sent.append(f"more{len(sent)}")
+            time = 1 + len(sent)
+            cluster.produce("in", sent[-1].encode(), b"v", timestamp=time, partition=0)
+
+    cluster.produce("in", b"first", b"v", timestamp=1)
+    cluster.produce("other", b"bad", BIG.encode(), timestamp=1_000)
+    cluster.produce("other", b"last", b"v", timestamp=1_001)
+    rig.before = send_earlier_ones
+    settle(rig, 200)
+    assert sorted(keys(cluster), key=str) == sorted(["first", *sent, "last"])
+    assert rig.tasks["0_0"].task.skipped_total == 1
+    # The transaction of all three, and the record on its own.
+    assert rig.total("transactions_aborted_total") == 2
+
+
+def test_a_commit_exactly_before_the_refused_record_keeps_the_decision() -> None:
+    cluster = two_topics()
+    heard: list[FailedRecord] = []
+
+    def remember(record: FailedRecord) -> Decision:
+        """Another partition has a record before it, which is committed before the replay."""
+        heard.append(record)
+        cluster.produce("other", b"earlier", b"v", timestamp=2)
+        return skip(record)
+
+    rig = running(cluster, remember, of_two_topics)
+    cluster.produce("other", b"first", b"v", timestamp=1)
+    cluster.produce("in", b"bad", BIG.encode(), timestamp=1_000)
+    cluster.produce("in", b"last", b"v", timestamp=1_001)
+    settle(rig, 200)
+    assert [record.source for record in heard] == [RecordMetadata("in", 0, 0)]
+    assert keys(cluster) == ["first", "earlier", "last"]
+    assert rig.tasks["0_0"].task.skipped_total == 1
+
+
+def test_attempts_are_counted_over_commits_exactly_before_the_refused_record() -> None:
+    cluster = two_topics()
+    attempts: list[int] = []
+
+    def twice(record: FailedRecord) -> Decision:
+        attempts.append(record.attempt)
+        cluster.produce("other", b"earlier", b"v", timestamp=len(attempts))
+        return retry(3, backoff=timedelta(0), then=skip)(record)
+
+    rig = running(cluster, twice, of_two_topics)
+    cluster.produce("in", b"bad", BIG.encode(), timestamp=1_000)
+    settle(rig, 200)
+    assert attempts == [1, 2, 3]
+    assert keys(cluster) == ["earlier"] * 3
+
+
 def test_where_a_function_is_called_is_seen_from_beside_in_the_search_too(
     cluster: FakeCluster,
 ) -> None:
