@@ -18,6 +18,8 @@ ChangelogWrites = Literal["commit", "update"]
 CHECKPOINT_BYTES = 64 << 20
 #: of rows that equal those of the local store, over all tasks of an instance
 CACHE_BYTES = 256 << 20
+#: of fetched records that wait to be processed, in all partitions of a worker
+BUFFERED_BYTES = 64 << 20
 #: the client's default
 MAX_POLL_INTERVAL_MS = 300_000
 #: windows that have expired stay in their changelog for so long at the least
@@ -57,8 +59,10 @@ class WorkerConfig:
     offset_reset: str | timedelta = "earliest"
     #: records per poll: 1,000 to 2,000 measured fastest (cache-friendlier than 10,000)
     poll_records_max: int = 2_000
-    #: a partition is paused while it has more records waiting than this
+    #: a partition is paused while it has more records waiting than this, or than its share of the
+    #: bytes that those of all partitions may take
     buffered_records_max: int = 10_000
+    buffered_bytes: int = BUFFERED_BYTES
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS
     #: give up after this many aborts within ``aborts_window_ms``
