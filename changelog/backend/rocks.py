@@ -69,6 +69,7 @@ class RocksMemory:
     """
 
     def __init__(self, cache_bytes: int = 128 * _MIB, write_buffer_bytes: int = 48 * _MIB) -> None:
+        self.cache_bytes = cache_bytes
         self.cache = rocksdict.Cache(cache_bytes)
         # Stalling would block the one thread that could make room; the bound is soft instead.
         self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
@@ -77,6 +78,7 @@ class RocksMemory:
 
     def resize(self, cache_bytes: int, write_buffer_bytes: int) -> None:
         """Change both bounds, for the databases that are open too."""
+        self.cache_bytes = cache_bytes
         self.cache.set_capacity(cache_bytes)
         self.write_buffers.set_buffer_size(write_buffer_bytes)
 

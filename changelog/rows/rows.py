@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import compress, islice, repeat
 from operator import is_
+from itertools import islice
+from math import ceil
 from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix
@@ -72,8 +74,13 @@ def drop_some(held: dict[Any, Any], count: int) -> int:
 
 
 def drop_oldest(held: dict[Any, Any], share: float) -> None:
-    """Remove a share of the items, those that were inserted first."""
-    for key in list(islice(held, int(len(held) * share))):
+    """Remove a share of the items, rounded up, those that were inserted first.
+
+    >>> held = {"a": 1, "b": 2, "c": 3}
+    >>> drop_oldest(held, 0.5); held
+    {'c': 3}
+    """
+    for key in list(islice(held, ceil(len(held) * share))):
         del held[key]
 
 

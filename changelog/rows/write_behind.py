@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from itertools import islice
+from math import ceil
 from typing import Any, Final, NamedTuple
 
 from logstate.changelog.rows.deferred_values import deferred_encoder, deferred_values
@@ -241,7 +242,7 @@ class WriteBehind(RowMirror):
     def evict(self, share: float) -> None:
         """Pending rows stay."""
         rows, pending = self.rows, self.row_keys
-        oldest = list(islice(rows, int(len(rows) * share)))
+        oldest = list(islice(rows, ceil(len(rows) * share)))
         for place in oldest:
             if place not in pending:
                 del rows[place]

@@ -98,9 +98,12 @@ class Maintenance:
         if sum(state.cached_bytes() for state in states) <= bound:
             return
         held = sum(state.recount_cached() for state in states)
-        if held > bound * _EVICTED_FROM:
+        before = held + 1
+        # Again where the rows that came last are the larger ones; what is pending cannot go.
+        while bound * _EVICTED_FROM < held < before:
             for state in states:
                 state.evict_cached(1 - bound * _EVICTED_TO / held)
+            before, held = held, sum(state.cached_bytes() for state in states)
 
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
         """Encode rows in a moment in which there is nothing else to do: commits get shorter.

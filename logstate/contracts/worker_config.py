@@ -20,6 +20,8 @@ OnDataLoss = Literal["fail", "continue"]
 CHECKPOINT_BYTES = 64 << 20
 #: of rows that equal those of the local store, over all tasks of an instance
 CACHE_BYTES = 256 << 20
+#: of fetched records that wait to be processed, in all partitions of a worker
+BUFFERED_BYTES = 64 << 20
 #: the client's default
 MAX_POLL_INTERVAL_MS = 300_000
 #: one abort is normal operation, a stall or a rebalance; a loop of them is a fault
@@ -64,8 +66,10 @@ class WorkerConfig:
     on_data_loss: OnDataLoss = "fail"
     #: records per poll: 1,000 to 2,000 measured fastest (cache-friendlier than 10,000)
     poll_records_max: int = 2_000
-    #: a partition is paused while it has more records waiting than this
+    #: a partition is paused while it has more records waiting than this, or than its share of the
+    #: bytes that those of all partitions may take
     buffered_records_max: int = 10_000
+    buffered_bytes: int = BUFFERED_BYTES
     #: repartition records are purged this often, after a commit
     purge_interval_ms: int = PURGE_INTERVAL_MS
     #: give up after this many aborts within ``aborts_window_ms`` that the brokers did not cause

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
-#: it looks at every free block, which takes 1 ms in a small process and 100 ms in a large one: at
-#: most so much of the time
+#: It looks at every free block: a millisecond in a small process, 100 in a large one. At most so
+#: much of the time.
 _SHARE_MAX = 0.05
 
 

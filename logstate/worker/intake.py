@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import OutOfRangeError
-from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import GroupConsumer, Polled, Step, Steps
 from logstate.task.marks import Marks
-from logstate.task.owned_task import OwnedTask
 from logstate.task.task_table import TaskTable
+from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.wishes import Wishes
 from logstate.worker.worker_observer import WorkerObserver
 
@@ -26,7 +25,7 @@ class Intake:
         tasks: TaskTable,
         observer: WorkerObserver,
         clock: Clock,
-        buffered_records_max: int,
+        limit: BufferLimit,
         wishes: Wishes,
     ) -> None:
         self._wishes = wishes
@@ -36,7 +35,7 @@ class Intake:
         self._observer = observer
         self._clock = clock
         self._asks_ms = 0.0
-        self._buffered_max = buffered_records_max
+        self._limit = limit
 
     @property
     def marks(self) -> Marks:
@@ -60,6 +59,7 @@ class Intake:
         for partition, records in polled.records.items():
             owned = self._tasks.running_owner(partition)
             if owned is not None:
+                self._limit.fetched(records)
                 if owned.mark is None:
                     owned.task.add_records(partition, records)
                 else:
@@ -84,19 +84,20 @@ class Intake:
         A task of several partitions may hold one back for long while it waits for another's
         records. While the worker is paused everything is; tasks that have just started, too.
         """
-        for owned in self._tasks.running():
+        running = self._tasks.running()
+        most = self._limit.per_partition(sum(len(owned.partitions) for owned in running))
+        for owned in running:
             paused = owned.paused
-            full = [tp for tp in owned.partitions if tp not in paused and self._is_full(owned, tp)]
+            full = [
+                tp
+                for tp in owned.partitions
+                if tp not in paused and (self.is_paused or owned.buffered(tp) > most)
+            ]
             if full:
                 yield Step("pause", consumer.pause, (full,))
                 paused.update(full)
-            drained = [tp for tp in paused if self._is_drained(owned, tp)]
+            least = max(1, most // 2)
+            drained = [tp for tp in paused if not self.is_paused and owned.buffered(tp) < least]
             if drained:
                 yield Step("resume", consumer.resume, (drained,))
                 paused.difference_update(drained)
-
-    def _is_full(self, owned: OwnedTask, partition: TopicPartition) -> bool:
-        return self.is_paused or owned.buffered(partition) > self._buffered_max
-
-    def _is_drained(self, owned: OwnedTask, partition: TopicPartition) -> bool:
-        return not self.is_paused and owned.buffered(partition) < self._buffered_max // 2

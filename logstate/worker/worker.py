@@ -48,6 +48,7 @@ from logstate.task.task_table import TaskTable
 from logstate.topics.bound_plan import BoundPlan
 from logstate.topology.graph.sub_topology import SubTopology
 from logstate.topology.plan.plan import Topology
+from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.commits import Commits
 from logstate.worker.followed_tasks import FollowedTasks
 from logstate.worker.foreign_members import ForeignMembers
@@ -116,9 +117,8 @@ class Worker:
         self._limits = FailureLimits(config)
         self._foreign_members = ForeignMembers(config.application_id, wait)
         self._poison_search = PoisonRecordSearch()
-        self.intake = Intake(
-            self._tasks, self._observer, clock, config.buffered_records_max, self.wishes
-        )
+        limit = BufferLimit(config.buffered_records_max, config.buffered_bytes)
+        self.intake = Intake(self._tasks, self._observer, clock, limit, self.wishes)
         self.processing = Processing(
             self._tasks,
             self._poison_search,

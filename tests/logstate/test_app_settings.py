@@ -57,7 +57,7 @@ def check(**changes: Any) -> None:
         {"group_protocol": "classic"},
         {"offset_reset": "latest"},
         {"offset_reset": "none"},
-        {"on_state_loss": "continue"},
+        {"faults": FaultSettings(on_state_loss="continue", on_data_loss="continue", aborts_max=0)},
         {"offset_reset": timedelta(hours=1)},
         {"commit_interval": timedelta(milliseconds=1)},
         {"commit_interval": timedelta(minutes=10)},
@@ -81,7 +81,15 @@ def test_what_is_allowed(changes: dict[str, Any]) -> None:
             "changelog_writes must be 'commit' or 'update'; got 'all'",
         ),
         ({"group_protocol": "new"}, "group_protocol must be 'consumer' or 'classic'; got 'new'"),
-        ({"on_state_loss": "ignore"}, "on_state_loss must be 'fail' or 'continue'; got 'ignore'"),
+        (
+            {"faults": FaultSettings(on_state_loss=cast("Any", "ignore"))},
+            "on_state_loss must be 'fail' or 'continue'; got 'ignore'",
+        ),
+        (
+            {"faults": FaultSettings(on_data_loss=cast("Any", "ignore"))},
+            "on_data_loss must be 'fail' or 'continue'; got 'ignore'",
+        ),
+        ({"faults": FaultSettings(aborts_max=-1)}, "aborts_max must be at least 0; got -1"),
         ({"offset_reset": "lates"}, "offset_reset must be 'earliest', 'latest'.*got 'lates'"),
         (
             {"commit_interval": timedelta(microseconds=999)},

@@ -11,7 +11,9 @@ from logstate.task.owned_task import OwnedTask, Stage
 from logstate.task.task_table import TaskTable
 from logstate.testing import FakeCluster
 from logstate.testing.fake.consumers import FakeGroupConsumer
+from logstate.testing.fake.fetched import StoredRecord
 from logstate.topology import StreamsBuilder
+from logstate.worker.buffer_limit import BufferLimit
 from logstate.worker.intake import Intake
 from logstate.worker.wishes import Wishes
 from logstate.worker.worker_observer import WorkerObserver
@@ -31,7 +33,7 @@ def merged(builder: StreamsBuilder) -> None:
 class Balance:
     """A task of two partitions and the consumer that feeds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = 1 << 20) -> None:
         self.cluster: FakeCluster = cluster_of({"left": 1, "right": 1})
         self.consumer: FakeGroupConsumer = self.cluster.group_consumer(
             group_id="app", instance_id=None
@@ -45,7 +47,8 @@ class Balance:
             self.owned.move_to(stage)
         tasks = TaskTable()
         tasks.add(self.owned)
-        self.intake = Intake(tasks, WorkerObserver(), ManualClock(), LIMIT, Wishes())
+        limit = BufferLimit(LIMIT, bytes_max)
+        self.intake = Intake(tasks, WorkerObserver(), ManualClock(), limit, Wishes())
         self.recorder = StepRecorder()
 
     def wait(self, count: int, topic: str = "left") -> None:
@@ -55,6 +58,9 @@ class Balance:
         self.bench.end("left")
         self.bench.end("right")
         assert self.bench.task.process(count) == count
+
+    def take(self) -> None:
+        self.recorder.run(self.intake.take(self.poll(), self.consumer))
 
     def balance(self) -> list[str]:
         self.recorder.run(self.intake.pause_or_resume(self.consumer))
@@ -106,3 +112,48 @@ def test_several_full_partitions_are_one_call(rig: Balance) -> None:
     rig.wait(LIMIT + 1, topic="right")
     assert rig.balance() == ["pause"]
     assert rig.owned.paused == {LEFT, RIGHT}
+
+
+def test_large_records_pause_their_partition_earlier() -> None:
+    rig = Balance(bytes_max=60_000)
+    paused = []
+    for _ in range(4):
+        send(rig.cluster, "a" * 5_000, topic="left")  # the key and the value
+        rig.take()
+        paused.append(rig.owned.paused.copy())
+    assert paused == [set(), set(), {LEFT}, {LEFT}]
+    rig.process(3)
+    rig.recorder.take()
+    assert rig.balance() == ["resume"]
+
+
+def test_a_record_that_is_larger_than_all_may_take_together_is_still_processed() -> None:
+    rig = Balance(bytes_max=1_000)
+    for _ in range(3):
+        send(rig.cluster, "a" * 5_000, topic="left")
+        rig.take()
+    assert rig.owned.paused == {LEFT}
+    rig.process(2)
+    rig.recorder.take()
+    assert rig.balance() == ["resume"]
+
+
+@pytest.mark.parametrize("partitions", [1, 10, 100, 1_000])
+@pytest.mark.parametrize("size", [0, 100, 10_000, 1_000_000])
+def test_what_waits_is_bounded_whatever_the_number_of_partitions(
+    partitions: int, size: int
+) -> None:
+    limit, bytes_max = BufferLimit(10_000, 64 << 20), 64 << 20
+    for _ in range(50):
+        limit.fetched([StoredRecord("in", 0, 0, b"", b"x" * size, 0, None)] * 7)
+    waiting = limit.per_partition(partitions) * partitions
+    assert waiting * size <= max(bytes_max, partitions * size)
+    assert waiting * (size + 400) <= max(bytes_max, partitions * (size + 400))
+
+
+def test_sizes_of_fetches_are_averaged() -> None:
+    limit = BufferLimit(10_000, 1 << 20)
+    limit.fetched([StoredRecord("in", 0, 0, b"k", None, 0, None)])
+    small = limit.per_partition(1)
+    limit.fetched([StoredRecord("in", 0, 0, b"k", b"x" * 100_000, 0, None)] * 3)
+    assert limit.per_partition(1) < small / 20
