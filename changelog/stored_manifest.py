@@ -126,6 +126,14 @@ class _Manifest(msgspec.Struct):
     resharding_topics: list[TopicName] = []
 
 
+class _Changelog(msgspec.Struct):
+    changelog_topic: TopicName | None = None
+
+
+class _Changelogs(msgspec.Struct):
+    stores: dict[str, _Changelog] = {}
+
+
 def decode_manifest(value: bytes, application_id: str = "") -> dict[str, Any]:
     """A manifest as plain data, with every key that this version reads checked.
 
@@ -171,6 +179,28 @@ def checked_manifest(found: Any, application_id: str = "") -> dict[str, Any]:
             f" of the key 'manifest' of application {application_id!r} there again"
         )
     return found  # type: ignore[no-any-return]
+
+
+def changelog_named(value: bytes, store: str, application_id: str) -> str | None:
+    """The changelog of one store, and nothing else of a manifest; None where it names none.
+
+    Raises RestoreError for a damaged manifest, and for a topic that is not the application's own.
+
+    >>> changelog_named(b'{"stores": {"a": {"changelog_topic": "shop-a-changelog"}}}', "a", "shop")
+    'shop-a-changelog'
+    """
+    try:
+        found = msgspec.json.decode(value, type=_Changelogs).stores.get(store)
+    except UNDECODABLE as error:
+        raise _damaged(_where(application_id), error) from error
+    topic = None if found is None else found.changelog_topic
+    if topic is not None and not is_own_topic(application_id, topic):
+        raise RestoreError(
+            f"the manifest in {_where(application_id)} names {topic!r} as the changelog of store"
+            f" {store!r}, and application {application_id!r} does not create topics of such a name."
+            " Another program wrote the manifest, or it was changed"
+        )
+    return topic
 
 
 def _where(application_id: str) -> str:

@@ -35,6 +35,8 @@ class Serving:
         timeout: how long one request may take.
         page_rows: most rows of one page.
         streams: most streams of changes at a time; each is a consumer.
+        connections: most HTTP connections at a time, and never more than a quarter of the files
+            that the process can open; a new one takes the place of one that asks nothing.
     """
 
     bind: str = ""
@@ -49,6 +51,7 @@ class Serving:
     timeout: timedelta = timedelta(seconds=10)
     page_rows: int = 1_000
     streams: int = 16
+    connections: int = 500
 
     @property
     def scheme(self) -> str:
@@ -77,6 +80,7 @@ class Serving:
             yield "certificate= and private_key= of Serving are given together, or neither"
         yield from count("page_rows", self.page_rows, least=1)
         yield from count("streams of Serving", self.streams, least=0)
+        yield from count("connections of Serving", self.connections, least=1)
         for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
             yield from duration(f"{name} of Serving", given, least=_SHORTEST)
 

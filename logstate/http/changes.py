@@ -14,8 +14,9 @@ and so has a young one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from logstate.contracts.changelog_keys import inner_key, layout_of, window_of
 from logstate.contracts.clock import Clock
@@ -31,6 +32,10 @@ from logstate.http.keys import document, plain
 #: records of one look, and how long it waits for the first
 _BATCH = 1_000
 _WAIT_S = 1.0
+#: what the client fetches ahead for a reader, whether it reads or not
+QUEUE_BYTES: Final = 1024 * 1024
+#: events that are handed over together; the reader's connection holds as much and waits
+PART_BYTES: Final = 32_768
 #: of the numbers in an id
 _DIGITS_MAX = 19
 #: the brokers' default of delete.retention.ms
@@ -87,21 +92,24 @@ class ChangeReader:
             )
         finally:
             admin.close()
-        self._consumer = cluster.log_consumer()
+        self._consumer = cluster.log_consumer(queue_bytes=QUEUE_BYTES)
         self._consumer.assign(self._positions)
+        #: polled, and not handed over yet
+        self._pending: deque[tuple[TopicPartition, FetchedRecord]] = deque()
 
     def read(self) -> bytes:
-        """The events that are there within a second; the id alone where there are none."""
-        polled = self._consumer.poll(_BATCH, _WAIT_S)
-        if polled.out_of_range:
-            gone = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
-            raise ChangesGoneError(f"{gone}: the changes from there on were deleted")
-        events = [
-            self._event(partition, record)
-            for partition, records in polled.records.items()
-            for record in records
-        ]
-        return b"".join(events) or f": nothing yet\nid: {self._id()}\n\n".encode()
+        """Events that are there within a second, a part of them at a time; else the id alone."""
+        if not self._pending:
+            polled = self._consumer.poll(_BATCH, _WAIT_S)
+            if polled.out_of_range:
+                gone = ", ".join(f"{tp} at {at}" for tp, at in polled.out_of_range.items())
+                raise ChangesGoneError(f"{gone}: the changes from there on were deleted")
+            for partition, records in polled.records.items():
+                self._pending.extend((partition, record) for record in records)
+        part = bytearray()
+        while self._pending and len(part) < PART_BYTES:
+            part += self._event(*self._pending.popleft())
+        return bytes(part) or f": nothing yet\nid: {self._id()}\n\n".encode()
 
     def close(self) -> None:
         """Let go of the consumer."""

@@ -1,84 +1,194 @@
-"""Connections that are given up: of whoever does not ask, and of whoever does not read the answer.
+"""Connections that are closed: whose client does not ask, does not read, or sends too much.
 
-The server waits for both without a limit. A few hundred silent connections would keep everybody
-out, and a reader who stands still keeps rows of a commit, or a stream of changes. A request that
-never comes to its body would be kept in memory, as much as can be sent within the time: one of the
-server's two parsers (httptools, h11) bounds it, the other does not. Nor how many requests it takes
-from one piece while the first is answered: thousands fit in one, and each takes a hundred times its
-bytes.
+The server waits for all three without a limit. A few hundred silent connections would keep all
+others out, and a reader who stands still keeps rows of a commit, or a stream of changes. It also
+takes whatever a client sends: a head without an end, more requests while the first one is answered,
+a thousand headers behind a body in chunks. So bytes come to its parser in small pieces, and only
+while no request is being answered; what comes then is kept, to a limit, and parsed afterwards.
+
+Whatever a client sends, a connection holds at most ``HEAD_BYTES_MAX`` of a head,
+``AHEAD_BYTES_MAX`` of the requests behind it, ``BODY_BYTES_MAX`` of a body, and of an answer
+``UNSENT_BYTES_MAX`` and one message.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from logstate.http.connections import BUSY, FRESH, IDLE, REQUESTS_LOGGER, STILL, Connections
 
 #: a network may be slow, and what is sent is many times a request
 _READING_TAKES = 3
 #: of a request before its body; what others send with a key is a token and a path
-HEAD_BYTES_MAX = 65_536
+HEAD_BYTES_MAX: Final = 65_536
+HEADERS_MAX: Final = 100
+#: of the requests behind one that is being answered
+AHEAD_BYTES_MAX: Final = 4_096
+#: of a request of another instance, which is the only one with a body, and what chunks add to it
+BODY_BYTES_MAX: Final = 1024 * 1024 + HEAD_BYTES_MAX
+#: of an answer that the client does not read; what makes it waits from there on
+UNSENT_BYTES_MAX: Final = 32_768
 #: requests of a connection that wait for the answer before theirs
 _WAITING_MAX = 64
+#: bytes that are parsed before what they made is counted: fewer than so many requests fit in them
+_PIECE = 1_024
 
 
-def with_deadlines(limit_s: float) -> type[asyncio.Protocol]:
+def with_deadlines(
+    limit_s: float, connections: Connections | None = None
+) -> type[asyncio.Protocol]:
     """The server's protocol, in which a request is there within a time.
 
-    An answer is read on within three times of it.
+    An answer is read on within three times of it. ``connections`` counts what is held.
     """
+    counted = Connections(1_000) if connections is None else connections
+    told = {"limit_s": limit_s, "counted": counted}
+    return type("Limited", (_Limited, AutoHTTPProtocol), told)
 
-    class Limited(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-        """See the module."""
 
-        _asked: asyncio.TimerHandle | None = None
-        _read: asyncio.TimerHandle | None = None
-        _head_bytes = 0
+class _Limited(asyncio.Protocol):
+    """What stands before the server's own protocol, which follows in the order of classes."""
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._await_request()
+    limit_s: float
+    counted: Connections
+    # of the server's protocol
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    flow: Any
+    cycle: Any
+    headers: Any
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._is_answering():
-                self._asked, self._head_bytes = _without(self._asked), 0
-                if len(getattr(self, "pipeline", ())) > _WAITING_MAX:
-                    self.transport.abort()
+    _asked: asyncio.TimerHandle | None = None
+    _read: asyncio.TimerHandle | None = None
+    _place: Any = None
+    _has_asked = False
+    _head_bytes = 0
+    _body_bytes = 0
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.logger = REQUESTS_LOGGER
+        #: what came while a request was answered
+        self._ahead = bytearray()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
+        self._place = self.counted.made(transport)
+        if self._place is not None:
+            self._place.abort = self._close
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ahead or self._is_waiting():
+            self._keep(data)
+        else:
+            self._take(data)
+        self._tell()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()  # type: ignore[misc]
+        self._has_asked = True
+        if self._ahead:
+            self.loop.call_soon(self._go_on)
+        self._tell()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._read = self._read or self.loop.call_later(_READING_TAKES * self.limit_s, self._close)
+        self._tell()
+
+    def resume_writing(self) -> None:
+        self._read = _without(self._read)
+        super().resume_writing()
+        self._tell()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._asked, self._read = _without(self._asked), _without(self._read)
+        self._ahead.clear()
+        super().connection_lost(exc)
+
+    # -------------------------------------------------------------- pieces
+
+    def _take(self, data: bytes) -> None:
+        """Have data parsed up to the next request behind the one that is answered."""
+        for start in range(0, len(data), _PIECE):
+            if self.transport.is_closing():
                 return
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self.transport.abort()
-            elif self._asked is None:
+            if self._is_waiting():
+                self._keep(data[start:])
+                return
+            piece = data[start : start + _PIECE]
+            super().data_received(piece)
+            self._count(len(piece))
+
+    def _count(self, size: int) -> None:
+        if self._is_answering():
+            self._asked, self._head_bytes = _without(self._asked), 0
+            self._body_bytes = self._body_bytes + size if self.cycle.more_body else 0
+        else:
+            self._head_bytes += size
+            self._body_bytes = 0
+            if self._asked is None:
                 self._await_request()
+        if (
+            self._head_bytes > HEAD_BYTES_MAX
+            or self._body_bytes > BODY_BYTES_MAX
+            or len(self.headers or ()) > HEADERS_MAX
+            or len(getattr(self, "pipeline", ())) > _WAITING_MAX
+        ):
+            self._close()
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._read = self._read or self.loop.call_later(
-                _READING_TAKES * limit_s, self.transport.abort
-            )
+    def _keep(self, data: bytes) -> None:
+        self._ahead += data
+        if len(self._ahead) > AHEAD_BYTES_MAX:
+            self._ahead.clear()
+            self._close()
 
-        def resume_writing(self) -> None:
-            self._read = _without(self._read)
-            super().resume_writing()
+    def _go_on(self) -> None:
+        """Parse what came meanwhile."""
+        if self._ahead and not self._is_waiting():
+            data = bytes(self._ahead)
+            self._ahead.clear()
+            self._take(data)
+            self._tell()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._asked, self._read = _without(self._asked), _without(self._read)
-            super().connection_lost(exc)
+    def _tell(self) -> None:
+        if self._place is None or self.transport.is_closing():
+            return
+        unsent = self.transport.get_write_buffer_size() if self.flow.write_paused else 0
+        body = len(self.cycle.body) if self._is_answering() else self._head_bytes
+        if self.flow.write_paused:
+            state = STILL
+        elif self._is_answering():
+            state = BUSY
+        else:
+            state = IDLE if self._has_asked else FRESH
+        self.counted.tell(self._place, state, len(self._ahead) + unsent + body)
 
-        def _await_request(self) -> None:
-            self._asked = self.loop.call_later(limit_s, self._give_up)
+    def _close(self) -> None:
+        """At once, and without writing more: asyncio logs writes to a connection that is closed."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        self.transport.abort()
 
-        def _give_up(self) -> None:
-            self._asked = None
-            if not self._is_answering():
-                self.transport.abort()
+    def _await_request(self) -> None:
+        self._asked = self.loop.call_later(self.limit_s, self._give_up)
 
-        def _is_answering(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
+    def _give_up(self) -> None:
+        self._asked = None
+        if not self._is_answering():
+            self._close()
 
-    return Limited
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _is_waiting(self) -> bool:
+        """Whether what comes now is not for the request that is answered."""
+        return self._is_answering() and not self.cycle.more_body
 
 
 def _without(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:

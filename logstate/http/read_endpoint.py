@@ -26,6 +26,8 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need Starlette: pip install 'logstate[http]'.") from error
 
 _BODY_BYTES_MAX = 1024 * 1024
+#: of all requests that are received or answered now; more are told to come again
+_BODIES_BYTES_MAX = 32 * 1024 * 1024
 
 _request_of = msgspec.msgpack.Decoder(ReadRequest).decode
 
@@ -36,6 +38,7 @@ class ReadEndpoint:
     def __init__(self, answers: Answers, may: Callable[[Scope], bool], threads: Threads) -> None:
         self._answers, self._may, self._threads = answers, may, threads
         self._limit_s = answers.serving.timeout.total_seconds()
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._response(scope, receive)
@@ -44,14 +47,25 @@ class ReadEndpoint:
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         if not self._may(scope):
             return nobody()
-        body, more = bytearray(), True
+        body = bytearray()
+        try:
+            return await self._received(receive, body)
+        finally:
+            self._held -= len(body)
+
+    async def _received(self, receive: Receive, body: bytearray) -> Response:
+        more = True
         try:
             async with asyncio.timeout(self._limit_s):
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return refused(400, "the request ended before it was whole")
-                    body += message.get("body", b"")
+                    piece = message.get("body", b"")
+                    body += piece
+                    self._held += len(piece)
+                    if self._held > _BODIES_BYTES_MAX:
+                        return refused(503, "requests hold too many bytes: try again")
                     if len(body) > _BODY_BYTES_MAX:
                         return refused(413, f"a request has at most {_BODY_BYTES_MAX} bytes")
                     more = message.get("more_body", False)

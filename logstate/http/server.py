@@ -13,13 +13,15 @@ from logstate.contracts.serving import Serving, host_and_port
 try:
     import uvicorn
 
+    from logstate.http.connections import Connections, Listener, connections_max
     from logstate.http.deadlines import with_deadlines
+    from logstate.http.responses import refused
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Queries over HTTP need a server: pip install 'logstate[http]'.") from error
 
-#: connections at a time; more are told to come again
-_CONNECTIONS_MAX = 1_000
 _END_S = 5.0
+#: paths that are answered however many others ask
+_PROBES = ("/live", "/ready")
 
 
 class Server:
@@ -34,7 +36,9 @@ class Server:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named as TCP, or asyncio does not know that it may send at once (TCP_NODELAY): the body of
         # an answer would wait 40 ms for a word about its head.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self.connections = Connections(connections_max(serving.connections))
+        self._socket.connections = self.connections
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
@@ -54,14 +58,14 @@ class Server:
         """Answer, in a thread of its own."""
         serving = self._serving
         config = uvicorn.Config(
-            app,
+            self._gated(app),
+            loop="asyncio",  # another one would accept past the count
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
             server_header=False,
-            http=with_deadlines(serving.timeout.total_seconds()),
-            limit_concurrency=_CONNECTIONS_MAX,
+            http=with_deadlines(serving.timeout.total_seconds(), self.connections),
             timeout_keep_alive=30,
             timeout_graceful_shutdown=2,
             ssl_certfile=None if serving.certificate is None else str(serving.certificate),
@@ -76,6 +80,23 @@ class Server:
         )
         thread.start()
         self._thread = thread  # one that the system refuses is not waited for
+
+    def _gated(self, app: Any) -> Any:
+        """The application, which answers probes only where there are too many others."""
+        connections = self.connections
+
+        async def gated(scope: Any, receive: Any, send: Any) -> None:
+            if scope.get("path") in _PROBES:
+                await app(scope, receive, send)
+            elif connections.is_full:
+                response = refused(503, "there are too many connections or requests: try again")
+                response.headers["Connection"] = "close"
+                await response(scope, receive, send)
+            else:
+                with connections.answering():
+                    await app(scope, receive, send)
+
+        return gated
 
     def stop(self) -> None:
         """Answer what was asked already, and end."""

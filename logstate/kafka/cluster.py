@@ -120,12 +120,17 @@ class KafkaCluster:
             config["group.instance.id"] = instance_id
         return KafkaGroupConsumer(config, is_incremental=is_incremental)
 
-    def log_consumer(self) -> KafkaLogConsumer:
+    def log_consumer(self, *, queue_bytes: int | None = None) -> KafkaLogConsumer:
         # The client insists on a group id, and asks for its coordinator; nothing is ever joined or
         # committed with it.
         config = self._consumer_config(self._reader_group)
         for setting in _OF_MEMBERS & config.keys():
             del config[setting]
+        if queue_bytes is not None:
+            config["queued.max.messages.kbytes"] = max(1, queue_bytes // 1024)
+            config["fetch.message.max.bytes"] = queue_bytes
+            # The client refuses less than its largest message; a larger record still comes.
+            config["fetch.max.bytes"] = max(queue_bytes, int(config.get("message.max.bytes", 0)))
         return KafkaLogConsumer(config)
 
     def transactional_producer(self, transactional_id: str) -> KafkaTransactionalProducer:

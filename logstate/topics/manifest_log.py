@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from logstate.changelog.cut import MANIFEST_KEY
-from logstate.changelog.stored_manifest import decode_manifest
+from logstate.changelog.stored_manifest import changelog_named, decode_manifest
 from logstate.contracts.clock import Clock
 from logstate.contracts.errors import RetriableError
 from logstate.contracts.records import TopicPartition
@@ -118,8 +118,7 @@ def log_of(
         found = run_steps(log.decided_manifests(lambda: False))
     finally:
         run_steps(log.close())
-    stores = decoded(found[-1], application_id)["stores"] if found else {}
-    return stores.get(store, {}).get("changelog_topic")  # type: ignore[no-any-return]
+    return changelog_named(found[-1], store, application_id) if found else None
 
 
 def decoded(manifest: bytes, application_id: str = "") -> dict[str, Any]:

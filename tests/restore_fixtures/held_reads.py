@@ -27,7 +27,7 @@ class HeldReads:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
 
-    def log_consumer(self) -> LogConsumer:
+    def log_consumer(self, *, queue_bytes: int | None = None) -> LogConsumer:
         return _HeldConsumer(self._cluster.log_consumer(), self.released)
 
 

@@ -44,7 +44,7 @@ class FakeCluster(FakeBrokers):
     def group_consumer(self, *, group_id: str, instance_id: str | None) -> FakeGroupConsumer:
         return FakeGroupConsumer(self, None, group_id, instance_id)
 
-    def log_consumer(self) -> FakeLogConsumer:
+    def log_consumer(self, *, queue_bytes: int | None = None) -> FakeLogConsumer:  # noqa: ARG002
         return FakeLogConsumer(self, None)
 
     def transactional_producer(self, transactional_id: str) -> FakeTransactionalProducer:

@@ -23,7 +23,7 @@ class FakeProcess(ProcessLife):
         self.check_alive()
         return FakeGroupConsumer(self._cluster, self, group_id, instance_id)
 
-    def log_consumer(self) -> FakeLogConsumer:
+    def log_consumer(self, *, queue_bytes: int | None = None) -> FakeLogConsumer:  # noqa: ARG002
         self.check_alive()
         return FakeLogConsumer(self._cluster, self)
 
