@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import compress, islice, repeat
-from operator import is_
-from itertools import islice
 from math import ceil
+from operator import is_
 from typing import Any, Protocol, TypeAlias
 
 from logstate.changelog.backend.backend import StoreBackend, end_of_prefix

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from logstate.app import Application
-from logstate.app_settings import AppSettings, LocalRows, StateWrites
+from logstate.app_settings import AppSettings, FaultSettings, LocalRows, StateWrites
 from logstate.changelog.directory import StateDirectory
 from logstate.contracts.compatibility import Decisions
 from logstate.contracts.errors import ConfigError
