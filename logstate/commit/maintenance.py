@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
@@ -18,6 +18,7 @@ _LOGGER = logging.getLogger(__name__)
 
 #: a tenth of the default commit interval
 _ENCODE_INTERVAL_MS = 100
+_CHECK_INTERVAL_MS = 1_000
 
 
 class Maintenance:
@@ -28,7 +29,10 @@ class Maintenance:
         config: WorkerConfig,
         clock: Clock,
         on_apply: Callable[[float], None] | None = None,
+        check_state: Callable[[Iterable[TaskId]], None] = lambda _: None,
     ) -> None:
+        self._check_state = check_state
+        self._checked_ms = clock.monotonic_ms()
         self._config = config
         self._clock = clock
         self._on_apply = on_apply
@@ -75,6 +79,17 @@ class Maintenance:
             self._due_ms[owned.task_id] = due
             if state.cached_rows() > config.cached_rows_max:
                 state.drop_caches()
+
+    def check_state(self, tasks: Sequence[OwnedTask]) -> None:
+        """Look once a second whether the local state of running tasks is still there.
+
+        Raises StateDirectoryError where it was deleted: the databases would notice it with the
+        next file that they open, many seconds later.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._checked_ms >= _CHECK_INTERVAL_MS:
+            self._checked_ms = now_ms
+            self._check_state([owned.task_id for owned in tasks])
 
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
         """Encode rows in a moment in which there is nothing else to do: commits get shorter.
