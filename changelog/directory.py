@@ -23,22 +23,26 @@ import datetime
 import errno
 import fcntl
 import json
+import logging
 import os
 import re
 import shutil
 import socket
 import uuid
 import weakref
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from logstate.changelog.backend.open_files import too_few_files
 from logstate.changelog.task_lock import TaskLock, alone, use
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
 from logstate.contracts.setting_rules import is_application_id, shown
+
+_LOGGER = logging.getLogger(__name__)
 
 MARKER: Final = "logstate.json"
 _FORMAT: Final = 1
@@ -49,6 +53,9 @@ _DOOMED_PREFIX: Final = ".deleted-"
 #: of pathlib too, which makes one slash of two
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TASK: Final = re.compile(r"\d+_\d+")
+
+#: the device and the number of a file: other than its path, it changes if the file is replaced
+_Place: TypeAlias = tuple[int, int]
 
 _open_directories: weakref.WeakSet[StateDirectory] = weakref.WeakSet()
 
@@ -77,11 +84,20 @@ class StateDirectory:
         root = usable_directory(state_root(state_dir))
         self.path = usable_directory(root / application_id)
         _check_owner(self.path)
-        self._lock_file: int | None = None
+        self._holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        self._place = _place(self.path)
+        self._task_places: dict[TaskId, _Place | None] = {}
+        #: what is held: the lock file, and the file of the id, in case somebody deletes the other
+        self._held: dict[Path, int] = {}
         self._lock()
         try:
             _write_marker(self.path, {"application_id": application_id})
             self.instance_id = self._read_or_make_id()
+            self._hold(self._id_path)
             self._sweep()
         except BaseException:
             self.close()
@@ -100,14 +116,43 @@ class StateDirectory:
 
     def close(self) -> None:
         """Give the slot free; idempotent. Close the tasks' databases first."""
-        lock_file, self._lock_file = self._lock_file, None
-        if lock_file is not None:
-            os.close(lock_file)
+        held, self._held = self._held, {}
+        for file in held.values():
+            os.close(file)
 
     @property
     def is_open(self) -> bool:
         """Until it is closed."""
         return self._lock_file is not None
+
+    def check(self, open_tasks: Iterable[TaskId] = ()) -> None:
+        """Look whether the directory is still the one that was opened; a few system calls.
+
+        A lock file that was deleted is made and locked again. Raises StateDirectoryError where
+        the directory, or that of one of ``open_tasks``, was deleted or replaced, and where another
+        process has the slot by now.
+        """
+        for path, place in [
+            (self.path, self._place),
+            *((self.path / str(task), self._task_places.get(task)) for task in open_tasks),
+        ]:
+            if place is not None and _place(path) != place:
+                raise StateDirectoryError(_gone(path))
+        for path, file in list(self._held.items()):
+            held = os.fstat(file)
+            if _place(path) != (held.st_dev, held.st_ino):
+                _LOGGER.warning(
+                    "%s was deleted or replaced while slot %d was in use; it is made again, and"
+                    " the slot stays locked. Let nothing delete files below state_dir",
+                    path,
+                    self.slot,
+                )
+                del self._held[path]
+                try:
+                    self._hold(path)
+                    self._describe(path)
+                finally:
+                    os.close(file)
 
     # ------------------------------------------------------------------ tasks
 
@@ -116,6 +161,7 @@ class StateDirectory:
         path = self.path / str(task_id)
         usable_directory(path)
         _write_marker(path, {"application_id": self.application_id, "task": str(task_id)})
+        self._task_places[task_id] = _place(path)
         return path
 
     def files_path(self, task_id: TaskId) -> Path:
@@ -173,10 +219,10 @@ class StateDirectory:
         Raises StateDirectoryError, and deletes nothing, where an instance has one of the slots.
         """
         with ExitStack() as held:
-            for lock in sorted(self.path.glob("instance-*.lock")):
-                slot = lock.stem.removeprefix("instance-")
-                if slot != str(self.slot):
-                    held.callback(os.close, self._locked(lock, slot))
+            for file in sorted(self.path.glob("instance-*")):
+                slot = file.stem.removeprefix("instance-")
+                if slot != str(self.slot) and file.suffix in (".lock", ".id"):
+                    held.callback(os.close, self._locked(file, slot))
             for task in self.tasks():
                 self.delete_task(task)
 
@@ -201,16 +247,30 @@ class StateDirectory:
     # ------------------------------------------------------------------ lock and identity
 
     def _lock(self) -> None:
-        lock_file = self._locked(self.path / f"instance-{self.slot}.lock", str(self.slot))
-        me = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        }
-        os.ftruncate(lock_file, 0)
-        os.pwrite(lock_file, json.dumps(me).encode(), 0)
-        self._lock_file = lock_file
+        self._hold(self._lock_path)
         _open_directories.add(self)
+        self._describe(self._lock_path)
+
+    @property
+    def _lock_file(self) -> int | None:
+        return self._held.get(self._lock_path)
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.path / f"instance-{self.slot}.lock"
+
+    @property
+    def _id_path(self) -> Path:
+        return self.path / f"instance-{self.slot}.id"
+
+    def _hold(self, path: Path) -> None:
+        self._held[path] = self._locked(path, str(self.slot))
+
+    def _describe(self, path: Path) -> None:
+        """Write into a held file what it says: who holds the slot, or the id of the slot."""
+        text = self.instance_id if path == self._id_path else json.dumps(self._holder)
+        os.ftruncate(self._held[path], 0)
+        os.pwrite(self._held[path], text.encode(), 0)
 
     def _locked(self, path: Path, slot: str) -> int:
         try:
@@ -222,15 +282,16 @@ class StateDirectory:
         except OSError as error:
             said = os.read(lock_file, 4096)
             os.close(lock_file)
+            holder = _holder_of_id(path) if path.suffix == ".id" else _holder(said, path)
             raise StateDirectoryError(
                 f"{self.path} is in use: slot {slot} of application {self.application_id!r} is held"
-                f" by {_holder(said, path)}. Two instances cannot share it. Stop the other one,"
+                f" by {holder}. Two instances cannot share it. Stop the other one,"
                 " or give this one its own state_dir."
             ) from error
         return lock_file
 
     def _read_or_make_id(self) -> str:
-        path = self.path / f"instance-{self.slot}.id"
+        path = self._id_path
         try:
             return str(uuid.UUID(path.read_text().strip()))
         except FileNotFoundError:
@@ -301,6 +362,26 @@ def usable_directory(path: Path) -> Path:
     return path
 
 
+def _place(path: Path) -> _Place | None:
+    """None where there is nothing."""
+    try:
+        found = path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _gone(path: Path) -> str:
+    what = "deleted" if _place(path) is None else "deleted and made again, or replaced,"
+    return (
+        f"{path} was {what} while the application uses it: its open files are no longer in any"
+        " directory, and what is written to them is lost. Likely a job that cleans temporary files,"
+        " a volume that was unmounted, or somebody who removed it by hand. Nothing that is"
+        " committed is lost but the rows of stores without a changelog. Set state_dir to a place"
+        " that nothing cleans, and start again: the state is restored from the changelogs."
+    )
+
+
 def _check_owner(path: Path) -> None:
     status = path.stat()
     if status.st_uid != os.geteuid():
@@ -364,6 +445,12 @@ def _holder(said: bytes, path: Path) -> str:
         return text
     true = " and ".join(f"process {holder} ({_program(holder)})" for holder in holders)
     return f"{true} on host {host}; the lock was taken by {text}, which is gone and left it to them"
+
+
+def _holder_of_id(path: Path) -> str:
+    """Who holds a slot whose lock file could be locked: it was deleted and made again."""
+    names = [f"process {holder} ({_program(holder)})" for holder in _holders(path)]
+    return f"{' and '.join(names) or 'another instance'}, whose lock file was deleted"
 
 
 def _holders(path: Path) -> list[int]:

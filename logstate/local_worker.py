@@ -388,6 +388,7 @@ class LocalWorker:
             wait=lambda seconds: pause(seconds, lambda: self._is_stopping),
             error_handlers=handlers,
             wishes=self._wishes,
+            check_state=self.directory.check,
         )
 
 

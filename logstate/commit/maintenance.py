@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from logstate.changelog.state import TaskState
 from logstate.contracts.clock import Clock
@@ -22,6 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 _EVICTED_TO, _EVICTED_FROM = 0.5, 0.75
 #: a tenth of the default commit interval
 _ENCODE_INTERVAL_MS = 100
+_CHECK_INTERVAL_MS = 1_000
 
 
 class Maintenance:
@@ -32,7 +33,10 @@ class Maintenance:
         config: WorkerConfig,
         clock: Clock,
         on_apply: Callable[[float], None] | None = None,
+        check_state: Callable[[Iterable[TaskId]], None] = lambda _: None,
     ) -> None:
+        self._check_state = check_state
+        self._checked_ms = clock.monotonic_ms()
         self._config = config
         self._clock = clock
         self._on_apply = on_apply
@@ -104,6 +108,17 @@ class Maintenance:
             for state in states:
                 state.evict_cached(1 - bound * _EVICTED_TO / held)
             before, held = held, sum(state.cached_bytes() for state in states)
+
+    def check_state(self, tasks: Sequence[OwnedTask]) -> None:
+        """Look once a second whether the local state of running tasks is still there.
+
+        Raises StateDirectoryError where it was deleted: the databases would notice it with the
+        next file that they open, many seconds later.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._checked_ms >= _CHECK_INTERVAL_MS:
+            self._checked_ms = now_ms
+            self._check_state([owned.task_id for owned in tasks])
 
     def encode_ahead(self, tasks: Sequence[OwnedTask]) -> None:
         """Encode rows in a moment in which there is nothing else to do: commits get shorter.

@@ -9,6 +9,9 @@ What is found ends the worker with TopicsChangedError, and another one begins wi
 they are. Its start decides, as any start does: it reads what is new, or it refuses and says why.
 
 Topics that are only written may grow: partitioners are told the new count.
+
+Settings are looked at as well: where a changelog is about to lose rows, the application stops with
+TopicError, as at a start.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.error_text import text_of
-from logstate.contracts.errors import RetriableError, TopicsChangedError
+from logstate.contracts.errors import RetriableError, TopicError, TopicsChangedError
 from logstate.contracts.seams import Admin, Step, Steps, TopicDescription
 from logstate.topics.bound_plan import BoundPlan
+from logstate.topics.internal_topics import Compared, compared, required_topics
 from logstate.worker.assignment import Assignment
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,6 +47,9 @@ class PlannedTopics:
         admin: Admin,
         clock: Clock,
     ) -> None:
+        self._plan = plan
+        #: with the settings that they have to have
+        self._required = required_topics(plan, -1, {})
         self._ids = plan.topic_ids
         self._planned = planned_counts(plan)
         self._counts = counts
@@ -64,15 +71,23 @@ class PlannedTopics:
         if is_away or now_ms < self._due_ms:
             return
         self._due_ms = now_ms + _LOOK_EVERY_MS
-        asked = sorted({*self._planned, *self._counts})
+        own = {topic.name for topic in self._required}
+        asked = sorted({*self._planned, *self._counts, *own})
         try:
             found: Mapping[str, TopicDescription] = yield Step(
                 "describe_topics", self._admin.describe_topics, (asked,)
             )
+            self._compare(found)
+            there = {one.name: found[one.name] for one in self._required if one.name in found}
+            seen: Compared = yield from compared(self._admin, self._plan, self._required, there)
         except RetriableError as exc:
             _LOGGER.info("the topics were not looked at, the next look is due: %s", text_of(exc))
             return
-        self._compare(found)
+        if seen.problems:
+            raise TopicError(
+                "settings of topics have changed while the application runs:"
+                f" {'; '.join(seen.problems)}. Correct them, then start the application again"
+            )
 
     def _compare(self, found: Mapping[str, TopicDescription]) -> None:
         missing = self._planned.keys() - found.keys()

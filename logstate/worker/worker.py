@@ -69,6 +69,7 @@ _RESTORE_POLL_S, _BESIDE_S = 0.05, 0.005
 
 class Worker:
     """See the module. ``new_task`` makes a task with its stores; ``drive`` runs callbacks;
+    ``check_state`` raises where the local state of running tasks is gone;
     ``error_handlers`` are those of global stores; ``wishes`` those that the worker before it had.
     """
 
@@ -87,6 +88,7 @@ class Worker:
         wait: Callable[[float], None] = lambda _: None,
         error_handlers: ErrorHandlers = FAIL_ALWAYS,
         wishes: Wishes | None = None,
+        check_state: Callable[[Iterable[TaskId]], None] = lambda _: None,
     ) -> None:
         self.wishes = wishes or Wishes()
         self._config = config
@@ -126,7 +128,7 @@ class Worker:
             self._observer,
             clock,
         )
-        self._maintenance = Maintenance(config, clock, self._observer.applied)
+        self._maintenance = Maintenance(config, clock, self._observer.applied, check_state)
         self._begun_commits: Commits | None = None
         self.is_stopping = False
         #: what the group takes away now is let go of anyway
@@ -212,6 +214,7 @@ class Worker:
         self.intake.turn()
         yield from self._poll()
         live, tasks, observer = self._live, self._tasks, self._observer
+        self._maintenance.check_state(tasks.running())
         if tasks.lapsed and not observer.is_away:
             self._close_lapsed()
         if not (yield from self._transactions.is_ready(quietly=observer.is_away)):

@@ -296,3 +296,80 @@ def test_a_lock_that_was_left_to_another_process_names_that_one(tmp_path: Path, 
         assert "import sys" in message  # its command line
         assert f"was taken by process {owner.pid} on host" in message
         assert "which is gone" in message
+
+
+# --- what is deleted under a holder ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deleted", ["instance-0.lock", "instance-0.id"])
+def test_a_deleted_file_lets_nobody_else_have_the_slot(tmp_path: Path, deleted: str) -> None:
+    with StateDirectory(tmp_path, "shop") as held:
+        (held.path / deleted).unlink()
+        with pytest.raises(StateDirectoryError, match="slot 0 of application 'shop' is held by"):
+            StateDirectory(tmp_path, "shop")
+    StateDirectory(tmp_path, "shop").close()
+
+
+@pytest.mark.parametrize("deleted", [{".lock"}, {".id"}, {".lock", ".id"}], ids=str)
+def test_deleted_files_are_made_and_locked_again(
+    tmp_path: Path, deleted: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with StateDirectory(tmp_path, "shop") as held:
+        for suffix in deleted:
+            (held.path / f"instance-0{suffix}").unlink()
+        held.check()
+        assert len(caplog.records) == len(deleted)
+        held.check()
+        assert len(caplog.records) == len(deleted), "told once"
+        (held.path / "instance-0.lock").unlink()
+        with pytest.raises(StateDirectoryError, match="in use"):
+            StateDirectory(tmp_path, "shop")
+        identity = held.instance_id
+    with StateDirectory(tmp_path, "shop") as again:
+        assert again.instance_id == identity
+
+
+def test_a_slot_that_another_took_meanwhile_ends_the_first_holder(tmp_path: Path) -> None:
+    with StateDirectory(tmp_path, "shop") as first:
+        (first.path / "instance-0.lock").unlink()
+        (first.path / "instance-0.id").unlink()
+        second = StateDirectory(tmp_path, "shop")
+        with pytest.raises(StateDirectoryError, match=r"slot 0 .* is held by process"):
+            first.check()
+        second.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_directory_that_was_deleted_is_noticed(tmp_path: Path, is_made_again: bool) -> None:
+    with StateDirectory(tmp_path, "shop") as held:
+        held.check()
+        held.path.rename(tmp_path / "elsewhere")
+        if is_made_again:
+            StateDirectory(tmp_path, "shop").close()
+        with pytest.raises(StateDirectoryError, match=r"shop was deleted .*Set state_dir"):
+            held.check()
+
+
+def test_the_directory_of_an_open_task_is_looked_at_and_that_of_others_is_not(
+    tmp_path: Path,
+) -> None:
+    with StateDirectory(tmp_path, "shop") as held:
+        task, other = TaskId(0, 1), TaskId(0, 2)
+        held.task_path(task).rename(tmp_path / "elsewhere")
+        held.task_path(other)
+        held.check([other])
+        with pytest.raises(StateDirectoryError, match=r"0_1 was deleted"):
+            held.check([other, task])
+        held.task_path(task)
+        held.check([other, task])
+
+
+def test_a_slot_whose_lock_was_deleted_keeps_the_tasks_from_being_deleted(tmp_path: Path) -> None:
+    with StateDirectory(tmp_path, "shop", slot=1) as live:
+        task = live.task_path(TaskId(0, 0))
+        (live.path / "instance-1.lock").unlink()
+        other = StateDirectory(tmp_path, "shop")
+        with pytest.raises(StateDirectoryError, match="slot 1"):
+            other.delete_tasks()
+        other.close()
+        assert task.is_dir()
