@@ -38,6 +38,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from logstate.changelog.backend.open_files import too_few_files
 from logstate.changelog.task_lock import TaskLock, alone, use
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, StateDirectoryError
 from logstate.contracts.records import TaskId
 from logstate.contracts.setting_rules import is_application_id, shown
@@ -323,7 +324,12 @@ def state_root(given: object) -> Path:
     if not isinstance(given, (str, os.PathLike)) or isinstance(os.fspath(given), bytes):
         raise ConfigError(f"state_dir must be a path; got {shown(given)}. {example}")
     text = os.fspath(given)
-    if not text or text != text.strip() or "\0" in text:
+    if "\0" in text:
+        raise ConfigError(
+            f"state_dir must be a path; {text!r} contains a NUL character, which no path can"
+            f" contain. {example}"
+        )
+    if not text or text != text.strip():
         raise ConfigError(
             f"state_dir must be a path without blanks around it; got {text!r}. {example}"
         )
@@ -345,7 +351,9 @@ def state_root(given: object) -> Path:
             )
         return path.resolve()
     except (OSError, RuntimeError, UnicodeError) as error:
-        raise ConfigError(f"state_dir={text!r} cannot be resolved: {error}. {example}") from error
+        raise ConfigError(
+            f"state_dir={text!r} cannot be resolved: {text_of(error)}. {example}"
+        ) from error
 
 
 def usable_directory(path: Path) -> Path:

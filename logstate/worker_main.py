@@ -19,6 +19,7 @@ from pathlib import Path
 
 from logstate.app_settings import AppSettings
 from logstate.contracts.clock import SystemClock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import LogstateError, StoreError
 from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel
@@ -196,7 +197,7 @@ def _question(asked: bytes) -> Question:
     except Exception as exc:
         raise StoreError(
             "an argument of the read was pickled for the worker process that has the store, and"
-            f" cannot be unpickled there: {type(exc).__name__}: {exc}. {UNPICKLED_HINT}"
+            f" cannot be unpickled there: {type(exc).__name__}: {text_of(exc)}. {UNPICKLED_HINT}"
         ) from exc
     return question
 

@@ -24,6 +24,7 @@ from logstate.changelog.cut import MANIFEST_KEY, cut_key, decode_cut
 from logstate.changelog.offline.handover_of_tasks import Begin
 from logstate.changelog.stored_manifest import check_topics_are_own, decode_manifest
 from logstate.contracts.clock import SystemClock
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     BrokerError,
     MembersLiveError,
@@ -114,7 +115,7 @@ class StoppedApplication:
             names = ", ".join(repr(one.entry.instance) for one in seen if one.is_alive)
             if not names:
                 raise
-            raise MembersLiveError(f"{error}. Alive now: {names}") from error
+            raise MembersLiveError(f"{text_of(error)}. Alive now: {names}") from error
 
     def never_ran(self) -> TopicError:
         """The error about an application that left nothing."""

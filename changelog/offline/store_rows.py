@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from logstate.changelog.offline.described_encoders import encoder
 from logstate.contracts.changelog_keys import layout_of
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, SerdeError
 from logstate.contracts.record_parts import TIMESTAMP_MAX
 from logstate.contracts.serde import Serde
@@ -134,7 +135,7 @@ class StoreRows:
             shown = {name: row.get(name) for name in self.columns if name in row}
             raise SerdeError(
                 f"the row {shown} does not fit store {self.name!r}: {type(error).__name__}:"
-                f" {error}. Nothing was written"
+                f" {text_of(error)}. Nothing was written"
             ) from error
 
     def _records(self, row: Row, key: bytes, value: bytes | None) -> list[LoggedRow]:

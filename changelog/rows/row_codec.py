@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from logstate.changelog.rows.key_bounds import Bounds, key_bounds
 from logstate.changelog.rows.unfit_parts import naming_store
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RegistryError, SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
@@ -96,12 +97,12 @@ def _naming_the_store(decode_value: Deserializer[Any], store: str) -> Deserializ
             raise
         except Exception as error:
             raise SerdeError(
-                f"a row of store {store!r} cannot be read: {type(error).__name__}: {error}. What is"
-                " written is checked, so the row is from before its type was changed, or from"
-                " another program. Declare a type that reads it (fields that were added need"
-                " defaults; logstate.serdes.upgradable() reads rows of earlier types), or delete"
-                " the row: put(key, None) in a processor; ErrorHandlers(processing=...) passes over"
-                " the records of its key meanwhile"
+                f"a row of store {store!r} cannot be read: {type(error).__name__}:"
+                f" {text_of(error)}. What is written is checked, so the row is from before its type"
+                " was changed, or from another program. Declare a type that reads it (fields that"
+                " were added need defaults; logstate.serdes.upgradable() reads rows of earlier"
+                " types), or delete the row: put(key, None) in a processor;"
+                " ErrorHandlers(processing=...) passes over the records of its key meanwhile"
             ) from error
 
     return decode

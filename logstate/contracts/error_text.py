@@ -9,6 +9,7 @@ message about one must not fail for that.
 
 from __future__ import annotations
 
+import builtins
 import re
 import traceback
 
@@ -19,8 +20,46 @@ _TEXT_MAX = 2_000
 _TRACE_MAX = 4_000
 
 
+def printable(text: str) -> str:
+    r"""Text that every log and terminal takes: lone surrogates are escaped.
+
+    >>> printable("a\ud800b")
+    'a\\ud800b'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
+def no_utf8(text: str) -> str:
+    r"""What a text has that UTF-8 cannot encode, and what to do.
+
+    >>> no_utf8("a\ud800")[:58]
+    'the lone surrogate U+D800 at position 1, which UTF-8 canno'
+    """
+    place, char = next((i, c) for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
+    return (
+        f"the lone surrogate U+{ord(char):04X} at position {place}, which UTF-8 cannot encode:"
+        " decode the text as what it is (errors='replace', not 'surrogateescape')"
+    )
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type, with its module where the name alone is that of another type.
+
+    >>> type_name(1)
+    'int'
+    >>> type_name(type("int", (), {"__module__": "shop"})())
+    'shop.int'
+    """
+    cls = type(value)
+    module = str(cls.__module__)
+    is_clear = module == "builtins" or not (hasattr(builtins, cls.__name__) or module == "numpy")
+    return cls.__name__ if is_clear else f"{module}.{cls.__name__}"
+
+
 def text_of(error: BaseException) -> str:
-    """What the error says, cut where it is long; of a codec's own error, what it means.
+    """What the error says, without a period at its end, cut where it is long.
+
+    Of a codec's own error it is what the error means.
 
     >>> try:
     ...     str.encode(5)
@@ -32,6 +71,11 @@ def text_of(error: BaseException) -> str:
         text = str(error)
     except Exception as exc:  # noqa: BLE001  a user's __str__
         return f"(no text: its __str__ raised {type(exc).__name__})"
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return f"a text has {no_utf8(error.object)}"
+    text = printable(text)
+    if text.endswith(".") and not text.endswith(".."):
+        text = text[:-1]
     of_codec = _OF_CODEC.fullmatch(text) if isinstance(error, TypeError) else None
     if of_codec is not None:
         needed, found = of_codec.groups()

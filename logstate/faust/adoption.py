@@ -28,6 +28,7 @@ from typing import Any
 
 import faust
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RestoreError, UpgradeError
 from logstate.contracts.records import ProducedFields, TaskId, TopicPartition
 from logstate.contracts.seams import Committed, TopicDescription, run_steps
@@ -352,7 +353,8 @@ class _Adoption:
             except Exception as error:
                 raise RestoreError(
                     f"{source}, offset {record.offset()}: a row of table {pair.table.name!r} does"
-                    f" not become one of store {pair.store!r}: {type(error).__name__}: {error}."
+                    f" not become one of store {pair.store!r}: {type(error).__name__}:"
+                    f" {text_of(error)}."
                     " Nothing was written. Is the value of another type than the store's? convert="
                     " has a function for it"
                 ) from error

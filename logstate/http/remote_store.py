@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreAccessError, StoreUnavailableError
 from logstate.contracts.stores import checked_partition
 from logstate.directory.metadata import KeyQueryMetadata, StorePlace
@@ -300,7 +301,8 @@ class RemoteStore(StoreReads):
             except (StoreUnavailableError, MisdirectedError, CursorGoneError) as exc:
                 raise StoreUnavailableError(
                     f"store {self.name!r}: the rest of partition {request.partition} cannot be read"
-                    f" from {host}: {exc}. What comes from elsewhere would not be of the same"
+                    f" from {host}: {text_of(exc)}."
+                    " What comes from elsewhere would not be of the same"
                     " commit: begin again"
                 ) from exc
 

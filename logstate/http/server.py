@@ -7,6 +7,7 @@ import socket
 import threading
 from typing import Any
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving, host_and_port
 
@@ -45,7 +46,8 @@ class Server:
         except OSError as exc:
             self._socket.close()
             raise ConfigError(
-                f"serve={serving.bind!r} cannot be listened at: {exc}. Another process has the"
+                f"serve={serving.bind!r} cannot be listened at: {text_of(exc)}."
+                " Another process has the"
                 " port, or the address is not one of this machine: choose another, or port 0"
             ) from exc
         port = self._socket.getsockname()[1]

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError
 from logstate.contracts.serving import Serving
 
@@ -50,7 +51,7 @@ def _tried(
     try:
         load()
     except (OSError, ValueError) as error:  # an SSLError is an OSError
-        return [f"{name} cannot be used: {error}. Give {wanted}"]
+        return [f"{name} cannot be used: {text_of(error)}. Give {wanted}"]
     return []
 
 

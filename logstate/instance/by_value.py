@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError
 from logstate.instance.classes_by_value import reduced_struct, with_names
 
@@ -47,7 +48,8 @@ def dumps(value: object) -> bytes:
         raise
     except Exception as error:
         raise ConfigError(
-            f"something that the worker processes need cannot be sent to them: {error}. A topology"
+            f"something that the worker processes need cannot be sent to them: {text_of(error)}."
+            " A topology"
             " or a handler holds an object that belongs to this process: a lock, a file, a"
             " connection. Make it in Processor.init, or give Application the topology by reference:"
             " 'module:attribute', or a function of a module that returns it"

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from multiprocessing.connection import Connection as SocketConnection
 from typing import Any, Protocol
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import StoreError, StoreUnavailableError
 from logstate.instance.by_value import UNPICKLED_HINT, dumps, loads
 from logstate.instance.channel import Channel, Connection
@@ -163,7 +164,7 @@ class WorkerProcess:
         except Exception as exc:
             raise StoreError(
                 f"store {store!r}: what worker {self.number} answered was pickled there and cannot"
-                f" be unpickled here: {type(exc).__name__}: {exc}. {UNPICKLED_HINT}"
+                f" be unpickled here: {type(exc).__name__}: {text_of(exc)}. {UNPICKLED_HINT}"
             ) from exc
 
     def _gone(self) -> StoreUnavailableError:

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as NativeNewTopic
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
@@ -310,7 +311,8 @@ class KafkaAdmin:
                     if _is_of_brokers(exc.__cause__):
                         raise RetriableError(
                             f"the brokers at {self._bootstrap} did not do it within"
-                            f" {self._reach_limit_s:.0f} s: {exc}. They were asked again and again;"
+                            f" {self._reach_limit_s:.0f} s: {text_of(exc)}."
+                            " They were asked again and again;"
                             " their logs may say more"
                         ) from exc
                     reason = f" ({self._reasons[-1]})" if self._reasons else ""

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, check
 from logstate.contracts.setting_rules import count, seconds
 from logstate.local_broker.config import ALONE
@@ -320,5 +321,7 @@ def data_directory(data: str | Path | None) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BrokerError(f"The broker's directory {path} cannot be created: {error}.") from error
+        raise BrokerError(
+            f"The broker's directory {path} cannot be created: {text_of(error)}."
+        ) from error
     return path

@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.jar_list import Jar
 
@@ -215,7 +216,8 @@ def _digest(path: Path) -> str:
 
 def _failure(jar: Jar, address: str, error: Exception) -> str:
     return (
-        f"{jar.coordinates} could not be fetched from {_shown(address)}: {error}. What was fetched"
+        f"{jar.coordinates} could not be fetched from {_shown(address)}: {text_of(error)}."
+        " What was fetched"
         f" so far is kept, and the next call goes on from there. Is the repository reachable from"
         f" here? LOGSTATE_MAVEN_URL names a mirror of Maven Central (so does a mirror in"
         f" ~/.m2/settings.xml), and LOGSTATE_BOOTSTRAP a broker that runs already."

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError
 from logstate.local_broker.fetching import fetch
 from logstate.local_broker.jar_list import BROKER, KAFKA_VERSION, Jar
@@ -89,7 +90,7 @@ def cached_set(
                 _make(target, fill)
     except OSError as error:
         raise BrokerError(
-            f"The jars of {name} cannot be cached under {cache}: {error}. "
+            f"The jars of {name} cannot be cached under {cache}: {text_of(error)}. "
             f"Point LOGSTATE_CACHE_DIR at a directory that can be written."
         ) from error
     return target

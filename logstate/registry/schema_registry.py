@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urlsplit, urlunsplit
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, LogstateError, RegistryError
 from logstate.registry.schema_ids import UnknownSchemaError
 
@@ -212,7 +213,7 @@ def unreachable(doing: str, shown_url: str, error: BaseException) -> RegistryErr
     """The exception for no answer at all."""
     return RegistryError(
         f"The schema registry at {shown_url} could not be reached to {doing}: "
-        f"{type(error).__name__}: {error}. Is it running, and is the URL right?"
+        f"{type(error).__name__}: {text_of(error)}. Is it running, and is the URL right?"
     )
 
 

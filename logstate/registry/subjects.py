@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import RegistryError
 from logstate.registry.schema_ids import UnknownSchemaError
 
@@ -40,5 +41,6 @@ class Subjects(Generic[B]):
             return self._ask(subject)
         except UnknownSchemaError as error:
             raise RegistryError(
-                f"There is no such schema under the subject {subject!r}: {error}. {self._remedy}."
+                f"There is no such schema under the subject {subject!r}: {text_of(error)}."
+                f" {self._remedy}."
             ) from error

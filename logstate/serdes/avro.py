@@ -30,13 +30,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from logstate.contracts.error_text import printable, text_of, type_name
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
 from logstate.registry.schema_ids import SchemaIds
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
 from logstate.registry.subjects import REMEDY, Subjects
-from logstate.serdes.avro_damage import int32_check, strict_indices, varint_check
+from logstate.serdes.avro_damage import int32_check, misfit_of, strict_indices, varint_check
 from logstate.serdes.avro_fit import fit_check
 from logstate.serdes.avro_schema import (
     NativeDefaults,
@@ -257,7 +258,8 @@ def _parse(schema: Any, named: dict[str, Any]) -> Parsed:
         return fastavro.parse_schema(schema, named_schemas=named)
     except Exception as error:  # Its errors for malformed schemas have no common class.
         raise SerdeError(
-            f"The Avro schema is not valid: {type(error).__name__}: {error}. A record needs type, "
+            f"The Avro schema is not valid: {type(error).__name__}: {text_of(error)}."
+            " A record needs type, "
             "name and fields; a field needs name and type; named types come before their use."
         ) from error
 
@@ -366,7 +368,7 @@ def _reader(
         except Exception as error:
             raise SerdeError(
                 f"{len(data)} bytes do not decode as Avro {schema_name(into or writer)}{name}: "
-                f"{type(error).__name__}: {error}."
+                f"{type(error).__name__}: {text_of(error)}."
             ) from error
         if source.tell() != len(data):
             raise SerdeError(
@@ -383,24 +385,25 @@ def _reader(
 
 def _misfit(value: Any, parsed: Parsed, check: Callable[[Any], None]) -> SerdeError:
     """Which field does not fit; found by validating again, which is too slow for every record."""
-    where = ""
+    found = misfit_of(value, parsed)
+    if found is not None:
+        detail = printable(f"{schema_name(parsed)}{found[0]} {found[1]}")
+        return SerdeError(f"The value does not fit the Avro schema {schema_name(parsed)}: {detail}")
+    where = f"the value is {type_name(value)}, which the schema cannot hold"
     try:
         validate(value, parsed, raise_errors=True)
+        check(value)
     except ValidationError as error:
         where = "; ".join(map(_mismatch, error.errors))
+    except SerdeError as error:  # it has the field, of a Decimal with too many digits say
+        return error
     except Exception:  # noqa: BLE001  the validator trips over what the writer tripped over
         try:
             check(value)
-        except SerdeError as error:  # it has the field, of a Decimal with too many digits say
+        except SerdeError as error:
             return error
-        where = f"the value is {type(value).__name__}"
-    extra = ""
-    if not where and isinstance(value, Mapping) and isinstance(parsed, Mapping):
-        known = {field["name"] for field in parsed.get("fields", ())}
-        extra = ", ".join(sorted(str(name) for name in value if name not in known))
-    detail = where or (f"the schema has no field {extra}" if extra else "no field is to blame")
     return SerdeError(
-        f"The value does not fit the Avro schema {schema_name(parsed)}: {detail}. Change the "
+        f"The value does not fit the Avro schema {schema_name(parsed)}: {where}. Change the "
         "value, or the schema (a new field needs a default)."
     )
 
@@ -411,7 +414,7 @@ def _mismatch(found: Any) -> str:
         return f"{where} is missing or None, expected {expected}"
     if expected in ("int", "long") and type(found.datum) is int:
         return f"{where} is a number out of range for {expected}"
-    return f"{where} is {type(found.datum).__name__}, expected {expected}"
+    return f"{where} is {type_name(found.datum)}, expected {expected}"
 
 
 class _CallableModule(types.ModuleType):

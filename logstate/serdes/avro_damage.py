@@ -1,4 +1,4 @@
-r"""Refusing damaged Avro bytes that the fast reader takes for a good record.
+r"""Refusing damaged Avro bytes that the fast reader accepts, and naming what the writer refused.
 
 *Indices.* An enum is written as the index of its symbol, a union's value behind the index of its
 branch. The reader takes both straight to a Python list, where -1 is the last element: damaged bytes
@@ -27,11 +27,20 @@ makes
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from logstate.contracts.error_text import no_utf8, type_name
 from logstate.contracts.errors import SerdeError
-from logstate.serdes.avro_schema import PRIMITIVES, AvroWalk, ParsedCopy, Schema
+from logstate.serdes.avro_schema import (
+    PRIMITIVES,
+    AvroWalk,
+    ParsedCopy,
+    Schema,
+    parts_of_schema,
+    schema_name,
+)
 
 #: skips one value: bytes, position -> position behind it
 _Skip: TypeAlias = "Callable[[bytes, int], int]"
@@ -40,6 +49,7 @@ Check = Callable[[Any, str], None]
 _SUSPICIOUS = re.compile(rb"[\x80-\xff]{9}[^\x00\x01]")
 _FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONG_BYTES = 10
+_LARGEST_DOUBLE = sys.float_info.max
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -255,3 +265,93 @@ def _item_check(check: Check | None, items: Callable[[Any], Any]) -> Check | Non
             check(item, f"{name}[]")
 
     return check_items
+
+
+def misfit_of(value: Any, parsed: Schema) -> tuple[str, str] | None:
+    """Why the writer cannot write a value, where its validator does not say it, and the way to it.
+
+    That is a field that is missing or too many, a key of a map that is not text, a text that UTF-8
+    cannot encode, and a whole number that no float has. None: it is something else.
+
+    >>> optional = {"name": "n", "type": ["null", "long"]}
+    >>> misfit_of({}, {"type": "record", "name": "R", "fields": [optional]})
+    ('.n', 'is missing, and has no default: give a value (None is one), or a default in the schema')
+    """
+    return _Refused(parsed).of(parsed, value, "")
+
+
+class _Refused:
+    def __init__(self, parsed: Schema) -> None:
+        self._named: dict[str, Any] = {
+            part["name"]: part
+            for part in parts_of_schema(parsed)
+            if isinstance(part, Mapping) and "name" in part and "type" in part
+        }
+
+    def of(self, schema: Schema, value: Any, way: str) -> tuple[str, str] | None:
+        while isinstance(schema, Mapping) and not isinstance(schema["type"], str):
+            schema = schema["type"]
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        if isinstance(schema, list):
+            return self._of_union(schema, value, way)
+        match schema["type"]:
+            case "record" | "error" if isinstance(value, Mapping):
+                return self._of_record(schema, value, way)
+            case "array" if isinstance(value, list | tuple):
+                items = (
+                    self.of(schema["items"], one, f"{way}[{n}]") for n, one in enumerate(value)
+                )
+                return next((one for one in items if one), None)
+            case "map" if isinstance(value, Mapping):
+                return self._of_map(schema, value, way)
+            case "string" if isinstance(value, str) and not _is_utf8(value):
+                return way, f"has {no_utf8(value)}"
+            case "float" | "double" if isinstance(value, int) and abs(value) > _LARGEST_DOUBLE:
+                return way, "is a whole number larger than any float: declare it as a decimal"
+        return None
+
+    def _of_union(self, branches: list[Schema], value: Any, way: str) -> tuple[str, str] | None:
+        """Of the branches that may be meant: of no other than null, or of those of its kind."""
+        if type(value) is tuple and len(value) == 2:
+            value = value[1]
+        found = [
+            self.of(one, value, way) for one in branches if one != "null" and value is not None
+        ]
+        return found[0] if found and all(found) else next((one for one in found if one), None)
+
+    def _of_record(
+        self, schema: Mapping[str, Any], value: Mapping[Any, Any], way: str
+    ) -> tuple[str, str] | None:
+        fields = {field["name"]: field for field in schema["fields"]}
+        more = ", ".join(str(name) for name in value if name not in fields)
+        if more:
+            return way, f"has a field too many: the schema has no field {more}"
+        for name, field in fields.items():
+            if name not in value and "default" not in field:
+                kind, remedy = field["type"], "give a value, or a default in the schema"
+                if "null" in kind:
+                    remedy = "give a value (None is one), or a default in the schema"
+                    return f"{way}.{name}", f"is missing, and has no default: {remedy}"
+                expected = schema_name(kind)
+                return f"{way}.{name}", f"is missing or None, expected {expected}: {remedy}"
+            found = self.of(field["type"], value[name], f"{way}.{name}") if name in value else None
+            if found:
+                return found
+        return None
+
+    def _of_map(
+        self, schema: Mapping[str, Any], value: Mapping[Any, Any], way: str
+    ) -> tuple[str, str] | None:
+        for key, one in value.items():
+            if not isinstance(key, str):
+                return way, f"has a key that is {type_name(key)}; the keys of a map are text"
+            if not _is_utf8(key):
+                return way, f"has a key with {no_utf8(key)}"
+            if found := self.of(schema["values"], one, f"{way}[{key!r}]"):
+                return found
+        return None
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)

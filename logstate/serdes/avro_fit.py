@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Rational, Real
 from typing import Any, NamedTuple
 
+from logstate.contracts.error_text import type_name
 from logstate.contracts.errors import SerdeError
 from logstate.serdes.avro_schema import AvroWalk, Schema, schema_name
 
@@ -266,7 +267,7 @@ def _takes(check: _Check, value: Any) -> bool:
 
 
 def _found(value: Any, expected: str, remedy: str = "") -> _Misfit:
-    return _Misfit(f"is {type(value).__name__}, expected {expected}", remedy)
+    return _Misfit(f"is {type_name(value)}, expected {expected}", remedy)
 
 
 def _is_whole(value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import UNDECODABLE, SerdeError
 
 Schema = Any  # A name, a dict or a list (a union), as in the specification.
@@ -31,7 +32,8 @@ def schema_and_text(schema: Schema) -> tuple[Schema, str]:
         return msgspec.json.decode(schema), schema
     except UNDECODABLE as error:
         raise SerdeError(
-            f"The Avro schema is not JSON: {error}. Give the text of the schema (for a file: "
+            f"The Avro schema is not JSON: {text_of(error)}."
+            " Give the text of the schema (for a file: "
             "path.read_text()), the name of a primitive type, or the schema as a dict."
         ) from error
 
@@ -219,7 +221,7 @@ class NativeDefaults(ParsedCopy):
         super().__init__()
         self._named = {
             part["name"]: part
-            for part in _parts(parsed)
+            for part in parts_of_schema(parsed)
             if isinstance(part, Mapping) and part.get("type") in _NAMED_KINDS
         }
         self._read_leaf = read_leaf
@@ -244,7 +246,8 @@ class NativeDefaults(ParsedCopy):
             # Like the library, which does not look at every default, until it is needed.
             return SerdeError(
                 f"the default of the Avro field {field['name']!r} is not a value of its type"
-                f" ({schema_name(field['type'])}): {error}. Correct the default in the schema"
+                f" ({schema_name(field['type'])}): {text_of(error)}."
+                " Correct the default in the schema"
             )
 
     def value_of(self, schema: Schema, default: Any) -> Any:
@@ -342,7 +345,7 @@ def is_lossless(schema: Schema) -> bool:
     A ``float`` keeps 32 of Python's 64 bits, and logical types may round to their unit, so objects
     of such schemas must be read back before they are used again.
     """
-    for part in _parts(schema):
+    for part in parts_of_schema(schema):
         if part == "float" or (isinstance(part, Mapping) and "logicalType" in part):
             return False
     return True
@@ -372,14 +375,15 @@ def schema_name(schema: Schema) -> str:
     return " or ".join(map(schema_name, schema)) if isinstance(schema, list) else str(schema)
 
 
-def _parts(schema: Schema) -> Iterator[Schema]:
+def parts_of_schema(schema: Schema) -> Iterator[Schema]:
+    """A schema, and every schema inside it."""
     yield schema
     if isinstance(schema, list):
         for branch in schema:
-            yield from _parts(branch)
+            yield from parts_of_schema(branch)
     elif isinstance(schema, Mapping):
         for field in schema.get("fields", ()):
-            yield from _parts(field["type"])
+            yield from parts_of_schema(field["type"])
         for inner in ("type", "items", "values"):
             if inner in schema:
-                yield from _parts(schema[inner])
+                yield from parts_of_schema(schema[inner])

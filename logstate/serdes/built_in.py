@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from logstate.contracts.error_text import type_name
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.formats import SCALARS
 from logstate.contracts.records import Windowed
@@ -71,7 +72,7 @@ def _number(name: str) -> tuple[Serializer[Any], Deserializer[Any]]:
     def serialize(value: Any) -> bytes:
         if type(value) is not exact and not is_same(value):
             raise SerdeError(
-                f"The {name} serde takes {exact.__name__}, found {type(value).__name__}: it would"
+                f"The {name} serde takes {exact.__name__}, found {type_name(value)}: it would"
                 f" not come back as it is. Return {exact.__name__}(...), or declare the type that"
                 " it really has"
             )
@@ -113,7 +114,10 @@ def _serialize_boolean(value: bool) -> bytes:
         return b"\x01"
     if value is False:
         return b"\x00"
-    raise SerdeError(f"The boolean serde takes True or False, found {type(value).__name__}.")
+    raise SerdeError(
+        f"The boolean serde takes True or False, found {type_name(value)}. Return bool(...), or"
+        " declare the type that it really has"
+    )
 
 
 def _deserialize_boolean(data: bytes) -> bool:

@@ -31,6 +31,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from logstate.contracts.error_text import no_utf8, text_of, type_name
 from logstate.contracts.errors import SerdeError
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.serde import Deserializer, Serde, Serializer
@@ -42,6 +43,7 @@ from logstate.serdes.sameness import (
     are_equal,
     difference,
     is_told_by_equality,
+    unwritable,
 )
 
 T = TypeVar("T")
@@ -67,7 +69,8 @@ class JsonSerde(Serde[T]):
             _refuse_unknown_classes(parts)
         except (TypeError, NameError) as error:
             raise SerdeError(
-                f"{_name(type_)} cannot be read from JSON: {error}. Declare a msgspec.Struct, a "
+                f"{_name(type_)} cannot be read from JSON: {text_of(error)}."
+                " Declare a msgspec.Struct, a "
                 "dataclass, a TypedDict or a container of these, all fields annotated with types "
                 "that can be imported, or use json for plain dicts."
             ) from error
@@ -98,7 +101,10 @@ class JsonSerde(Serde[T]):
                 raise not_of(cls, value)
             if is_key and value is None:
                 raise SerdeError("A key is never None: it would be the JSON null, a row of its own")
-            data = encode(value)
+            try:
+                data = encode(value)
+            except (TypeError, UnicodeEncodeError) as error:
+                raise not_json(declared, value, error) from None
             # Only what was written as null can be a NaN, so most values pay for one search only.
             # By find(): the operator `in` makes and drops an error first, ten times the search.
             if may_hold_nan and data.find(b"null") >= 0:
@@ -188,7 +194,10 @@ def bind(encode, cls, serialize_with_care):
             type(value) is cls
             and {condition}
         ):
-            return encode(value)
+            try:
+                return encode(value)
+            except UnicodeEncodeError:  # a lone surrogate
+                pass
         return serialize_with_care(value)
     return serialize
 """
@@ -207,16 +216,35 @@ def _looking_at_fields(
 def not_of(cls: type, value: object) -> SerdeError:
     """The error for a value of another class than the declared one."""
     return SerdeError(
-        f"Found {type(value).__name__} where the serde json_of({cls.__name__}) takes "
+        f"Found {type_name(value)} where the serde json_of({cls.__name__}) takes "
         f"{cls.__name__}. Return {cls.__name__}(...) from the function that made the "
         "value, or declare the type it really returns."
     )
 
 
+def not_json(serde: str, value: Any, error: Exception) -> SerdeError:
+    """The error for a value that JSON cannot hold: an object of another library, half a letter."""
+    found = unwritable(value)
+    if found is None:
+        return SerdeError(f"The value cannot be written with {serde}: {text_of(error)}")
+    where, part = found
+    if type(part) is str:
+        what = f"a text has {no_utf8(part)}"
+    else:
+        what = f"{type_name(part)} is not a type of JSON"
+        plain = "tolist()" if getattr(part, "shape", None) else "item()"
+        of_numpy = type(part).__module__ == "numpy"
+        remedy = f"value.{plain}" if of_numpy else "int(...), str(...), dict(...)"
+        what += f". Make it a plain one in the function that returns it ({remedy})"
+        what += ", or declare a type that has it"
+    return SerdeError(f"The value cannot be written with {serde}: at `{where}`, {what}")
+
+
 def not_readable(serde: str, error: Exception) -> SerdeError:
     """The error for a value whose bytes its own serde would refuse to read."""
     return SerdeError(
-        f"The value could not be read again with {serde}: {error}. It is refused before it is "
+        f"The value could not be read again with {serde}: {text_of(error)}."
+        " It is refused before it is "
         "written, because every later read would fail. A field or item does not have its declared "
         "type: correct the function that made it (int(...), round(...)), or declare the type that "
         "it really has"

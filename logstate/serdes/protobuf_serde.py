@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from logstate.contracts.compatibility import Verdict
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, SerdeError
 from logstate.contracts.serde import Deserializer, Serde, Serializer
 from logstate.registry.client import registry_of
@@ -225,7 +226,7 @@ class ProtobufSerde(Serde[M]):
         hint = _FRAMED if self.registry is None and data[:1] == b"\0" else _OTHER
         return SerdeError(
             f"{len(data)} bytes do not decode as Protobuf {self.name}: {type(error).__name__}: "
-            f"{error}. {hint}"
+            f"{text_of(error)}. {hint}"
         )
 
 

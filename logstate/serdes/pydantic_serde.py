@@ -31,7 +31,14 @@ from logstate.serdes.json_schema import (
     members_of,
     note_meaning,
 )
-from logstate.serdes.json_serde import holds_nan, no_nan, not_of, not_readable, not_the_same
+from logstate.serdes.json_serde import (
+    holds_nan,
+    no_nan,
+    not_json,
+    not_of,
+    not_readable,
+    not_the_same,
+)
 from logstate.serdes.sameness import difference
 
 M = TypeVar("M")
@@ -67,7 +74,10 @@ class PydanticSerde(Serde[M]):
             if type(value) is not model and not isinstance(value, model):
                 raise not_of(model, value)
             # Without its warnings: what does not fit is refused by the reading, two lines below.
-            data: bytes = to_json(value, by_alias=True, round_trip=True, warnings=False)
+            try:
+                data: bytes = to_json(value, by_alias=True, round_trip=True, warnings=False)
+            except Exception as error:
+                raise not_json(model.__name__, value, error) from error
             if data.find(b"null") >= 0 and holds_nan(value.model_dump(round_trip=True)):
                 raise no_nan()
             try:

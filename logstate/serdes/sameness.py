@@ -32,6 +32,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
+from logstate.contracts.error_text import type_name
+
 _TEXT_OF_BYTES = (bytes, bytearray, memoryview)
 _TIMES = (datetime.datetime, datetime.time)
 _UNSET = msgspec.UNSET
@@ -81,6 +83,48 @@ def difference(written: Any, read: Any, where: str = "$") -> Difference | None:
     return None if more is None else _entries(written.__pydantic_extra__, more, where)
 
 
+def unwritable(value: Any, where: str = "$") -> tuple[str, Any] | None:
+    """The first part of a value that JSON has no form for, with the way to it.
+
+    >>> unwritable({"n": [1, object]})
+    ('$.n[1]', <class 'object'>)
+    """
+    kind: Any = type(value)
+    if kind is str:
+        return None if value.isascii() or _is_text(value) else (where, value)
+    if kind is dict or isinstance(value, Mapping):
+        for key, one in value.items():
+            place = f"{where}.{key}" if type(key) is str and _is_text(key) else f"{where}[]"
+            found = unwritable(key, f"{place} (key)") or unwritable(one, place)
+            if found is not None:
+                return found
+        return None
+    if isinstance(value, list | tuple | AbstractSet):
+        parts = ((f"{where}[{place}]", one) for place, one in enumerate(value))
+    else:
+        names = field_names(kind)
+        if names is None:
+            return None if _is_of_json(value) else (where, value)
+        parts = ((f"{where}.{name}", getattr(value, name, None)) for name in names)
+    return next((found for place, one in parts if (found := unwritable(one, place))), None)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_of_json(value: Any) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except Exception:  # noqa: BLE001  whatever an object's own methods raise
+        return False
+    return True
+
+
 def are_equal(left: Any, right: Any) -> bool:
     """Whether ``==`` says so; no where it raises, as a signalling NaN does."""
     try:
@@ -113,7 +157,7 @@ def _items(written: Any, read: Any, where: str, kinds: tuple[type[Any], ...]) ->
 
 
 def _differing(written: Any, read: Any, where: str) -> Difference:
-    return Difference(where, type(written).__name__, type(read).__name__)
+    return Difference(where, type_name(written), type_name(read))
 
 
 def _is_same_leaf(written: Any, read: Any) -> bool:

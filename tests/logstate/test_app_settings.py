@@ -158,7 +158,7 @@ def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
         ("", "without blanks around it; got ''"),
         (" ", "without blanks"),
         ("/x ", "without blanks"),
-        ("\0x", "without blanks"),
+        ("\0x", r"'\\x00x' contains a NUL character"),
         (None, "must be a path; got None"),
         (5, "must be a path; got 5"),
         (b"/x", "must be a path; got b'/x'"),

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.record_parts import timestamp_of
 from logstate.topology.declaring.declaration_site import misdeclared
 
@@ -256,7 +257,7 @@ class UnlimitedWindows(Windows):
         try:
             self.start_ms = timestamp_of(start_ms, "they begin at")
         except (TypeError, ValueError) as error:
-            raise misdeclared(f"start_ms of UnlimitedWindows: {error}.") from error
+            raise misdeclared(f"start_ms of UnlimitedWindows: {text_of(error)}.") from error
         if self.start_ms < 0:
             raise misdeclared(
                 f"start_ms must not be negative, found {start_ms}: event time begins at 0."

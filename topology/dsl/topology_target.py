@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError
 from logstate.topology.dsl.builder import StreamsBuilder
 from logstate.topology.graph.blame import blame
@@ -125,6 +126,7 @@ def _check_takes_nothing(function: FunctionType, target: str) -> None:
         inspect.signature(function).bind()
     except TypeError as error:
         raise ConfigError(
-            f"{target!r} cannot be called without arguments: {error}. Give its parameters defaults,"
+            f"{target!r} cannot be called without arguments: {text_of(error)}."
+            " Give its parameters defaults,"
             " or name a function that calls it."
         ) from error
