@@ -28,7 +28,7 @@ from logstate.contracts.formats import SCALARS
 from logstate.contracts.processing import TaskContext
 from logstate.contracts.records import Headers
 from logstate.contracts.serde import Deserializer
-from logstate.contracts.stores import StoreSpec, ValueAndTimestamp
+from logstate.contracts.stores import StoreSpec, ValueAndTimestamp, check_prefix
 from logstate.contracts.topic_names import changelog_name
 
 _COUNT = struct.Struct(">i")
@@ -43,6 +43,8 @@ class RowCodec(NamedTuple):
     encode_key: Callable[[Any], bytes]
     raw_key: Callable[[Any], bytes]
     """As ``encode_key``; what it raises names the store, at the price of a call."""
+    raw_prefix: Callable[[Any], bytes]
+    """The bytes that keys begin with; refuses what says nothing of them."""
     decode_key: Callable[[bytes], Any]
     encode_value: Callable[[Any], bytes]
     decode_value: Callable[[bytes], Any]
@@ -77,10 +79,16 @@ def row_codec(spec: StoreSpec, topic: str) -> RowCodec:
         decode_row = decode_value
     encode_key = spec.key.serializer(topic, True)
     raw_key = naming_store(spec.name, encode_key)
+
+    def raw_prefix(prefix: Any) -> bytes:
+        check_prefix(spec, prefix)
+        return prefix if isinstance(prefix, bytes) else raw_key(prefix)
+
     return RowCodec(
         spec.name,
         encode_key,
         raw_key,
+        raw_prefix,
         spec.key.deserializer(topic, True),
         spec.value.serializer(topic, False),
         decode_value,

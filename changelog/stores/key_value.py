@@ -56,8 +56,11 @@ class KeyValueReads(Generic[K, V]):
         return self._decoded(self._reads.scan(reverse=True))
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[K, V]]:
-        """Rows whose serialised key starts with ``prefix``: bytes, or a key to serialise."""
-        raw = prefix if isinstance(prefix, bytes) else self.codec.raw_key(prefix)
+        """Rows whose serialised key starts with ``prefix``: bytes; of text and bytes also a key.
+
+        Raises StoreArgumentError for a key of another type: its bytes begin no other key's.
+        """
+        raw = self.codec.raw_prefix(prefix)
         upper = end_of_prefix(raw) if raw.strip(b"\xff") else None
         return self._decoded(self._reads.scan(raw, upper))
 

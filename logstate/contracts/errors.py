@@ -28,6 +28,7 @@
     ├── StoreError              a store failed
     │   ├── StoreCorruptedError    the local copy is unusable: rebuilt from the changelog
     │   └── StoreAccessError       it was asked for what it cannot do, or by somebody who has none
+    │       ├── StoreMethodError       this kind of store has no such method; an AttributeError
     │       ├── StoreArgumentError     a key, time or partition of a query has another type
     │       └── StoreUnavailableError  a query cannot be answered here or now; says where or when
     ├── RestoreError            the changelog contradicts the committed position
@@ -233,6 +234,10 @@ class StoreCorruptedError(StoreError):
 
 class StoreAccessError(StoreError):
     """What was asked of a store cannot be had; whoever asked has to ask otherwise, or later."""
+
+
+class StoreMethodError(StoreAccessError, AttributeError):
+    """A store of this kind does not have the method; ``hasattr`` says False of it."""
 
 
 class StoreArgumentError(StoreAccessError, SerdeError):

@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeAlias
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import (
     RegistryError,
-    StoreAccessError,
     StoreArgumentError,
+    StoreMethodError,
     TopologyError,
 )
 from logstate.contracts.formats import SCALARS
@@ -312,16 +312,18 @@ _READS = (
 )
 
 
-def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreAccessError:
+def no_such_read(spec: StoreSpec, store: object, name: str) -> StoreMethodError:
     """The error about a read that a store does not have."""
     has = ", ".join(read for read in _READS if hasattr(store, read))
-    return StoreAccessError(
+    return StoreMethodError(
         f"store {spec.name!r} is a {spec.kind} store and has no {name}(); it has: {has}"
     )
 
 
 # ------------------------------------------------------------------ arguments of reads
 
+#: formats of keys whose bytes begin with those of their beginning
+_PREFIXES: Final = frozenset({"string", "bytes"})
 _BOUNDS: Final = {"lower": "bound", "upper": "bound"}
 _SPAN: Final = {"from_ms": "time", "to_ms": "time", "reverse": "flag"}
 _OVERLAP: Final = {"earliest_end_ms": "time", "latest_start_ms": "time", "reverse": "flag"}
@@ -365,12 +367,34 @@ def check_arguments(
             or (kind == "bound" and value is not None)
             or (kind == "prefix" and not isinstance(value, bytes))
         ):
+            if kind == "prefix":
+                check_prefix(spec, value)
             _check_key(spec, encode_key, argument, value)
         elif kind == "time" or (kind == "time or none" and value is not None):
             _check_time(spec, argument, value)
             if name == "as_of" and spec.history_ms is None:
                 remedy = "Leave it out, or keep versions: Materialized(..., history=...)"
                 raise _unfit(spec, f"a {spec.kind} store has no earlier values", value, remedy)
+
+
+def check_prefix(spec: StoreSpec, prefix: Any) -> None:
+    """Raises StoreArgumentError for a prefix that the bytes of longer keys do not begin with.
+
+    Of text and bytes they do. Of JSON, numbers, structs, Avro and all else a beginning of the key
+    is no beginning of its bytes: `"ada"` has a quotation mark behind it, a number has a fixed
+    length. Bytes are taken for any key.
+    """
+    if isinstance(prefix, bytes) or spec.key_format.get("format") in _PREFIXES:
+        return
+    remedy = (
+        "Give the bytes that the serialized keys begin with, use range(lower, upper), or filter"
+        " all(); where you often look for the beginning of keys, declare them as str or bytes"
+    )
+    expected = (
+        f"prefix_scan() compares serialized keys, and the bytes of {spec.key!r} do not begin with"
+        " those of a part of the key; it takes bytes"
+    )
+    raise _unfit(spec, expected, prefix, remedy)
 
 
 def checked_partition(store: str, partition: Any) -> int | None:

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from logstate.contracts.errors import TopicsChangedError
 
@@ -46,12 +46,12 @@ def response_to(handler: UncaughtHandler, failure: Exception) -> UncaughtRespons
     if not callable(handler):
         return handler
     try:
-        response = handler(failure)
+        response: object = handler(failure)
     except Exception:
         _LOGGER.exception("the uncaught exception handler failed; the instance stops")
         return "stop_instance"
-    if response in UNCAUGHT_RESPONSES:
-        return response
+    if isinstance(response, str) and response in UNCAUGHT_RESPONSES:
+        return cast("UncaughtResponse", response)
     _LOGGER.error(
         "the uncaught exception handler must return one of %s; it returned %r, the instance stops",
         UNCAUGHT_RESPONSES,

@@ -126,7 +126,10 @@ class QueryableStore(StoreReads):
         return cast("Iterator[Any]", found)
 
     def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
-        """Rows whose serialised key begins with the prefix."""
+        """Rows whose serialised key begins with the prefix: bytes, or text where keys are text.
+
+        Raises StoreArgumentError for a prefix of another type.
+        """
         return self._over_all("prefix_scan", prefix)
 
     @property

@@ -32,6 +32,7 @@ from logstate.topology.declaring.declaration_site import (
     function_site,
     misdeclared,
 )
+from logstate.topology.declaring.late_binding import note_variables
 from logstate.topology.declaring.plain_functions import check_methods, check_plain, check_returns
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -45,6 +46,7 @@ def mapper(
     ``yields``: the result is any iterable, so a generator function will do.
     """
     check_plain(function, what, yields=yields)
+    note_variables(function, what)
     if what != "action":
         check_returns(function, what)
     if _shape(function, what, ("(value)", "(key, value)"), (1, 2)) == 2:
@@ -120,6 +122,7 @@ def initializer(function: Callable[..., Any]) -> Callable[[], Any]:
     """A callable without parameters: ``int``, ``list``, ``lambda: 0``, a class."""
     _check_callable("initializer", function, ("()",))
     check_plain(function, "initializer")
+    note_variables(function, "initializer")
     if _required(function):
         raise _error("initializer", function, "it has required parameters", ("()",))
     return function
@@ -133,6 +136,7 @@ def supplier(function: Callable[..., Any]) -> Callable[[], Any]:
             " its own, so give the class (or a function that makes one), not an object."
         )
     check_plain(function, "supplier")
+    note_variables(function, "processor supplier")
     if inspect.isclass(function):
         check_methods(function, function.__qualname__)
     if names := _required(function):
@@ -224,6 +228,7 @@ def _misfit(function: Callable[..., Any], count: int) -> TypeError | None:
 
 def _check_result(function: Callable[..., Any], what: str) -> None:
     check_plain(function, what)
+    note_variables(function, what)
     check_returns(function, what)
 
 

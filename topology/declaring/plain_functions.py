@@ -15,7 +15,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from types import CoroutineType, FunctionType, GeneratorType
+from types import CoroutineType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -125,9 +125,46 @@ def end(made: Any, what: str) -> None:
 
 
 def is_true(result: object, function: Callable[..., Any], what: str) -> bool:
-    """The truth of a predicate's result that is neither True nor False."""
+    """The truth of a predicate's result that is neither True nor False.
+
+    Raises ResultError for what is true whatever the record is, such as a function that was not
+    called, and for what has no single truth, such as an array.
+    """
     refuse_unfinished(result, function, what)
-    return bool(result)
+    if (why := _no_truth(result)) is None:
+        try:
+            return bool(result)
+        except Exception as error:
+            why = f"whose truth cannot be told ({type(error).__name__}: {error})"
+            raise _undecided(result, function, what, why) from error
+    raise _undecided(result, function, what, why)
+
+
+def _no_truth(result: object) -> str | None:
+    """Why a result decides nothing; None where it does."""
+    kind = type(result)
+    if isinstance(result, type):
+        return "a class, which is true for every record. Return what an object of it says"
+    if result is NotImplemented or result is ...:
+        return "which is true for every record. Return True or False"
+    if hasattr(kind, "__array__") and getattr(result, "shape", None) != ():
+        return "an array: one truth for each of its elements. Return .all() or .any() of it"
+    if hasattr(kind, "__bool__") or hasattr(kind, "__len__"):
+        return None
+    if callable(result):
+        return "which is true for every record. Was the call forgotten? Write () behind it"
+    if isinstance(result, Iterator):
+        return "an iterator, which is true for every record. Return any(...) or all(...) of it"
+    if isinstance(result, ModuleType):
+        return "a module, which is true for every record"
+    return None
+
+
+def _undecided(result: object, function: Callable[..., Any], what: str, why: str) -> ResultError:
+    site = function_site(getattr(function, "by_value", function))
+    return ResultError(
+        f"the {what} {site} returned {shown(result)} ({type(result).__name__}), {why}"
+    )
 
 
 def refuse_unfinished(result: object, function: Callable[..., Any], what: str) -> None:

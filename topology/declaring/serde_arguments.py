@@ -9,6 +9,7 @@ from logstate.contracts.errors import SerdeError
 from logstate.contracts.serde import Serde
 from logstate.serdes.built_in import serde_of
 from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.late_binding import note_variables
 
 
 def optional_serde(spec: Any, inherited: Serde[Any] | None, what: str) -> Serde[Any] | None:
@@ -43,6 +44,8 @@ def required_serde(
 
 def _checked(spec: Any, what: str) -> Serde[Any]:
     try:
-        return serde_of(spec, what=what)
+        serde = serde_of(spec, what=what)
+        note_variables(serde, f"serde of {what}")
+        return serde
     except SerdeError as error:
         raise misdeclared(str(error)) from error

@@ -11,6 +11,7 @@ from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring import callbacks
 from logstate.topology.declaring.argument_checks import check_store
 from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.late_binding import refuse_late_binding
 from logstate.topology.declaring.naming import check_name
 from logstate.topology.dsl.flow import InternalStreamsBuilder, K, V
 from logstate.topology.dsl.global_table import GlobalKTable
@@ -582,7 +583,8 @@ class StreamsBuilder(InternalStreamsBuilder):
             The topology, for ``Application`` or ``TopologyTestDriver``.
 
         Raises:
-            TopologyError: the graph cannot run; the message has file and line of the declaration.
+            TopologyError: the graph cannot run, or a function reads a variable that had another
+                value when it was declared; the message has file and line of the declaration.
                 Also for a second call: a builder builds once.
 
         Source: Kafka Streams' ``StreamsBuilder.build`` and ``topology.optimization`` (KIP-295,
@@ -594,7 +596,9 @@ class StreamsBuilder(InternalStreamsBuilder):
                 " the topology in a function and call that with a new builder."
             )
         optimize(self.graph, rules_of(optimization))
-        self._built = make_topology(self.graph.write())
+        plan = self.graph.write()
+        refuse_late_binding(plan.declared(), self.graph.begun)
+        self._built = make_topology(plan)
         self.graph.is_built = True
         return self._built
 

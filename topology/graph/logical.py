@@ -16,6 +16,7 @@ from dataclasses import field
 
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.late_binding import next_declaration
 from logstate.topology.declaring.naming import Names
 from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
 from logstate.topology.graph.plan_builder import GlobalStore, PlanBuilder
@@ -191,6 +192,8 @@ class LogicalGraph:
         self.added: list[LogicalNode] = []
         self.copartitioned: list[set[str]] = []
         self._next_priority = 0
+        #: what is declared from here on has a higher number
+        self.begun = next_declaration()
         #: nothing may be declared any more
         self.is_built = False
 
