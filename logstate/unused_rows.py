@@ -1,7 +1,7 @@
 """Local rows of tasks that have moved away: removed after a delay.
 
-A task that comes back soon goes on with the rows that it has here, so they are kept for a while.
-Then they are removed: they are out of date, and the changelogs have what a restore needs.
+A task that comes back soon uses the rows that it has here, so they are kept for a while. Then they
+are removed: they are out of date, and the changelogs have everything that a restore needs.
 
 How it works. A thread looks at the directories of all tasks. One that no worker of the machine has
 open (:mod:`logstate.changelog.task_lock`) is unused. The time in which it was found unused is added

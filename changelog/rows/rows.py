@@ -34,7 +34,7 @@ from logstate.changelog.backend.merge import merge_rows
 from logstate.changelog.backend.ordered import OrderedMap
 from logstate.changelog.rows.layers import Layer, data_bytes
 
-#: of a cached row besides its data: an entry of a dict, and the headers of two bytes objects
+#: memory of a cached row without its data: an entry of a dict, the headers of two bytes objects
 _ROW_BYTES = 120
 
 
