@@ -211,7 +211,7 @@ class StateDirectory:
                 return False
             _check_marker(path)
             path.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)  # what is left goes at the next start
+        shutil.rmtree(doomed, ignore_errors=True)  # the next start deletes the rest
         return True
 
     def delete_tasks(self) -> None:

@@ -115,7 +115,8 @@ class TaskState:
     def _open_store(self, spec: StoreSpec, logs_every_write: bool) -> None:
         prefix = prefix_of(self.meta.number_of(spec.name))
         is_memory = spec.in_memory or self._persistent is self._memory
-        rows = Rows(prefix, self._memory if is_memory else self._persistent)
+        backend = self._memory if is_memory else self._persistent
+        rows = Rows(prefix, backend, is_cached=not is_memory)
         writes = ChangelogWrites(is_logged=spec.is_logged, logs_every_write=logs_every_write)
         self._rows[spec.name] = rows
         (self._rows_in_memory if is_memory else self._rows_on_disk)[spec.name] = rows
@@ -423,9 +424,9 @@ class TaskState:
         """Release the backend; what was committed but not applied comes back by replay."""
         self.view = StateView({}, {})
         self._leases = None
-        close_leases(list(self._live_leases))
-        self._memory.close()
         try:
+            close_leases(list(self._live_leases))
+            self._memory.close()
             if self._persistent is not self._memory:
                 self._persistent.close()
         finally:

@@ -5,7 +5,7 @@ removed after a while. A task and a standby hold the lock while they are open; w
 alone. The lock ends with its process, however that ends.
 
 Between the moment in which a directory is found and the one in which it is locked it may be renamed
-by its removal. So the lock is valid only if the path leads to what was locked.
+by its removal. So the lock is valid only if the path still leads to the locked directory.
 
 Invariants:
 1. a directory is renamed only by who has its lock alone;
@@ -56,7 +56,7 @@ def use(make: Callable[[], Path]) -> TaskLock:
 
 @contextmanager
 def alone(path: Path) -> Iterator[bool]:
-    """Whether nobody uses the directory; if so, nobody begins to before the end of the block."""
+    """Whether the directory is unused; if so, it stays unused until the end of the block."""
     file = _opened(path)
     if file is None:
         yield False

@@ -1,7 +1,7 @@
 """Local rows of tasks that have moved away: removed after a delay.
 
-A task that comes back soon goes on with the rows that it has here, so they are kept for a while.
-Then they are removed: they are out of date, and the changelogs have what a restore needs.
+A task that comes back soon uses the rows that it has here, so they are kept for a while. Then they
+are removed: they are out of date, and the changelogs have everything that a restore needs.
 
 How it works. A thread looks at the directories of all tasks. One that no worker of the machine has
 open (:mod:`logstate.changelog.task_lock`) is unused. The time in which it was found unused is added
@@ -30,8 +30,11 @@ from logstate.topology.plan.plan import Topology
 _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY_MS = 30_000
-#: parts of the delay: it is kept that exactly where it is short
+_LEAST_LOOK_EVERY_MS = 5
+#: a short delay is kept as exactly as a quarter of it
 _LOOKS_PER_DELAY = 4
+#: how long the end waits for a directory that is being deleted; the next start deletes the rest
+_STOP_S = 5.0
 
 
 class UnusedFor:
@@ -80,7 +83,7 @@ class UnusedRows:
             for sub in topology.sub_topologies
             if all(spec.is_logged or spec.in_memory for spec in sub.stores)
         )
-        look_every_ms = max(1, min(_LOOK_EVERY_MS, delay_ms // _LOOKS_PER_DELAY))
+        look_every_ms = max(_LEAST_LOOK_EVERY_MS, min(_LOOK_EVERY_MS, delay_ms // _LOOKS_PER_DELAY))
         self._look_every_s = look_every_ms / 1_000
         self._unused_for = UnusedFor(2 * look_every_ms)
         self._refused: set[TaskId] = set()
@@ -126,10 +129,10 @@ class UnusedRows:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more. Call it before the directory is closed."""
+        """Look no more."""
         self._is_over.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def _run(self) -> None:
         while not self._is_over.wait(self._look_every_s):

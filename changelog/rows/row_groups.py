@@ -23,7 +23,7 @@ from logstate.changelog.rows.rows import RowMirror, drop_oldest
 PlacedRow: TypeAlias = tuple[int, int, bytes]
 
 _LEAST_PRUNED = 32
-#: of a group and of each of its rows, besides the bytes of the key and of the rows
+#: memory of a group and of each of its rows, without the bytes of the key and of the rows
 _GROUP_BYTES, _ROW_BYTES = 320, 200
 
 
@@ -48,7 +48,7 @@ class RowGroups(RowMirror):
         self._oldest = oldest
         #: by serialised key; a writer need not take a key apart while there are none
         self.groups: dict[bytes, _Group] = {}
-        #: memory of the groups, or more: what is deleted is counted until the next recount
+        #: memory of the groups, or more: deleted rows are counted until the next recount
         self._held_bytes = 0
 
     def __len__(self) -> int:

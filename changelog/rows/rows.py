@@ -36,7 +36,7 @@ from logstate.changelog.backend.ordered import OrderedMap
 from logstate.changelog.rows.layers import Layer, data_bytes
 from logstate.contracts.processing import TimeCell
 
-#: of a cached row besides its data: an entry of a dict, and the headers of two bytes objects
+#: memory of a cached row without its data: an entry of a dict, the headers of two bytes objects
 _ROW_BYTES = 120
 
 
@@ -125,7 +125,8 @@ class RowMirror:
 class Rows:
     """Ordered rows of one store; keys and values are bytes, None is a deleted row."""
 
-    def __init__(self, prefix: bytes, backend: StoreBackend) -> None:
+    def __init__(self, prefix: bytes, backend: StoreBackend, *, is_cached: bool = True) -> None:
+        """``is_cached``: whether to keep rows of the backend, unless they are in memory there."""
         self.prefix = prefix
         self._end = end_of_prefix(prefix)
         self._backend = backend
@@ -146,8 +147,10 @@ class Rows:
         self._journal: list[_Undo] | None = None
         self._journaled_ranges = 0
         self._mirrors: list[RowMirror] = []
-        #: a mirror has what was written: the cache need not
-        self._is_mirrored = False
+        #: whether rows are cached; not where a mirror has them
+        self._is_cached = is_cached
+        #: whether the keys that the backend does not have are cached
+        self._are_absences_cached = is_cached
         #: how many rows there are, where they are counted
         self._count: TimeCell | None = None
         #: keys of rows that a mirror has read from the backend: counting need not read them again
@@ -164,7 +167,7 @@ class Rows:
     def mirror(self, mirror: RowMirror) -> None:
         """From here on, tell ``mirror`` when it has to write or to forget."""
         self._mirrors.append(mirror)
-        self._is_mirrored |= mirror.keeps_written
+        self._is_cached &= not mirror.keeps_written
 
     def flush_mirrors(self) -> None:
         """Take over what mirrors hold back, ahead of the freeze that would ask for it."""
@@ -187,10 +190,10 @@ class Rows:
         size = len(key) if value is None else len(key) + len(value)
         self._seen_rows += 1
         self._seen_bytes += size
-        if value is None or not self._is_mirrored:
+        if self._are_absences_cached if value is None else self._is_cached:
             self._cache[key] = value
             self._cache_bytes += size + _ROW_BYTES
-        elif self._count is not None:
+        elif value is not None and self._count is not None:
             self._read_since_freeze.add(key)
         return value
 
@@ -339,7 +342,7 @@ class Rows:
 
     def _cache_applied(self, layer: Layer) -> None:
         cache, rows = self._cache, layer.rows
-        if self._is_mirrored or layer.is_replayed:
+        if not self._is_cached or layer.is_replayed:
             for key in cache.keys() & rows.keys():  # the cached value is out of date
                 del cache[key]
             return

@@ -39,7 +39,7 @@ from logstate.contracts.formats import SCALARS
 from logstate.contracts.generated_code import make_function
 from logstate.contracts.stores import StoredRow, StoreSpec, ValueAndTimestamp
 
-#: of a row that is kept as objects, besides its data: an entry of a dict, a tuple, two headers
+#: memory of a row kept as objects, without its data: an entry of a dict, a tuple, two headers
 _ROW_BYTES: Final = 220
 #: measured: how many times the bytes of a row its objects take, of scalars and of all other values
 _SCALAR_FACTOR, _OBJECT_FACTOR = 1, 3

@@ -17,8 +17,8 @@ from logstate.topics.bound_plan import BoundPlan
 
 _LOGGER = logging.getLogger(__name__)
 
-#: rows are evicted down to this share of the bound, and counted anew where more than the second
-#: seems to be held: so each costs a look at every row only after a quarter of the bound came anew
+#: Rows are evicted down to the first share of the bound, and only if an exact count finds more than
+#: the second: at least a quarter of the bound is added between two counts of all rows.
 _EVICTED_TO, _EVICTED_FROM = 0.5, 0.75
 #: a tenth of the default commit interval
 _ENCODE_INTERVAL_MS = 100
@@ -103,7 +103,7 @@ class Maintenance:
             return
         held = sum(state.recount_cached() for state in states)
         before = held + 1
-        # Again where the rows that came last are the larger ones; what is pending cannot go.
+        # Repeated where the newest rows are the larger ones. Pending rows cannot be evicted.
         while bound * _EVICTED_FROM < held < before:
             for state in states:
                 state.evict_cached(1 - bound * _EVICTED_TO / held)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from logstate.contracts.records import FetchedRecord
 
-#: of a record that waits, besides its key and value: an object of Python and the client's own
+#: memory of a waiting record without its key and value: an object of Python, one of the client
 _RECORD_BYTES = 400
 _SAMPLES = 4
 #: how much of the average the newest fetch is

@@ -22,7 +22,7 @@ from logstate.worker.worker_observer import WorkerObserver
 _LOGGER = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
-#: looks between two calls of what keeps the process small
+#: looks between two calls of ``tidy``
 _TIDY_EVERY = 60
 #: how long an answer may take: a metadata request takes milliseconds
 _ANSWER_S = 3.0
@@ -41,7 +41,7 @@ class Watch:
         worker: Worker,
         tidy: Callable[[], None] = lambda: None,
     ) -> None:
-        """``tidy`` is called once a minute; it may take a while, the worker goes on."""
+        """``tidy`` is called once a minute, on the thread of the watch."""
         self._worker = worker
         self._tidy = tidy
         self._looks = 0

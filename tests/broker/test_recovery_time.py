@@ -212,8 +212,8 @@ def test_after_a_kill_the_first_commit_comes_soon_and_only_the_tail_is_replayed(
     bench.send([n % ROWS for n in range(3 * PARTITIONS * per_partition)])
     time.sleep(3.6 * CHECKPOINT.total_seconds())
     # A commit that passes the limit is applied whole: it holds no more than one poll brought.
-    by_bytes = PARTITIONS * (CHECKPOINT_BYTES / ROW_BYTES + POLL_RECORDS) + offsets_per_s
-    what = f"checkpoint_bytes {CHECKPOINT_BYTES >> 20} MiB per task"
+    by_bytes = CHECKPOINT_BYTES / ROW_BYTES + PARTITIONS * POLL_RECORDS + offsets_per_s
+    what = f"checkpoint_bytes {CHECKPOINT_BYTES >> 20} MiB"
     _kill_and_recover(bench, tmp_path / "last.log", CHECKPOINT, by_bytes, what)
 
     bench.stop_load()

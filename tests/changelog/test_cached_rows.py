@@ -1,4 +1,4 @@
-"""Memory of cached rows: what is counted against its bound, and what stays after rows are gone."""
+"""Memory of cached rows: the bytes counted against its bound, and the rest after a deletion."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def memory() -> dict[str, int]:
 
 
 def _heap() -> dict[str, int]:
-    """What is allocated by malloc, in use and free; nothing where the C library is not glibc."""
+    """Memory of malloc, in use and free; empty where the C library is not glibc."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
     except AttributeError:
