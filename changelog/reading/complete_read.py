@@ -27,9 +27,10 @@ whose rows are not counted) the read is complete where one of these holds:
 3. no offset before the cut is missing, or a key appears twice before the cut and for the first time
    before the first missing offset: a pass that knows a record behind the cut would have removed it;
 4. every missing offset is an aborted record or a transaction marker, which brokers find by time;
-5. the cut was the newest within the last minute, and a key appears twice before it or no two
-   missing offsets are adjacent. This is not a proof: it trusts that a record needs a minute to be
-   written, rolled into a closed segment and cleaned for.
+5. the cut was the newest within the last minute, and a key appears twice before it, or adjacent
+   offsets that are missing are explained as in 4, and ``segment.ms`` is not shorter than that.
+   This is not a proof: it trusts that a record needs a minute to be written, rolled into a closed
+   segment and cleaned for.
 
 Everything else is refused. Pure, except for the log that it is given.
 """
@@ -38,16 +39,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from logstate.changelog.reading.latest_records import LatestRecords
-from logstate.changelog.reading.marker_search import are_markers, missing_offsets
+from logstate.changelog.reading.marker_search import MissingOffsets
 from logstate.contracts.errors import RestoreError
 from logstate.contracts.records import FetchedRecord
 
 _TRIES = 5
-#: single offsets that are looked up one by one
-_RECHECKED_MAX = 16
+#: to look at a single record takes as long as reading so many in a row
+_RECORDS_PER_LOOK = 20_000
 #: missing offsets that are looked for by their times
 _MARKERS_MAX = 64
 FRESH_MS = 60_000
@@ -64,6 +66,15 @@ class Bounds(Protocol):
     def end(self) -> int: ...
 
 
+class Cleaner(Protocol):
+    """Settings of a compacted topic."""
+
+    @property
+    def tombstones_kept_ms(self) -> int: ...
+    @property
+    def segment_ms(self) -> int: ...
+
+
 class CutLog(Protocol):
     """The changelog partition of a cut. A fake in memory serves tests."""
 
@@ -77,8 +88,8 @@ class CutLog(Protocol):
     def first_since(self, time_ms: int) -> int | None:
         """The first offset, be it of a marker, whose time is not before a time."""
 
-    def tombstones_kept_ms(self) -> int | None:
-        """``delete.retention.ms``; None if the brokers do not tell it."""
+    def cleaner(self) -> Cleaner | None:
+        """The settings of the topic; None if the brokers do not tell them."""
 
     def now_ms(self) -> int: ...
 
@@ -131,6 +142,10 @@ class CompleteRead:
         self._cut = cut
         self._begin = begin
 
+    @cached_property
+    def _cleaner(self) -> Cleaner | None:
+        return self._log.cleaner()
+
     def latest(self) -> LatestRecords:
         """The newest record of each row. Raises RestoreError if one may be missing."""
         return self._complete(counts=False)
@@ -146,7 +161,7 @@ class CompleteRead:
             if not is_newest:
                 for records in self._log.records(self._cut.end, bounds.stable_end):
                     ahead.add(records)
-                if not self._was_one_instant(latest, ahead.recheck, begun_ms, counts=counts):
+                if not self._was_one_instant(latest, ahead.recheck, begun_ms):
                     continue
             if self._has_all_rows(latest, is_newest=is_newest, lacks=ahead.lacks):
                 return latest
@@ -165,55 +180,53 @@ class CompleteRead:
         latest.reach(cut.end)
         return latest
 
-    def _was_one_instant(
-        self, latest: LatestRecords, recheck: Recheck, begun_ms: int, *, counts: bool
-    ) -> bool:
+    def _was_one_instant(self, latest: LatestRecords, recheck: Recheck, begun_ms: int) -> bool:
         """Whether no pass of the cleaner that matters came in the middle of the read."""
         if self._cut.writes_keys_once:
             return True
-        offsets = list(recheck.offsets)
-        repeated = latest.first_repeated
-        if self._cut.rows is None and repeated is not None:
-            offsets.append(repeated)
-        kept_ms = self._log.tombstones_kept_ms() or 0
+        offsets = set(recheck.offsets)
+        if self._cut.rows is None and latest.first_repeated is not None:
+            offsets.add(latest.first_repeated)
+        kept_ms = 0 if self._cleaner is None else self._cleaner.tombstones_kept_ms
         is_short = self._log.now_ms() < begun_ms + _TRUSTED * kept_ms
-        if is_short and len(offsets) <= _RECHECKED_MAX:
-            return all(
-                any(self._log.records(offset, offset + 1)) for offset in sorted(set(offsets))
-            )
-        return self._read(counts=counts).records_total == latest.records_total
+        if is_short and len(offsets) * _RECORDS_PER_LOOK <= self._cut.end - self._cut.start:
+            return all(any(self._log.records(offset, offset + 1)) for offset in offsets)
+        again = self._log.records(self._cut.start, self._cut.end)
+        return sum(map(len, again)) == latest.records_total
 
     def _has_all_rows(self, latest: LatestRecords, *, is_newest: bool, lacks: bool) -> bool:
         cut = self._cut
         if cut.rows is not None:
             if not latest.is_of_some_keys:
                 return latest.live_rows() == cut.rows
-            # All that is wanted was found, or all keys have to be counted.
-            if latest.found_all_keys() or is_newest:
+            # Where a key that is wanted was not found, all keys have to be counted.
+            if latest.found_all_keys() or is_newest or (not lacks and self._is_young()):
                 return True
             self._complete(counts=True)
             return True
         if is_newest or cut.writes_keys_once or (not lacks and self._is_young()):
             return True
         hole = latest.first_hole
-        if hole is None or latest.clears(hole) or self._are_explained():
+        if hole is None or latest.clears(hole):
             return True
-        is_fresh = self._log.now_ms() < cut.taken_at_ms + FRESH_MS
-        return is_fresh and (latest.first_repeated is not None or not latest.has_wide_hole)
+        closes_early = self._cleaner is not None and self._cleaner.segment_ms < FRESH_MS
+        is_fresh = not closes_early and self._log.now_ms() < cut.taken_at_ms + FRESH_MS
+        return (is_fresh and latest.first_repeated is not None) or self._are_explained(
+            only_adjacent=is_fresh
+        )
 
     def _is_young(self) -> bool:
         """Whether no tombstone behind the cut can have disappeared."""
-        kept_ms = self._log.tombstones_kept_ms() or 0
+        kept_ms = 0 if self._cleaner is None else self._cleaner.tombstones_kept_ms
         return self._log.now_ms() < self._cut.taken_at_ms + _TRUSTED * kept_ms
 
-    def _are_explained(self) -> bool:
+    def _are_explained(self, *, only_adjacent: bool) -> bool:
         """Whether each offset that is missing is an aborted record or a marker."""
         cut = self._cut
         records = self._log.records(cut.start, cut.end, with_aborted=True)
-        missing = missing_offsets(records, cut.start, cut.end, most=_MARKERS_MAX)
-        return missing is not None and are_markers(
-            missing, self._log.first_since, self._log.now_ms()
-        )
+        missing = MissingOffsets(records, cut.start, cut.end, _MARKERS_MAX)
+        test = missing.adjacent_are_markers if only_adjacent else missing.are_markers
+        return test(self._log.first_since, self._log.now_ms())
 
     def _refusal(self, latest: LatestRecords) -> RestoreError:
         cut = self._cut

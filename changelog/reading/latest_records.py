@@ -20,7 +20,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import compress
-from operator import is_, sub
+from operator import is_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,7 +70,7 @@ class LatestRecords:
         self._rows = self._bytes_in_memory = self._moved = 0
         # Versioned stores, where a row is not a key: the newest offset of each key.
         self._offsets: dict[bytes, int] = {}
-        self._holes = Holes(log_start)
+        self._hole = FirstHole(log_start)
         self.records_total = 0
         """How many records were seen, of all keys."""
         self._first_repeated = _NEVER
@@ -79,12 +79,7 @@ class LatestRecords:
     @property
     def first_hole(self) -> int | None:
         """The first offset that is missing; None if there is none."""
-        return self._holes.first
-
-    @property
-    def has_wide_hole(self) -> bool:
-        """Whether two adjacent offsets are missing."""
-        return self._holes.has_wide
+        return self._hole.offset
 
     @property
     def first_repeated(self) -> int | None:
@@ -112,7 +107,7 @@ class LatestRecords:
 
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
-        self._holes.add(records)
+        self._hole.add(records)
         self.records_total += len(records)
         late = self._late_versions(records)  # of all keys: each moves the clock of the store
         records = self._wanted(records)
@@ -125,7 +120,7 @@ class LatestRecords:
 
     def reach(self, offset: int) -> None:
         """Note that the position is ``offset`` now."""
-        self._holes.reach(offset)
+        self._hole.reach(offset)
 
     def clears(self, hole: int) -> bool:
         """Whether records before the cut show that nothing behind it made this hole, nor later."""
@@ -250,36 +245,26 @@ class LatestRecords:
         return block.filter(mask)
 
 
-class Holes:
-    """Where offsets are missing: the first one, and whether two adjacent ones are."""
+class FirstHole:
+    """Finds the first offset that is missing."""
 
     def __init__(self, start: int) -> None:
         self._next_offset = start
-        self.first: int | None = None
-        self.has_wide = False
+        self.offset: int | None = None
 
     def add(self, records: list[FetchedRecord]) -> None:
         """Take records in offset order."""
         expected = self._next_offset
-        if not records or (self.first is not None and self.has_wide):
+        if not records or self.offset is not None:
             return
         last: int = records[-1].offset()  # type: ignore[assignment]
         self._next_offset = last + 1
-        if last == expected + len(records) - 1:  # nothing is missing
-            return
-        offsets = list(map(offset_of, records))
-        steps = list(map(sub, offsets, [expected - 1, *offsets]))
-        self.has_wide = self.has_wide or max(steps) > 2
-        if self.first is None:
-            at = next(at for at, step in enumerate(steps) if step > 1)
-            self.first = offsets[at] - steps[at] + 1
+        if last != expected + len(records) - 1:
+            offsets = map(offset_of, records)
+            self.offset = next(at for at, offset in enumerate(offsets, expected) if at != offset)
 
     def reach(self, offset: int) -> None:
         """Note that the position is ``offset`` now: all that is there before it was taken."""
-        start = self._next_offset
-        if offset <= start:
-            return
-        self._next_offset = offset
-        self.has_wide = self.has_wide or offset > start + 1
-        if self.first is None:
-            self.first = start
+        if self.offset is None and offset > self._next_offset:
+            self.offset = self._next_offset
+        self._next_offset = max(offset, self._next_offset)

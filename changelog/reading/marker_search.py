@@ -30,22 +30,40 @@ class Missing(NamedTuple):
     newest_ms: int
 
 
-def missing_offsets(
-    records: Iterable[list[FetchedRecord]], start: int, end: int, *, most: int
-) -> list[Missing] | None:
-    """The offsets of ``[start, end)`` without a record; None if they are more than ``most``."""
-    found: list[Missing] = []
-    expected, newest_ms = start, -1
-    for batch in records:
-        for record in batch:
-            offset: int = record.offset()  # type: ignore[assignment]
-            if len(found) + offset - expected > most:
-                return None
-            found += [Missing(at, newest_ms) for at in range(expected, offset)]
-            expected, newest_ms = offset + 1, max(newest_ms, record.timestamp()[1])
-    if len(found) + end - expected > most:
-        return None
-    return found + [Missing(at, newest_ms) for at in range(expected, end)]
+class MissingOffsets:
+    """The offsets of a log without a record, each with the newest time before it.
+
+    ``most`` of them are kept; whoever needs all of them asks whether there are more.
+    """
+
+    def __init__(self, records: Iterable[list[FetchedRecord]], start: int, end: int, most: int):
+        self._most = most
+        self.found: list[Missing] = []
+        self.adjacent: list[Missing] = []
+        """Those of them beside another one."""
+        expected, newest_ms = start, -1
+        for batch in records:
+            for record in batch:
+                offset: int = record.offset()  # type: ignore[assignment]
+                if offset > expected:
+                    self._note(expected, offset, newest_ms)
+                expected, newest_ms = offset + 1, max(newest_ms, record.timestamp()[1])
+        self._note(expected, end, newest_ms)
+
+    def _note(self, start: int, end: int, newest_ms: int) -> None:
+        kept = [Missing(at, newest_ms) for at in range(start, min(end, start + self._most + 1))]
+        if len(self.found) <= self._most:
+            self.found += kept
+        if len(kept) > 1 and len(self.adjacent) <= self._most:
+            self.adjacent += kept
+
+    def are_markers(self, first_since: FirstSince, now_ms: int) -> bool:
+        """Whether all offsets that are missing are proven to be there."""
+        return len(self.found) <= self._most and are_markers(self.found, first_since, now_ms)
+
+    def adjacent_are_markers(self, first_since: FirstSince, now_ms: int) -> bool:
+        """The same of those beside another one."""
+        return len(self.adjacent) <= self._most and are_markers(self.adjacent, first_since, now_ms)
 
 
 def are_markers(missing: Iterable[Missing], first_since: FirstSince, now_ms: int) -> bool:

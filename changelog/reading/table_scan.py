@@ -236,13 +236,14 @@ class _KafkaLog:
         return log_reader().log_bounds(self._config, [self._log])[self._log]
 
     def first_since(self, time_ms: int) -> int | None:
-        from logstate.kafka.offset_of_time import first_offset_since
+        from logstate.kafka.log_facts import first_offset_since
 
         return first_offset_since(self._config, self._log, time_ms)
 
-    def tombstones_kept_ms(self) -> int | None:
-        kept_ms: int | None = log_reader().tombstones_kept_ms(self._config, self._log.topic)
-        return kept_ms
+    def cleaner(self) -> Any:
+        from logstate.kafka.log_facts import cleaner_settings
+
+        return cleaner_settings(self._config, self._log.topic)
 
     def now_ms(self) -> int:
         return int(time.time() * 1000)

@@ -130,20 +130,6 @@ def log_bounds(
     return {tp: LogBounds(start[tp], stable[tp], max(end[tp], stable[tp])) for tp in wanted}
 
 
-def tombstones_kept_ms(config: Mapping[str, Any], topic: str) -> int | None:
-    """``delete.retention.ms`` of a topic; None if the brokers do not allow to describe it."""
-    kind = confluent_kafka.admin.ResourceType.TOPIC
-    resource = confluent_kafka.admin.ConfigResource(kind, topic)
-    with suppress(LogstateError):
-        found = asked(
-            config,
-            lambda admin: admin.describe_configs([resource], request_timeout=30.0),
-            lambda one: f"the settings of topic {one.name!r}",
-        )
-        return next(int(settings["delete.retention.ms"].value) for settings in found.values())
-    return None
-
-
 def read_partition(
     config: Mapping[str, Any],
     partition: TopicPartition,

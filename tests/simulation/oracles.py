@@ -2,7 +2,8 @@
 
 O1  outputs equal the reference in order, values, times (at-least-once: see :func:`_check_repeats`)
 O2  stores, changelogs and the reference hold the same rows
-O3  every input was consumed once, and the committed offsets and clocks say so
+O3  every input was consumed once, and the committed offsets and clocks say so; the commits say how
+    many rows the changelogs have
 O4  no local directory holds anything that is not in the changelog below its position
 
 Each counts what it compares, among the counters of its schedule: an oracle that has nothing to look
@@ -11,12 +12,13 @@ at is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 import msgspec
 
 from logstate.changelog.cut import Cut, cut_key, decode_cut, decode_cut_record
+from logstate.changelog.row_counts import PREFIX, is_counted, without_counts
 from logstate.changelog.rows.writes import LoggedFields
 from logstate.changelog.state import TaskState
 from logstate.changelog.stored_meta import StoredMeta
@@ -97,7 +99,12 @@ class Oracles:
         for spec in sub_topology.stores:
             self._count(f"changelog_rows_of_{spec.kind}", rows[spec.name])
         same(f"changelogs of {task_id}", rows, dict(expected.rows))
-        self._check_clocks(task_id, expected, bool(steps))
+        counted = {
+            PREFIX + spec.name: len(folded[spec.name])
+            for spec in sub_topology.stores
+            if is_counted(spec)
+        }
+        self._check_clocks(task_id, expected, bool(steps), counted)
         for topic in flow.OUTPUTS:
             written_here = (topic == "regions") == (task_id.sub_topology == 1)
             if written_here:
@@ -146,7 +153,13 @@ class Oracles:
             same(f"inputs {topic} of {task_id}", consumed[topic], sorted(inputs[topic]))
         return steps, numbers
 
-    def _check_clocks(self, task_id: TaskId, expected: Expected, has_consumed: bool) -> None:
+    def _check_clocks(
+        self,
+        task_id: TaskId,
+        expected: Expected,
+        has_consumed: bool,
+        counted: Mapping[str, int],
+    ) -> None:
         committed = self._cluster.group(flow.APPLICATION).offsets.committed
         topic = flow.ORDERS if task_id.sub_topology == 0 else flow.REPARTITION
         found = committed.get(TopicPartition(topic, task_id.partition))
@@ -159,7 +172,11 @@ class Oracles:
         if cut.is_in_cuts_topic:
             cut = self._large_cut(task_id, topic, cut.offset)
         self._count("clocks", expected.clocks)
-        same(f"clocks of {task_id}", comparable_clocks(cut.clocks), dict(expected.clocks))
+        clocks = comparable_clocks(without_counts(cut.clocks))
+        same(f"clocks of {task_id}", clocks, dict(expected.clocks))
+        self._count("numbers_of_rows", counted)
+        found_rows = {name: n for name, n in cut.clocks.items() if name.startswith(PREFIX)}
+        same(f"numbers of rows of {task_id}", found_rows, dict(counted))
 
     def _large_cut(self, task_id: TaskId, topic: str, offset: int) -> Cut:
         """The last one that was committed for the task, which must be of that offset."""

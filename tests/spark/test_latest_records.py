@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logstate.changelog.reading import latest_records
-from logstate.changelog.reading.latest_records import Holes, LatestRecords
+from logstate.changelog.reading.latest_records import FirstHole, LatestRecords
 from logstate.changelog.reading.tables import StoreTable
 from logstate.contracts.records import TopicPartition
 
@@ -47,29 +47,26 @@ def latest_of(kind: str, log: dict[int, str], end: int) -> LatestRecords:
 
 
 @pytest.mark.parametrize(
-    ("present", "end", "first", "has_wide"),
+    ("present", "end", "first"),
     [
-        ([0, 1, 2], 3, None, False),
-        ([0, 1, 3], 5, 2, False),
-        ([0, 1], 3, 2, False),
-        ([0, 3], 4, 1, True),
-        ([2], 3, 0, True),
-        ([0], 3, 1, True),
-        ([0, 2, 5], 6, 1, True),
-        ([], 2, 0, True),
+        ([0, 1, 2], 3, None),
+        ([0, 1, 3], 5, 2),
+        ([0, 1], 3, 2),
+        ([0, 3], 4, 1),
+        ([2], 3, 0),
+        ([], 2, 0),
+        ([], 0, None),
     ],
 )
-def test_every_missing_offset_is_a_hole_and_adjacent_ones_are_wide(
-    present: list[int], end: int, first: int | None, has_wide: bool
-) -> None:
-    at_once, one_by_one = Holes(0), Holes(0)
+def test_every_missing_offset_is_a_hole(present: list[int], end: int, first: int | None) -> None:
+    at_once, one_by_one = FirstHole(0), FirstHole(0)
     records: list[Any] = [Record(at, "a") for at in present]
     at_once.add(records)
     for record in records:
         one_by_one.add([record])
-    for holes in (at_once, one_by_one):
-        holes.reach(end)
-        assert (holes.first, holes.has_wide) == (first, has_wide)
+    for hole in (at_once, one_by_one):
+        hole.reach(end)
+        assert hole.offset == first
 
 
 @pytest.mark.parametrize("kind", ["key_value", "versioned"])

@@ -10,8 +10,8 @@ import pytest
 from logstate.changelog.reading.marker_search import (
     FirstSince,
     Missing,
+    MissingOffsets,
     are_markers,
-    missing_offsets,
 )
 from tests.spark.test_latest_records import Record
 
@@ -61,12 +61,28 @@ def test_a_marker_behind_ordinary_events_is_found_with_one_question() -> None:
 
 def test_missing_offsets_carry_the_newest_time_before_them() -> None:
     batches: list[Any] = [[Record(1, "a"), Record(2, "b")], [Record(5, "c")]]
+    adjacent = [Missing(3, 2), Missing(4, 2)]
 
-    assert missing_offsets(batches, 0, 7, most=4) == [
-        Missing(0, -1),
-        Missing(3, 2),
-        Missing(4, 2),
-        Missing(6, 5),
-    ]
-    assert missing_offsets(batches, 0, 7, most=3) is None
-    assert missing_offsets(batches, 0, 6, most=2) is None
+    missing = MissingOffsets(batches, 0, 7, most=4)
+
+    assert missing.found == [Missing(0, -1), *adjacent, Missing(6, 5)]
+    assert missing.adjacent == adjacent
+
+
+@pytest.mark.parametrize(("most", "all_of_them", "adjacent"), [(4, True, True), (3, False, True)])
+def test_more_missing_offsets_than_are_looked_for_prove_nothing(
+    most: int, all_of_them: bool, adjacent: bool
+) -> None:
+    batches: list[Any] = [[Record(1, "a"), Record(2, "b")], [Record(5, "c")]]
+    missing = MissingOffsets(batches, 0, 7, most)
+    first_since = log_of({0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6})
+
+    assert missing.are_markers(first_since, NOW_MS) is all_of_them
+    assert missing.adjacent_are_markers(first_since, NOW_MS) is adjacent
+
+
+def test_a_long_hole_is_not_looked_through() -> None:
+    missing = MissingOffsets([], 0, 1_000_000_000, most=4)
+
+    assert len(missing.found) == len(missing.adjacent) == 5
+    assert not missing.adjacent_are_markers(log_of({}), NOW_MS)
