@@ -84,9 +84,24 @@ def copier_of(told: Mapping[int, Told], task: str) -> int | None:
 
 def tasks_of(told: Mapping[int, Told]) -> dict[str, TaskReport]:
     """Every task of the instance, as its owner tells of it."""
+    return {task: told[owner].report.tasks[task] for task, owner in owners_of(told).items()}
+
+
+def owners_of(told: Mapping[int, Told]) -> dict[str, int]:
+    """Every task of the instance, and the worker that :func:`owner_of` names."""
     tasks = {task for one in told.values() for task in one.report.tasks}
     owners = {task: owner_of(told, task) for task in sorted(tasks)}
-    return {t: told[n].report.tasks[t] for t, n in owners.items() if n is not None}
+    return {task: owner for task, owner in owners.items() if owner is not None}
+
+
+def standbys_of(told: Mapping[int, Told]) -> dict[str, int | None]:
+    """Every task that a worker copies, and what the copy lacks that :func:`copier_of` names.
+
+    None where no worker has a copy that can be read yet.
+    """
+    copied = {task for one in told.values() for task in one.report.standbys}
+    copiers = {task: copier_of(told, task) for task in sorted(copied)}
+    return {t: None if n is None else told[n].report.standbys[t] for t, n in copiers.items()}
 
 
 def task_count(told: Iterable[Told], sub_topology: int) -> int | None:
@@ -117,10 +132,9 @@ def joint_readiness(
         if not ready:
             return Health(False, f"worker {number}: {ready.reason}")
     ages = (
-        age_ms(one, task, now_ms)
-        for one in told.values()
-        for task, report in one.report.tasks.items()
-        if report.is_readable
+        age_ms(told[owner], task, now_ms)
+        for task, owner in owners_of(told).items()
+        if told[owner].report.tasks[task].is_readable
     )
     oldest_ms = max(ages, default=0.0)
     if max_age is not None and oldest_ms > max_age.total_seconds() * 1000:

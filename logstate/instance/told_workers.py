@@ -25,6 +25,7 @@ from logstate.instance.reports import (
     joint_liveness,
     joint_readiness,
     owner_of,
+    standbys_of,
     task_count,
     tasks_of,
 )
@@ -122,9 +123,7 @@ class ToldWorkers:
 
     def standbys(self) -> dict[str, int | None]:
         """Tasks of other instances that are followed -> offsets that they lack here."""
-        return {
-            task: lag for one in self._told.values() for task, lag in one.report.standbys.items()
-        }
+        return standbys_of(self._told)
 
     def tasks(self) -> dict[str, str]:
         """Task id -> stage."""

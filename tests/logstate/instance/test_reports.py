@@ -13,9 +13,11 @@ from logstate.instance.reports import (
     TaskReport,
     Told,
     WorkerReport,
+    copier_of,
     joint_liveness,
     joint_readiness,
     owner_of,
+    standbys_of,
     task_count,
     tasks_of,
 )
@@ -117,6 +119,25 @@ def test_answers_grow_older_after_they_were_told() -> None:
     assert ready(both, max_age=second, now_ms=1_000.0)
     late = ready(both, max_age=second, now_ms=1_100.0)
     assert late == Health(False, "what it has is 1.0 s old, max_age allows 1 s")
+
+
+@pytest.mark.parametrize("at_ms", [1.0, 9.0])
+def test_the_age_of_a_task_is_what_its_owner_tells_of_it(at_ms: float) -> None:
+    """The report of the worker that had it before is older, whenever it came."""
+    both = {0: told(5.0, tasks={"0_0": RUNS}), 1: told(at_ms, tasks={"0_0": RAN})}
+    second = timedelta(milliseconds=100)
+    assert ready(both, max_age=second, now_ms=10.0)
+    assert tasks_of(both)["0_0"] is both[0].report.tasks["0_0"]
+    assert tasks_of(dict(reversed(both.items())))["0_0"] is both[0].report.tasks["0_0"]
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0)])
+def test_of_two_copies_of_a_task_the_one_that_can_be_read_counts(numbers: tuple[int, int]) -> None:
+    begins, has_it = numbers
+    both = {begins: told(9.0, standbys={"0_0": None}), has_it: told(standbys={"0_0": 3})}
+    assert copier_of(both, "0_0") == has_it
+    assert standbys_of(both) == {"0_0": 3}
+    assert standbys_of({begins: both[begins]}) == {"0_0": None}
 
 
 def test_it_is_live_while_every_worker_is_and_says_something() -> None:

@@ -268,6 +268,35 @@ def test_the_owner_of_windows_deletes_only_below_what_it_committed(cluster: Fake
         assert cluster.log(LOG).start <= cut
 
 
+@pytest.mark.parametrize("keeps_disk", [True, False])
+def test_windows_of_before_a_restart_are_not_deleted_after_it(
+    cluster: FakeCluster, keeps_disk: bool
+) -> None:
+    """The first offsets of their segments are read back with the rows, or found by the replay."""
+
+    def long_kept(builder: StreamsBuilder) -> None:
+        store = Materialized(
+            "counts", segment_interval=timedelta(minutes=1), retention=timedelta(minutes=10)
+        )
+        windows = TumblingWindows(size=timedelta(minutes=1), grace=timedelta(0))
+        grouped = builder.stream("in", key=str, value=str).group_by_key()
+        grouped.windowed_by(windows).count(store=store)
+
+    options: dict[str, Any] = {"declare": long_kept, "purge_interval_ms": PURGE_MS}
+    disk = Disk()
+    for minutes in (range(1, 8), range(8, 12)):
+        rig = started(cluster, disk=disk if keeps_disk else Disk(), **options)
+        for minute in minutes:
+            cluster.produce("in", b"a", b"v", timestamp=minute * MINUTE_MS)
+            rig.commit()
+            rig.clock.advance(PURGE_MS)
+            rig.commit()
+        rows = counts(rig)
+        rig.stop()
+    assert len(rows) >= 10
+    assert counts(started(cluster, name="elsewhere", **options)) == rows
+
+
 # --- source topics --------------------------------------------------------------------------------
 
 
