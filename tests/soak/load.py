@@ -19,6 +19,8 @@ from tests.soak.flow import CLICKS, VIEWS
 
 _KEYS = 2_000
 _TICK_S = 0.02
+#: before a record is tried again that the full queue of the client has refused
+_FULL_S = 0.5
 _HOUR_MS = 3_600_000
 
 
@@ -35,7 +37,13 @@ def load(bootstrap: str, records_per_s: int, compression: int, ended: threading.
         for number in range(sent, due):
             at_ms = first_ms + number * 1_000 * compression // records_per_s
             topic = (CLICKS, VIEWS)[number % 2]
-            producer.produce(topic, b"v", key_name(rng.randrange(_KEYS)), timestamp=at_ms)
+            key = key_name(rng.randrange(_KEYS))
+            while True:
+                try:
+                    producer.produce(topic, b"v", key, timestamp=at_ms)
+                    break
+                except BufferError:  # the broker is slower than the load: it is made up later
+                    producer.poll(_FULL_S)
         sent = max(sent, due)
         producer.poll(0)
     producer.flush()
