@@ -69,7 +69,7 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Avro needs fastavro: pip install 'logstate[avro]'.") from error
 
-for _readers in (fastavro.read.LOGICAL_READERS, _read_py.LOGICAL_READERS):
+for _readers in (fastavro.read.LOGICAL_READERS, vars(_read_py)["LOGICAL_READERS"]):
     _readers[f"bytes-{BOUNDED_DECIMAL}"] = bounded_decimal(_readers["bytes-decimal"])
 
 T = TypeVar("T")
