@@ -37,7 +37,15 @@ from logstate.registry.client import registry_of
 from logstate.registry.schema_ids import SchemaIds
 from logstate.registry.schema_registry import RegisteredSchema, Registry, referenced_schemas
 from logstate.registry.subjects import REMEDY, Subjects
-from logstate.serdes.avro_damage import int32_check, misfit_of, strict_indices, varint_check
+from logstate.serdes.avro_damage import (
+    BOUNDED_DECIMAL,
+    bounded_decimal,
+    empty_items_check,
+    int32_check,
+    misfit_of,
+    strict_indices,
+    varint_check,
+)
 from logstate.serdes.avro_fit import fit_check
 from logstate.serdes.avro_schema import (
     NativeDefaults,
@@ -54,10 +62,15 @@ from logstate.serdes.sameness import difference
 
 try:
     import fastavro
+    import fastavro.read
+    from fastavro import _read_py
     from fastavro._read_py import schemaless_reader as read_in_python
     from fastavro.validation import ValidationError, validate
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ImportError("Avro needs fastavro: pip install 'logstate[avro]'.") from error
+
+for _readers in (fastavro.read.LOGICAL_READERS, vars(_read_py)["LOGICAL_READERS"]):
+    _readers[f"bytes-{BOUNDED_DECIMAL}"] = bounded_decimal(_readers["bytes-decimal"])
 
 T = TypeVar("T")
 Parsed = Any  # What fastavro.parse_schema returns.
@@ -74,6 +87,8 @@ _FRAME = struct.Struct(">BI")
 # byte or more, overflow the C stack and end the process. Longer records of such schemas are read by
 # the Python twin, which raises RecursionError instead.
 _MAX_NATIVE_BYTES = 512
+#: array items of a record that take no bytes, such as null
+MAX_EMPTY_ITEMS = 100_000
 # fastavro takes and gives these as they are; msgspec must not turn them into text.
 _NATIVE_TYPES = (
     bytes,
@@ -100,6 +115,8 @@ class AvroSerde(Serde[T]):
     - ``branch_names``: read a record of a union with several records as ``(full name, dict)``, as
       it may always be written. Without, a dict that has the fields of two of them cannot be written
       back, since nothing tells which it was.
+    - ``max_empty_items``: how many array items that take no bytes (null, empty records) one record
+      may have; a count of five bytes could mean billions. More are refused before they are read.
 
     Raises SerdeError for an invalid schema, ConfigError for an unusable registry setting. The
     callables raise SerdeError for a value that does not have the types of the schema, with the path
@@ -123,6 +140,7 @@ class AvroSerde(Serde[T]):
         type_: type[T] | Any = dict,
         auto_register: bool = True,
         branch_names: bool = False,
+        max_empty_items: int = MAX_EMPTY_ITEMS,
     ) -> None:
         if branch_names and type_ not in (dict, Any):
             raise SerdeError(
@@ -134,6 +152,7 @@ class AvroSerde(Serde[T]):
         self.type = type_
         self.auto_register = auto_register
         self.branch_names = branch_names
+        self.max_empty_items = max_empty_items
         self.schema: Any = None
         self._text = ""
         self._parsed: Parsed = None
@@ -161,7 +180,10 @@ class AvroSerde(Serde[T]):
 
     def deserializer(self, topic: str, is_key: bool) -> Deserializer[T]:
         if self.registry is None:
-            read = _reader(self._parsed, None, self.type, 0, named=self.branch_names)
+            read = _reader(
+                self._parsed, None, self.type, 0, named=self.branch_names,
+                max_empty_items=self.max_empty_items,
+            )  # fmt: skip
 
             def deserialize_plain(data: bytes) -> T:
                 try:
@@ -201,7 +223,7 @@ class AvroSerde(Serde[T]):
     def same_by(self) -> Any:
         # As JSON, where 1 and true differ: a default of the one is not that of the other.
         schema = msgspec.json.encode(self.schema, order="sorted")
-        options = self.auto_register, self.branch_names
+        options = self.auto_register, self.branch_names, self.max_empty_items
         return schema, self._text if self.registry else "", self.registry, self.type, options
 
     def _ask(self, subject: str) -> tuple[int, Parsed]:
@@ -222,7 +244,10 @@ class AvroSerde(Serde[T]):
         into = None if self._parsed is None or writer == self._parsed else self._parsed
         name = f" (written with schema id {schema_id})"
         start = 5 if isinstance(schema_id, int) else 17
-        return _reader(writer, into, self.type, start, name, named=self.branch_names)
+        return _reader(
+            writer, into, self.type, start, name, named=self.branch_names,
+            max_empty_items=self.max_empty_items,
+        )  # fmt: skip
 
     def _read_unusual(self, data: bytes) -> T:
         if len(data) >= 17 and data[0] == 1:
@@ -242,6 +267,7 @@ def avro(
     type: type[T] | Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
     branch_names: bool = False,
+    max_empty_items: int = MAX_EMPTY_ITEMS,
 ) -> AvroSerde[Any]:
     """Avro with this schema, with a registry, or both; see ``AvroSerde``."""
     return AvroSerde(
@@ -250,6 +276,7 @@ def avro(
         type_=type,
         auto_register=auto_register,
         branch_names=branch_names,
+        max_empty_items=max_empty_items,
     )
 
 
@@ -351,15 +378,19 @@ def _reader(
     name: str = "",
     *,
     named: bool = False,
+    max_empty_items: int = MAX_EMPTY_ITEMS,
 ) -> Callable[[bytes], Any]:
     fast, safe = fastavro.schemaless_reader, read_in_python
     max_fast_bytes = _MAX_NATIVE_BYTES if is_recursive(writer) else sys.maxsize
     unconverted = type_ in (dict, Any)
     strict = strict_indices(writer)
+    check_empty_items = empty_items_check(writer, max_empty_items)
     check_varints, check_int32 = varint_check(writer), int32_check(into or writer)
     filled = _with_native_defaults(into, branch_names=named, is_read=True)
 
     def deserialize(data: bytes) -> Any:
+        if check_empty_items is not None:
+            check_empty_items(data, start)
         source = io.BytesIO(data)
         source.seek(start)
         read = fast if len(data) <= max_fast_bytes else safe

@@ -26,6 +26,7 @@ makes
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -49,6 +50,11 @@ Check = Callable[[Any, str], None]
 _SUSPICIOUS = re.compile(rb"[\x80-\xff]{9}[^\x00\x01]")
 _FIXED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _LONG_BYTES = 10
+#: the logical type of decimals in the reader's copy of a schema
+BOUNDED_DECIMAL = "logstate-decimal"
+_MAX_BYTES = "logstate:max_bytes"
+#: some writers fill up a decimal with bytes of its sign
+_DECIMAL_PADDING = 16
 _LARGEST_DOUBLE = sys.float_info.max
 _INT32 = range(-(2**31), 2**31)
 
@@ -56,9 +62,12 @@ _INT32 = range(-(2**31), 2**31)
 def strict_indices(schema: Any) -> Any:
     """A copy of a parsed schema for the reader, and for nothing else.
 
-    A union at the top is left as it is: the reader parses it anew each time.
+    The branches of a union at the top stay a plain list: the reader parses it anew each time.
     """
-    return _StrictCopy().of_whole(schema) if isinstance(schema, Mapping) else schema
+    copy = _StrictCopy()
+    if isinstance(schema, list):
+        return [copy.of_whole(branch) for branch in schema]
+    return copy.of_whole(schema)
 
 
 class _StrictCopy(ParsedCopy):
@@ -68,6 +77,34 @@ class _StrictCopy(ParsedCopy):
     def changed(self, copy: dict[str, Any], original: Mapping[str, Any]) -> None:
         if "symbols" in original:
             copy["symbols"] = dict(enumerate(original["symbols"]))
+        precision = original.get("precision")
+        is_decimal = original.get("type") == "bytes" and original.get("logicalType") == "decimal"
+        if is_decimal and isinstance(precision, int):
+            copy["logicalType"] = BOUNDED_DECIMAL
+            copy[_MAX_BYTES] = _decimal_bytes(precision) + _DECIMAL_PADDING
+
+
+def bounded_decimal(read: Callable[..., Any]) -> Callable[..., Any]:
+    """A reader of decimals that refuses bytes far beyond the precision, before it reads them.
+
+    Reading a decimal takes time that grows with the square of its bytes: 100 kB take seconds.
+    """
+
+    def read_bounded(data: bytes, writer_schema: Any = None, reader_schema: Any = None) -> Any:
+        limit = writer_schema[_MAX_BYTES]
+        if len(data) > limit:
+            raise SerdeError(
+                f"a decimal of {len(data)} bytes, and its precision {writer_schema['precision']}"
+                f" needs at most {limit - _DECIMAL_PADDING}"
+            )
+        return read(data, writer_schema, reader_schema)
+
+    return read_bounded
+
+
+def _decimal_bytes(precision: int) -> int:
+    """The bytes of the largest number with so many digits, and its sign."""
+    return int(precision * math.log2(10) + 1) // 8 + 1
 
 
 def _branches(branches: list[Any]) -> list[Any]:
@@ -78,6 +115,52 @@ def _branches(branches: list[Any]) -> list[Any]:
     look_up = dict(enumerate(branches)).__getitem__
     members = {"__getitem__": staticmethod(look_up), "__len__": lambda _: 0}
     return type("Branches", (list,), members)(branches)  # type: ignore[no-any-return]
+
+
+class _LeastBytes(AvroWalk[int]):
+    """The least bytes that a value takes; an array or a map ends with a byte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_empty_items = False
+
+    def leaf(self, schema: Mapping[str, Any]) -> int:
+        return int(schema.get("size", _FIXED_BYTES.get(schema["type"], 1)))
+
+    def record(self, name: str, fields: Callable[[], list[tuple[str, int]]]) -> int:
+        self.named[name] = 1  # inside itself it is behind an index or a count
+        self.named[name] = sum(size for _, size in fields())
+        return self.named[name]
+
+    def array(self, item: int) -> int:
+        self.has_empty_items |= item == 0
+        return 1
+
+    def map(self, value: int) -> int:
+        return 1
+
+    def union(self, branches: list[Any], parts: list[int]) -> int:
+        return 1 + min(parts, default=0)
+
+
+def empty_items_check(schema: Any, max_items: int) -> Callable[[bytes, int], None] | None:
+    """A function that refuses more than ``max_items`` array items that take no bytes.
+
+    Such items are null, a fixed of size 0, and records of these: a count of five bytes makes
+    billions of them. None where the schema has no such arrays; every other item takes a byte.
+    """
+    sizes = _LeastBytes()
+    sizes.of(schema)
+    if not sizes.has_empty_items:
+        return None
+
+    def check(data: bytes, start: int) -> None:
+        try:
+            _Skips([max_items]).of(schema)(data, start)  # made again: it counts for one record
+        except (IndexError, KeyError, RecursionError):
+            return  # damaged bytes, which the reader refuses
+
+    return check
 
 
 def varint_check(schema: Any) -> Callable[[bytes, int], None]:
@@ -122,6 +205,11 @@ def _skip_text(data: bytes, at: int) -> int:
 
 
 class _Skips(AvroWalk[_Skip]):
+    def __init__(self, empty_items_left: list[int] | None = None) -> None:
+        super().__init__()
+        #: the items without bytes that may still come, as one number; None: any number
+        self._left = empty_items_left
+
     def leaf(self, schema: Mapping[str, Any]) -> _Skip:
         kind = schema["type"]
         if kind in ("int", "long", "enum"):
@@ -137,10 +225,10 @@ class _Skips(AvroWalk[_Skip]):
         return skip
 
     def array(self, item: _Skip) -> _Skip:
-        return _of_blocks([item])
+        return _of_blocks([item], self._left)
 
     def map(self, value: _Skip) -> _Skip:
-        return _of_blocks([_skip_text, value])
+        return _of_blocks([_skip_text, value], self._left)
 
     def union(self, branches: list[Any], parts: list[_Skip]) -> _Skip:
         return _of_union(parts)
@@ -173,7 +261,7 @@ def _of_union(branches: list[_Skip]) -> _Skip:
     return skip
 
 
-def _of_blocks(parts: list[_Skip]) -> _Skip:
+def _of_blocks(parts: list[_Skip], empty_items_left: list[int] | None) -> _Skip:
     def skip(data: bytes, at: int) -> int:
         while True:
             count, at = _long(data, at)
@@ -181,13 +269,28 @@ def _of_blocks(parts: list[_Skip]) -> _Skip:
                 return at
             if count < 0:  # followed by the block's size, for readers that skip it
                 count, at = -count, _skip_long(data, at)
-            for _ in range(count):
+            for done in range(count):
+                before = at
                 for part in parts:
                     at = part(data, at)
                     if at > len(data):
                         raise IndexError(at)
+                if at == before:  # and so are all others: the items of one type take no bytes
+                    _count_empty(count - done, empty_items_left)
+                    break
 
     return skip
+
+
+def _count_empty(items: int, left: list[int] | None) -> None:
+    if left is None:
+        return
+    left[0] -= items
+    if left[0] < 0:
+        raise SerdeError(
+            "the arrays of the record have more items without bytes than are read, one of them"
+            f" {items}. If the writer means it, raise max_empty_items= of avro(...)"
+        )
 
 
 def int32_check(schema: Schema) -> Check | None:

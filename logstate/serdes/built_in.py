@@ -248,6 +248,7 @@ class AvroOptions(TypedDict, total=False):
     registry: str | Mapping[str, Any] | Registry | None
     auto_register: bool
     branch_names: bool
+    max_empty_items: int
 
 
 @overload
@@ -271,13 +272,15 @@ def avro(
     type: Any = dict,  # noqa: A002  reads best at the call
     auto_register: bool = True,
     branch_names: bool = False,
+    max_empty_items: int = 100_000,
 ) -> AvroSerde[Any]:
     """Avro with this schema, with a registry, or both; needs the extra ``logstate[avro]``.
 
     Without a registry the bytes are the bare Avro body. With one (a URL, a mapping of client
     settings, ``mock://name`` in tests) they carry the writer's schema id, and records of older and
     newer versions are resolved into ``schema``. Without a schema, what is written takes the newest
-    one of its subject, which has to be there. Records become dicts, or ``type``. See
+    one of its subject, which has to be there. Records become dicts, or ``type``. A record with more
+    than ``max_empty_items`` array items that take no bytes is refused before it is read. See
     ``logstate.serdes.avro.AvroSerde``.
     """
     from logstate.serdes.avro import AvroSerde
@@ -288,6 +291,7 @@ def avro(
         type_=type,
         auto_register=auto_register,
         branch_names=branch_names,
+        max_empty_items=max_empty_items,
     )
 
 
