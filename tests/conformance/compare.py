@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
+from .settings import has_cache
 from .vectors import Case, Run
 
 MISSING = "nothing"
@@ -45,7 +46,8 @@ class Graph:
 
 def graph_differences(case: Case, graph: Graph) -> Iterator[Difference]:
     """Names and description of the topology."""
-    yield from tree_differences("names", case.names, graph.names)
+    if case.names is not None:
+        yield from tree_differences("names", case.names, graph.names)
     expected, actual = case.describe.splitlines(), graph.describe.splitlines()
     yield from list_differences("describe line", expected, actual)
 
@@ -56,11 +58,13 @@ def run_differences(
     """Every member that differs, each at its first difference."""
     lane = None if strict else _output_lane(case)
     yield from _ordered("output", expected.output, actual.output, _output_cause, lane)
-    for member in ("changelog", "internal"):
-        yield from _topic_differences(
-            case, member, getattr(expected, member), getattr(actual, member), strict
-        )
-    yield from tree_differences("stores", expected.stores, actual.stores)
+    logged = [expected.changelog, actual.changelog]
+    if has_cache(case.config):
+        logged = [logged_per_commit(case.steps, case.config["application.id"], x) for x in logged]
+    yield from _topic_differences(case, "changelog", *logged, strict)
+    yield from _topic_differences(case, "internal", expected.internal, actual.internal, strict)
+    if expected.stores is not None:
+        yield from tree_differences("stores", expected.stores, actual.stores)
     yield from list_differences("dropped", expected.dropped, actual.dropped)
     if expected.error != actual.error:
         yield Difference("error", expected.error, actual.error)

@@ -24,7 +24,8 @@ class Run:
     seed: int
     events: list[dict[str, Any]]
     output: list[dict[str, Any]]
-    stores: dict[str, dict[str, Any]]
+    #: None: not recorded
+    stores: dict[str, dict[str, Any]] | None
     dropped: list[list[int]]
     changelog: dict[str, list[list[Any]]]
     internal: dict[str, list[list[Any]]]
@@ -36,7 +37,7 @@ class Run:
             seed=data["seed"],
             events=data["events"],
             output=data["output"],
-            stores=data["stores"],
+            stores=data.get("stores"),
             dropped=data["dropped"],
             changelog=data["changelog"],
             internal=data["internal"],
@@ -54,7 +55,8 @@ class Case:
     inputs: dict[str, dict[str, Any]]
     outputs: dict[str, dict[str, Any]]
     describe: str
-    names: dict[str, Any]
+    #: None: not recorded
+    names: dict[str, Any] | None
     runs: list[Run]
 
     @classmethod
@@ -66,7 +68,7 @@ class Case:
             inputs=data["inputs"],
             outputs=data["outputs"],
             describe=data["describe"],
-            names=data["names"],
+            names=data.get("names"),
             runs=[Run.of(run) for run in data["runs"]],
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 from .topologies import drawn_topology
 
 #: more than any case needs: nothing is evicted
-_CACHE_BYTES = 100_000_000
+CACHE_BYTES = 100_000_000
 _LAST_COMMITS = 5
 _KEYS = ("a", "b", "c", "g0", "g1")
 
@@ -37,7 +37,7 @@ def drawn_case(seed: int, *, emits_on_commit: bool = False) -> dict[str, Any]:
         config |= {"window_emit_interval_ms": 10, "outer_join_emit_interval_ms": 10}
     events = _events(rng, drawing.inputs)
     if emits_on_commit:
-        config["statestore.cache.max.bytes"] = _CACHE_BYTES
+        config["statestore.cache.max.bytes"] = CACHE_BYTES
         events = _with_commits(rng, events)
     return {
         "case": f"drawn-{seed}",
@@ -47,6 +47,11 @@ def drawn_case(seed: int, *, emits_on_commit: bool = False) -> dict[str, Any]:
         "outputs": drawing.outputs,
         "events": events,
     }
+
+
+def events_with_commits(rng: Random, inputs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events of these inputs, and commits."""
+    return _with_commits(rng, _events(rng, inputs))
 
 
 def _with_commits(rng: Random, events: list[dict[str, Any]]) -> list[dict[str, Any]]:

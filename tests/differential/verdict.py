@@ -16,6 +16,7 @@ from tests.conformance.settings import driver_settings, has_cache
 from tests.conformance.steps import build_topology
 from tests.conformance.vary import variations_of, varied_differences
 from tests.conformance.vectors import Case, Run
+from tests.conformance.wire import decode_headers, topic_types
 
 from .jvm import KafkaStreams
 
@@ -48,6 +49,29 @@ def case_of(given: dict[str, Any]) -> Case:
         names={},
         runs=[],
     )
+
+
+def decoded_output(
+    given: dict[str, Any], topic: str, rows: list[list[Any]]
+) -> list[dict[str, Any]]:
+    """Records of an output topic as the recorded runs have them."""
+    key, value = topic_types(given["outputs"][topic])
+    found = []
+    for cause, raw_key, raw_value, time_ms, *headers in rows:
+        row = {
+            "topic": topic,
+            "key": key.decode(_raw(raw_key)),
+            "value": value.decode(_raw(raw_value)),
+        }
+        row["ts"] = time_ms
+        if headers:
+            row["headers"] = decode_headers([(name, _raw(raw)) for name, raw in headers[0]])
+        found.append(row | {"cause": cause})
+    return found
+
+
+def _raw(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
 
 
 def judged(streams: KafkaStreams, given: dict[str, Any]) -> Verdict:
