@@ -89,7 +89,13 @@ class Presence:
         self._cluster, self._clock = cluster, clock
         self._figures = ToldFigures(workers.metrics, clock)
         self.link = DirectoryLink(
-            topic, cluster, clock, self._entry, self._tell_neighbours, self._told_to_stop
+            topic,
+            cluster,
+            clock,
+            self._entry,
+            self._tell_neighbours,
+            self._told_to_stop,
+            serving.token,
         )
         self.lookup = Lookup(
             places_of(settings.topology, settings.application_id),
@@ -174,10 +180,11 @@ class Presence:
     def _told_to_stop(self, entry: InstanceEntry) -> None:
         if entry.instance != self.instance:
             where = f" at {entry.address}" if entry.address else ""
+            told = "".join(one if one.isprintable() else " " for one in entry.stops_all)
             self._workers.stop_for(
                 LogstateError(
-                    f"instance {entry.instance}{where} asked all instances of the application to"
-                    f" stop, after it failed: {entry.stops_all}"
+                    f"instance {entry.instance!a:.100}{where} asked all instances of the"
+                    f" application to stop, after it failed: {told}"
                 )
             )
 

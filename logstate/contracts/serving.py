@@ -37,6 +37,8 @@ class Serving:
         streams: most streams of changes at a time; each is a consumer.
         connections: most HTTP connections at a time, and never more than a quarter of the files
             that the process can open; a new one takes the place of one that asks nothing.
+        hosts: other names that requests may name as their host, such as that of a proxy, where
+            ``bind`` is a loopback address and there is no token; others are refused.
     """
 
     bind: str = ""
@@ -52,11 +54,27 @@ class Serving:
     page_rows: int = 1_000
     streams: int = 16
     connections: int = 500
+    hosts: tuple[str, ...] = ()
 
     @property
     def scheme(self) -> str:
         """``https`` with a certificate."""
         return "http" if self.certificate is None else "https"
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether others reach it with TLS."""
+        return self.scheme == "https" or self.advertised.startswith("https://")
+
+    def named_hosts(self) -> frozenset[str]:
+        """What requests may name as their host beside this machine; empty: anything.
+
+        With a token, and at an address that others reach, a name says nothing about who asks.
+        """
+        if self.token or not self.bind or not is_loopback(host_and_port(self.bind)[0]):
+            return frozenset()
+        advertised = urlsplit(self.advertised).hostname or ""
+        return frozenset({"localhost", advertised.lower(), *map(str.lower, self.hosts)} - {""})
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it; types are a wish."""
@@ -80,6 +98,9 @@ class Serving:
             yield "certificate= and private_key= of Serving are given together, or neither"
         yield from count("page_rows", self.page_rows, least=1)
         yield from count("streams of Serving", self.streams, least=0)
+        hosts: object = self.hosts
+        if not isinstance(hosts, tuple) or not all(isinstance(one, str) for one in hosts):
+            yield f"hosts of Serving must be a tuple of names; got {shown(hosts)}"
         yield from count("connections of Serving", self.connections, least=1)
         for name, given in (("max_age", self.max_age), ("timeout", self.timeout)):
             yield from duration(f"{name} of Serving", given, least=_SHORTEST)
@@ -139,6 +160,18 @@ def host_and_port(text: str) -> tuple[str, int]:
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ValueError(text)
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def host_of(header: str) -> str:
+    """The name in a ``Host`` header, without its port.
+
+    >>> host_of("Localhost:80"), host_of("[::1]:80"), host_of("evil.example.")
+    ('localhost', '::1', 'evil.example')
+    """
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".")
 
 
 def is_loopback(host: str) -> bool:

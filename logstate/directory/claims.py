@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from logstate.directory.entries import CLAIM_MAX
 from logstate.directory.known_instances import KnownInstances
 
 
@@ -29,5 +30,5 @@ class Claims:
     def _number(self, name: str, now_ms: float) -> int:
         number = self._numbers.get(name)
         if number is None or self._known.is_second(self._instance, name, number, now_ms):
-            return self._known.highest_claim(name) + 1
+            return min(self._known.highest_claim(name) + 1, CLAIM_MAX)
         return number

@@ -21,8 +21,15 @@ from logstate.contracts.records import ProducedRecord, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer, NewTopic, PlainProducer
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.claims import Claims
-from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
-from logstate.directory.known_instances import KnownInstances, address_claim
+from logstate.directory.entries import (
+    STOP_TEXT_MAX,
+    InstanceEntry,
+    TaskEntry,
+    encode_entry,
+    is_signed,
+    signed,
+)
+from logstate.directory.known_instances import INSTANCES_MAX, KnownInstances, address_claim
 from logstate.directory.log_time import LogTime
 
 _LOGGER = logging.getLogger(__name__)
@@ -80,6 +87,11 @@ class DirectoryLink:
 
     ``listened`` is called in its thread, again and again while it is in touch; ``told_to_stop``
     with the entry of an instance that asked all others to stop, since this one began to listen.
+
+    ``token``: what all instances know. With one, entries are signed by it, and one that is not
+    counts for no address, no task and no request to stop: whoever can write to the topic could
+    have the token sent to an address, take tasks, or stop every instance. Without a token only an
+    instance that was heard of before, and is not silent, can ask others to stop.
     """
 
     def __init__(
@@ -90,8 +102,10 @@ class DirectoryLink:
         describe: Callable[[], InstanceEntry],
         listened: Callable[[], None] = lambda: None,
         told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
+        token: str = "",
     ) -> None:
         self._topic = topic
+        self._token = token
         self._cluster = cluster
         self._clock = clock
         self._describe = describe
@@ -196,25 +210,66 @@ class DirectoryLink:
         for record in polled.records.get(partition, ()):
             instance = (record.key() or b"").decode("utf-8", "replace")
             offset = record.offset() or 0
-            entry = self.known.heard(instance, record.value(), offset, now)
-            if entry is None and record.value() is not None:
+            value = record.value()
+            is_trusted = not self._token or value is None or self._is_signed(value)
+            may_stop = is_trusted if self._token else self.known.is_heard_lately(instance, now)
+            entry = self.known.heard(instance, value, offset, now, is_trusted=is_trusted)
+            if entry is None and value is not None:
                 self._ignore(instance, offset)
+            if entry is not None and not is_trusted:
+                self._distrust(instance, offset)
             if entry is not None and past is not None:
                 past.heard(entry, record.timestamp()[1])
             if entry is not None and offset >= (self._since or 0):
                 if entry.returns_within_ms:
                     self.known.expect(entry, now)
                 if entry.stops_all:
-                    self._told_to_stop(entry)
+                    self._asked_to_stop(entry, offset, may_stop=may_stop)
             if self._told is not None and instance == self._told.instance:
                 self._has_come_back()
         if polled.records:
             with self.changed:
                 self.changed.notify_all()
 
+    def _asked_to_stop(self, entry: InstanceEntry, offset: int, *, may_stop: bool) -> None:
+        """An old record that was written again names a position before this one listened."""
+        is_new = not self._token or entry.position >= (self._since or 0)
+        if may_stop and is_new:
+            self._told_to_stop(entry)
+            return
+        why = "it was written for an earlier run" if may_stop else "its writer is not known"
+        _LOGGER.warning(
+            "a request to stop all instances is ignored: %s (offset %d of %s, instance %.100r)."
+            " Another program can write to the topic; see docs/queries.md about tokens",
+            why,
+            offset,
+            self._topic.partition,
+            entry.instance,
+        )
+
+    def _is_signed(self, value: bytes) -> bool:
+        return is_signed(value, self._token, self._topic.application_id)
+
+    def _distrust(self, instance: str, offset: int) -> None:
+        if self._is_first(instance):
+            _LOGGER.warning(
+                "instance %.100r has no address and no tasks here: offset %d of %s is not signed"
+                " with the token of Serving. It has another token, or an earlier version of"
+                " logstate, or another program wrote it",
+                instance,
+                offset,
+                self._topic.partition,
+            )
+
+    def _is_first(self, instance: str) -> bool:
+        """Whether an instance is told about: each once, and no more than there can be."""
+        if instance in self._ignored or len(self._ignored) >= INSTANCES_MAX:
+            return False
+        self._ignored.add(instance)
+        return True
+
     def _ignore(self, instance: str, offset: int) -> None:
-        if instance not in self._ignored and not self.known.has_heard(instance):
-            self._ignored.add(instance)
+        if not self.known.has_heard(instance) and self._is_first(instance):
             _LOGGER.warning(
                 "instance %.100r is ignored: offset %d of %s is no entry that this version reads;"
                 " a newer version of logstate wrote it, or another program",
@@ -239,11 +294,18 @@ class DirectoryLink:
         is_news = told is None or entry.without_figures() != told.without_figures()
         if not is_news and now - self._told_ms < entry.heartbeat_ms:
             return
-        records = [self._record(entry.instance, encode_entry(entry))]
+        records = [self._record(entry.instance, self._encoded(entry))]
         records += [self._record(gone, None) for gone in self.known.abandoned(now)]
         producer.produce(records)
         producer.flush()
         self._told, self._told_ms = entry, now
+
+    def _encoded(self, entry: InstanceEntry) -> bytes:
+        """As it is written, signed where there is a token."""
+        value = encode_entry(msgspec.structs.replace(entry, position=self._position))
+        if not self._token:
+            return value
+        return signed(value, self._token, self._topic.application_id)
 
     def _claimed(self) -> InstanceEntry:
         """What is true now, with the numbers of its claims."""
@@ -264,11 +326,11 @@ class DirectoryLink:
         told = msgspec.structs.replace(
             self._told,
             group_members=self._describe().group_members,
-            stops_all=self._stops_all,
+            stops_all=self._stops_all[:STOP_TEXT_MAX],
             returns_within_ms=self._returns_within_ms,
         )
         has_words = told.stops_all or told.returns_within_ms
-        last_words = [self._record(told.instance, encode_entry(told))] if has_words else []
+        last_words = [self._record(told.instance, self._encoded(told))] if has_words else []
         producer.produce([*last_words, self._record(told.instance, None)])
         producer.flush()
 

@@ -21,6 +21,8 @@ from logstate.directory.entries import ADDRESS, InstanceEntry, MemberEntry, deco
 MISSED_MAX = 5
 #: after so many nobody expects that instance back: whoever sees it may delete the entry
 ABANDONED_MISSED = 600
+#: so many are known at a time: anybody who can write to the topic can make some up
+INSTANCES_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,11 @@ class Heard:
     offset: int
     #: claim -> offset of the record that made it first, in this number
     since: Mapping[str, int]
+    is_trusted: bool = True
 
     def missed(self, now_ms: float) -> float:
         """Heartbeats that did not come."""
-        return (now_ms - self.at_ms) / self.entry.heartbeat_ms
+        return (now_ms - self.at_ms) / self.entry.beat_ms
 
 
 class Expected(NamedTuple):
@@ -75,30 +78,53 @@ class KnownInstances:
     # ------------------------------------------------------------------ reading
 
     def heard(
-        self, instance: str, value: bytes | None, offset: int, now_ms: float
+        self,
+        instance: str,
+        value: bytes | None,
+        offset: int,
+        now_ms: float,
+        *,
+        is_trusted: bool = True,
     ) -> InstanceEntry | None:
         """A record of the topic, and the entry that it is; one that was read before, by a reader
         that begins again, counts for nothing.
+
+        Of an entry that is not trusted no claim counts. Where there are too many instances, one
+        that is new is ignored, unless it takes the place of one that is silent.
         """
         before = self._heard.get(instance)
         if before is not None and offset <= before.offset:
             return None
+        is_kept = before is not None and before.is_trusted and before.missed(now_ms) <= MISSED_MAX
+        if is_kept and not is_trusted:
+            return None  # what that instance wrote itself counts
         others = {key: one for key, one in self._heard.items() if key != instance}
         entry = None if value is None else decode_entry(value)
         if entry is None or entry.instance != instance:
             self._heard = others
             return None
+        if not is_trusted:
+            entry = entry.without_claims()
+        if len(others) >= INSTANCES_MAX:
+            others = _lately(others, now_ms)
+            if len(others) >= INSTANCES_MAX:
+                return None
         claimed = {} if before is None else before.entry.claims()
         since = {
             name: before.since[name] if before and claimed.get(name) == number else offset
             for name, number in entry.claims().items()
         }
-        self._heard = {**others, instance: Heard(entry, now_ms, offset, since)}
+        self._heard = {**others, instance: Heard(entry, now_ms, offset, since, is_trusted)}
         return entry
 
     def has_heard(self, instance: str) -> bool:
         """Whether an entry of it was read last, and no end, nor what this version ignores."""
         return instance in self._heard
+
+    def is_heard_lately(self, instance: str, now_ms: float) -> bool:
+        """Whether an instance was heard of, and its heartbeats have come since."""
+        heard = self._heard.get(instance)
+        return heard is not None and heard.missed(now_ms) <= MISSED_MAX
 
     def expect(self, entry: InstanceEntry, now_ms: float) -> None:
         """These were the last words of an instance whose static members come back."""
@@ -239,7 +265,7 @@ def _live_of(heard: Mapping[str, Heard], now_ms: float) -> _Live:
     for one in found.values():
         entry = one.entry
         addresses[entry.address] = max(entry.claim, addresses.get(entry.address, 0))
-    ends_ms = (one.at_ms + MISSED_MAX * one.entry.heartbeat_ms for one in found.values())
+    ends_ms = (one.at_ms + MISSED_MAX * one.entry.beat_ms for one in found.values())
     entries = tuple(
         one.entry
         for _, one in sorted(found.items())

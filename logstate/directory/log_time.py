@@ -47,9 +47,7 @@ class LogTime:
         """An entry, and its record's time."""
         before = self._last.get(entry.instance)
         if before is not None:
-            between_ms = min(
-                written_ms - before.written_ms, _HEARTBEATS_BETWEEN * entry.heartbeat_ms
-            )
+            between_ms = min(written_ms - before.written_ms, _HEARTBEATS_BETWEEN * entry.beat_ms)
             self._ms = max(self._ms, before.at_ms + between_ms)
         self._last[entry.instance] = _Told(self._ms, written_ms)
 

@@ -9,14 +9,15 @@ instance its place is silent: those before the look count, where others have tol
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from logstate.contracts.clock import Clock
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Admin, Cluster, LogConsumer
 from logstate.contracts.topic_names import instances_topic
-from logstate.directory.entries import InstanceEntry, decode_entry, encode_entry
-from logstate.directory.known_instances import MISSED_MAX, KnownInstances
+from logstate.directory.entries import NAMES_MAX, InstanceEntry, decode_entry, encode_entry
+from logstate.directory.known_instances import INSTANCES_MAX, MISSED_MAX, KnownInstances
 from logstate.directory.log_time import LogTime
 
 _BATCH = 1_000
@@ -84,6 +85,8 @@ def _listened(
             if entry is None:
                 entries.pop(name, None)
                 continue
+            if name not in entries and len(entries) >= INSTANCES_MAX:
+                continue
             entries[name] = entry
             if (record.offset() or 0) >= end:
                 again.add(name)
@@ -96,7 +99,7 @@ def _listened(
             continue
         silences, for_ms = past.silences(), now_ms - read_ms
         if not any(
-            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.heartbeat_ms
+            for_ms + silences.get(name, 0.0) < MISSED_MAX * entry.beat_ms
             for name, entry in entries.items()
             if name not in again
         ):
@@ -112,7 +115,7 @@ def tasks_of(seen: Sequence[Seen]) -> list[TaskSeen]:
     for offset, entry in enumerate(alive):
         known.heard(entry.instance, encode_entry(entry), offset, 0)
     names = {name for entry in alive for name in (*entry.tasks, *entry.standbys)}
-    names |= set(_expected(one.entry for one in seen))
+    names |= set(islice(_expected(one.entry for one in seen), NAMES_MAX))
     return [_task(name, known, alive) for name in sorted(names, key=TaskId.parse)]
 
 

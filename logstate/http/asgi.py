@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from logstate.contracts.errors import LogstateError, StoreUnavailableError
+from logstate.contracts.errors import LogstateError
+from logstate.contracts.serving import host_of, is_loopback
 from logstate.contracts.stores import StoreSpec
 from logstate.http.answers import Answers
 from logstate.http.changes import ChangeReader
@@ -106,6 +107,8 @@ class AsgiService:
         token = answers.serving.token
         #: by whoever asks; empty: nothing
         self._wanted = token.encode() if token else b""
+        #: what a request may name as its host; empty: anything
+        self._hosts = answers.serving.named_hosts()
         self._pages: Cursors[_Pages] = Cursors(answers.lookup.now_ms)
         self._probes, self._asking, self._answering = (
             Threads(2),
@@ -121,7 +124,7 @@ class AsgiService:
     def app(self) -> Starlette:
         """The ASGI application."""
         served, here, others = self._served, self._answering, self._asking
-        read = ReadEndpoint(self._answers, self._may, here)
+        read = ReadEndpoint(self._answers, self._may, here, self._misnamed)
         routes = [
             WholePathRoute(READ_PATH, read, methods=["POST"]),  # asked most: the first that matches
             WholePathRoute("/", page),
@@ -153,6 +156,8 @@ class AsgiService:
         async def endpoint(request: Request) -> Response:
             if not self._may(request.scope):
                 return nobody()
+            if (refusal := self._misnamed(request.scope)) is not None:
+                return refusal
             if self._requests >= _REQUESTS_MAX:
                 return refused(503, f"{self._requests} requests are being answered: try again")
             self._requests += 1
@@ -171,6 +176,25 @@ class AsgiService:
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, token = given.partition(b" ")  # its case does not matter (RFC 9110, 11.1)
         return scheme.lower() == _SCHEME and hmac.compare_digest(token.lstrip(b" "), self._wanted)
+
+    def _misnamed(self, scope: Scope) -> Response | None:
+        """The refusal of a request that names another host, where only this machine may ask.
+
+        A page of another site can have its own name lead to this address (DNS rebinding), and its
+        requests are of the same origin then. They name that site.
+        """
+        if not self._hosts:
+            return None
+        given = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        host = host_of(given.decode("latin-1"))
+        if not host or host in self._hosts or is_loopback(host):
+            return None
+        return refused(
+            421,
+            f"the request names the host {host!r:.100}, and this instance answers this machine only"
+            " (serve= has a loopback address and no token). Ask it by that address; a proxy's name"
+            " is given in Serving(hosts=)",
+        )
 
     def _metrics(self, _request: Request) -> Response:
         return Response(self._served.metrics(), media_type="text/plain; version=0.0.4")
@@ -257,6 +281,8 @@ class AsgiService:
         """Server-sent events, until the reader goes."""
         if not self._may(request.scope):
             return nobody()
+        if (misnamed := self._misnamed(request.scope)) is not None:
+            return misnamed
         if len(self._streams) >= self._answers.serving.streams:
             refusal = f"{len(self._streams)} streams of changes are open, which is the most"
             return refused(503, refusal)
@@ -343,9 +369,5 @@ def _page(pages: _Pages, limit: int, cursors: Cursors[_Pages]) -> Iterator[bytes
         yield line + b"\n"
         left -= is_row
         if left == 0:
-            try:
-                last = {"continue": cursors.kept(pages)}
-            except StoreUnavailableError as exc:  # the status has been sent
-                last = {"error": str(exc)}
-            yield msgspec.json.encode(last) + b"\n"
+            yield msgspec.json.encode({"continue": cursors.kept(pages)}) + b"\n"
             return

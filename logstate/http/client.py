@@ -64,6 +64,7 @@ class Client:
 
     def __init__(self, serving: Serving) -> None:
         self._authority = serving.authority
+        self._needs_tls = bool(serving.token) and serving.is_secured
         self._headers = {"Content-Type": "application/msgpack"}
         if serving.token:
             self._headers["Authorization"] = f"Bearer {serving.token}"
@@ -72,6 +73,12 @@ class Client:
         self._lock = threading.Lock()
 
     def __call__(self, host: str, request: ReadRequest, timeout_s: float) -> ReadReply:
+        if self._needs_tls and not host.startswith("https://"):
+            raise StoreUnavailableError(
+                f"{host} is not asked: this instance answers with TLS, and its token is not sent"
+                " without. Give the other instance certificate= of Serving, or advertised= with"
+                " https"
+            )
         body = msgspec.msgpack.encode(request)
         try:
             status, content = self._answer(host, body, min(timeout_s, _ANSWER_LIMIT_S))

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from logstate.contracts.errors import LogstateError, StoreUnavailableError
+from logstate.contracts.errors import LogstateError
 
 T = TypeVar("T")
 
@@ -46,16 +46,16 @@ class Cursors(Generic[T]):
         self._lock = threading.Lock()
 
     def kept(self, one: T) -> str:
-        """A cursor for it; raises StoreUnavailableError where there are too many."""
+        """A cursor for it. Where there are too many, the one that waits longest is given up."""
         cursor = secrets.token_urlsafe(12)
         self._drop_idle()
         with self._lock:
-            if len(self._open) >= CURSORS_MAX:
-                raise StoreUnavailableError(
-                    f"{CURSORS_MAX} readers go through stores of this instance already; try again"
-                )
+            gone = []
+            while len(self._open) >= CURSORS_MAX:
+                gone.append(self._open.pop(next(iter(self._open))))
             self._open[cursor] = one, self._now_ms()
             is_first, self._is_swept = not self._is_swept, True
+        del gone  # iterators end here, without the lock
         if is_first:
             self._later(self._sweep)
         return cursor
@@ -73,8 +73,8 @@ class Cursors(Generic[T]):
         if found is None or self._now_ms() - found[1] >= IDLE_MS:
             raise CursorGoneError(
                 f"the page behind {cursor!r:.40} was read already, or nobody asked for it for"
-                f" {IDLE_MS / 1000:.0f} s; the instance that began them, and no other, goes on with"
-                " pages: begin again"
+                f" {IDLE_MS / 1000:.0f} s, or {CURSORS_MAX} others were begun since; the instance"
+                " that began them, and no other, goes on with pages: begin again"
             )
         return found[0]
 

@@ -35,8 +35,15 @@ _request_of = msgspec.msgpack.Decoder(ReadRequest).decode
 class ReadEndpoint:
     """An ASGI application."""
 
-    def __init__(self, answers: Answers, may: Callable[[Scope], bool], threads: Threads) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        may: Callable[[Scope], bool],
+        threads: Threads,
+        misnamed: Callable[[Scope], Response | None],
+    ) -> None:
         self._answers, self._may, self._threads = answers, may, threads
+        self._misnamed = misnamed
         self._limit_s = answers.serving.timeout.total_seconds()
         self._held = 0
 
@@ -49,11 +56,15 @@ class ReadEndpoint:
             return nobody()
         body = bytearray()
         try:
-            return await self._received(receive, body)
+            refusal = await self._received(receive, body) or self._misnamed(scope)
+            if refusal is not None:
+                return refusal
+            return await self._threads.run(answered, self._reply_to, bytes(body))
         finally:
             self._held -= len(body)
 
-    async def _received(self, receive: Receive, body: bytearray) -> Response:
+    async def _received(self, receive: Receive, body: bytearray) -> Response | None:
+        """None where the body is whole, else why not."""
         more = True
         try:
             async with asyncio.timeout(self._limit_s):
@@ -71,7 +82,7 @@ class ReadEndpoint:
                     more = message.get("more_body", False)
         except TimeoutError:
             return refused(408, f"the request was not here within {self._limit_s:g} s")
-        return await self._threads.run(answered, self._reply_to, bytes(body))
+        return None
 
     def _reply_to(self, body: bytes) -> Response:
         try:

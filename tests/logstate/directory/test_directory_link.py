@@ -10,7 +10,7 @@ from logstate.contracts.clock import SystemClock
 from logstate.contracts.errors import TopicError
 from logstate.contracts.topic_names import instances_topic
 from logstate.directory.directory_link import DirectoryLink, DirectoryTopic
-from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
+from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry, signed
 from logstate.testing import FakeCluster
 from logstate.topics.internal_topics import own_topics
 from logstate.topology import StreamsBuilder
@@ -26,11 +26,12 @@ def link(
     tasks: dict[str, TaskEntry],
     told_to_stop: Callable[[InstanceEntry], None] = lambda _: None,
     listened: Callable[[], None] = lambda: None,
+    token: str = "",
 ) -> DirectoryLink:
     def describe() -> InstanceEntry:
         return InstanceEntry(name, f"http://{name}:1", 0, 50, tasks=dict(tasks))
 
-    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, listened, told_to_stop)
+    return DirectoryLink(TOPIC, cluster, SystemClock(), describe, listened, told_to_stop, token)
 
 
 def until(one: DirectoryLink, is_so: Callable[[], bool]) -> None:
@@ -159,3 +160,80 @@ def test_a_pattern_of_sources_never_means_the_directory() -> None:
     builder = StreamsBuilder()
     builder.stream("clicks", key=str, value=str)
     assert instances_topic("app") in own_topics(builder.build(), "app")
+
+
+def forge(cluster: FakeCluster, entry: InstanceEntry, value: bytes | None = None) -> None:
+    """A record by another program."""
+    data = encode_entry(entry) if value is None else value
+    cluster.produce(TOPIC.partition.topic, entry.instance.encode(), data, timestamp=1, partition=0)
+
+
+def addresses(one: DirectoryLink) -> set[str]:
+    return {entry.address for entry in one.known.live(SystemClock().monotonic_ms())}
+
+
+def test_with_a_token_an_entry_that_is_not_signed_has_no_address_and_no_tasks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({})
+    heard: list[InstanceEntry] = []
+    a = link(cluster, "a", {"0_0": TaskEntry(0, "running")}, heard.append, token="hush")
+    b = link(cluster, "b", {}, token="hush")
+    a.start()
+    b.start()
+    until(b, lambda: b.trouble is None and owner(b, "0_0") == "a")
+    tasks = {"0_0": TaskEntry(9, "running")}
+    for name in ("evil", "a"):  # of its own, and under the name of another instance
+        forged = InstanceEntry(name, "http://evil:1", 9, 50, tasks=tasks, stops_all="evil")
+        forge(cluster, forged)
+        forge(cluster, forged, signed(encode_entry(forged), "guessed", "app"))
+        forge(cluster, forged, signed(encode_entry(forged), "hush", "other application"))
+    until(b, lambda: b.known.has_heard("evil"))
+    until(b, lambda: owner(b, "0_0") == "a")  # with its next entry
+    assert "http://evil:1" not in addresses(a) | addresses(b)
+    assert not heard
+    assert "is not signed with the token" in caplog.text
+    assert caplog.text.count("instance 'evil' has no address") <= 2  # of each of the two
+    a.stop()
+    b.stop()
+
+
+def test_with_a_token_a_signed_request_to_stop_is_heard_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({})
+    heard: list[InstanceEntry] = []
+    a, b = (link(cluster, name, {}, heard.append, token="hush") for name in "ab")
+    a.start()
+    b.start()
+    until(a, lambda: a.trouble is None and a.known.has_heard("b"))
+    b.stop("it failed")
+    patience.until(lambda: bool(heard))
+    assert {entry.stops_all for entry in heard} == {"it failed"}
+    a.stop()
+    topic = TOPIC.partition.topic
+    said = [r.value() or b"" for r in cluster.records(topic) if b"it failed" in (r.value() or b"")]
+    heard.clear()
+    later = link(cluster, "c", {}, heard.append, token="hush")
+    later.start()
+    until(later, lambda: later.trouble is None)
+    forge(cluster, InstanceEntry("b", "", 0, 50), said[0])  # written again, as it was
+    until(later, lambda: later.known.has_heard("b"))
+    patience.until(lambda: "it was written for an earlier run" in caplog.text)
+    assert not heard
+    later.stop()
+
+
+def test_without_a_token_one_record_of_a_stranger_stops_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster({})
+    heard: list[InstanceEntry] = []
+    a = link(cluster, "a", {}, heard.append)
+    a.start()
+    until(a, lambda: a.trouble is None)
+    forge(cluster, InstanceEntry("evil", "http://evil:1", 9, 50, stops_all="evil"))
+    until(a, lambda: a.known.has_heard("evil"))
+    patience.until(lambda: "its writer is not known" in caplog.text)
+    assert not heard
+    a.stop()

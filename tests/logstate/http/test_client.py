@@ -163,3 +163,16 @@ def test_a_page_has_a_limit(
     with pytest.raises(StoreAccessError, match="lower its page_rows") as caught:
         asks()
     assert not isinstance(caught.value, StoreUnavailableError), "the next attempt ends likewise"
+
+
+@pytest.mark.parametrize(
+    "serving",
+    [
+        Serving("127.0.0.1:0", token="hush", certificate="tls.crt", private_key="tls.key"),
+        Serving(advertised="https://here:1", token="hush"),
+    ],
+)
+def test_the_token_is_not_sent_without_tls_where_this_instance_has_it(serving: Serving) -> None:
+    request = ReadRequest("one", "counts", 0, "get", [b"k"])
+    with pytest.raises(StoreUnavailableError, match="its token is not sent without"):
+        Client(serving)("http://127.0.0.1:9", request, 1.0)

@@ -70,10 +70,62 @@ def test_a_key_may_have_any_character(http: httpx.Client, cluster: FakeCluster, 
     assert answer.json()["row"]["value"] == 1
 
 
-def test_pages_that_cannot_be_kept_end_with_the_reason(http: httpx.Client) -> None:
-    for _ in range(CURSORS_MAX + 1):
+def test_first_pages_that_nobody_continues_are_in_nobodys_way(http: httpx.Client) -> None:
+    """The one that waits longest is given up for another."""
+
+    def first_page() -> str:
         last = json.loads(http.get("/stores/counts?limit=1").text.splitlines()[-1])
-    assert "readers go through stores of this instance already" in last["error"]
+        return str(last["continue"])
+
+    oldest, *_, newest = [first_page() for _ in range(CURSORS_MAX + 1)]
+    gone = http.get(f"/stores/counts?continue={oldest}")
+    assert gone.status_code == 410
+    assert f"{CURSORS_MAX} others were begun since" in gone.json()["error"]
+    assert http.get(f"/stores/counts?continue={newest}").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/stores", "/stores/counts", "/stores/counts/k1", "/status"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "rebound", "127.0.0.1.evil"])
+def test_a_request_that_names_another_host_gets_nothing(
+    http: httpx.Client, path: str, host: str
+) -> None:
+    """The page of another site, whose name leads to this machine now (DNS rebinding)."""
+    answer = http.get(path, headers={"Host": host})
+    assert answer.status_code == 421
+    assert "row" not in answer.json()
+    assert "Serving(hosts=)" in answer.json()["error"]
+
+
+def test_a_request_that_names_this_machine_is_answered(http: httpx.Client) -> None:
+    for host in ("localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.2:1", "[::1]:80", "localhost."):
+        assert http.get("/stores", headers={"Host": host}).status_code == 200
+    for path in ("/live", "/ready", "/"):  # hold no data
+        assert http.get(path, headers={"Host": "evil.example"}).status_code == 200
+
+
+def test_streams_and_reads_of_instances_look_at_the_host_as_well(
+    app: Application, http: httpx.Client
+) -> None:
+    named = {"Host": "evil.example"}
+    assert http.get("/stores/counts/changes", headers=named).status_code == 421
+    instance = app.all_instances()[0].instance
+    request = msgspec.msgpack.encode(ReadRequest(instance, "counts", 0, "get", [b"k3"]))
+    assert http.post("/instances/read", content=request, headers=named).status_code == 421
+
+
+def test_names_of_a_proxy_can_be_given_and_with_a_token_any_will_do() -> None:
+    assert Serving("127.0.0.1:0", hosts=("Shop.example",)).named_hosts() == {
+        "localhost",
+        "shop.example",
+    }
+    assert Serving("127.0.0.1:0", advertised="http://shop:1").named_hosts() == {"localhost", "shop"}
+    assert not Serving("127.0.0.1:0", token="t").named_hosts()
+    assert not Serving("10.0.0.7:1", token="t").named_hosts()
+    assert not Serving(advertised="http://shop:1").named_hosts()
+    wrong: Any = "shop"
+    assert list(Serving("127.0.0.1:0", hosts=wrong).problems()) == [
+        "hosts of Serving must be a tuple of names; got 'shop' (str)"
+    ]
 
 
 def test_who_waits_for_others_keeps_nobody_from_an_answer(
