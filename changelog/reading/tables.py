@@ -40,7 +40,14 @@ from logstate.changelog.reading.buffer_rows import (
     side_values,
     waiting_values,
 )
-from logstate.changelog.reading.column_parts import BOOLEAN, INTEGER, LONG, STRING, TIMESTAMP
+from logstate.changelog.reading.column_parts import (
+    BINARY,
+    BOOLEAN,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+)
 from logstate.changelog.reading.options import SourceOptions
 from logstate.changelog.reading.trimmed_windows import interval_ms_of
 from logstate.changelog.reading.types import ColumnType, column_type
@@ -65,6 +72,10 @@ from logstate.contracts.windowed_keys import (
 # Beyond these a timestamp has no date that Spark can show; such windows exist at the end of time.
 _MIN_TIME_MS = -62_135_596_800_000
 _MAX_TIME_MS = 253_402_300_799_999
+#: the column of changes that has the key as it is in the changelog, its window included
+KEY_BYTES = "_key"
+#: formats of which two keys that differ in their bytes differ in their columns
+_ONE_FORM_EACH = frozenset({"string", "int64", "int32", "bytes", "boolean"})
 #: rows that are shown as the store lays them out
 _OPAQUE = frozenset({"opaque", "queued"})
 
@@ -162,6 +173,8 @@ class StoreTable:
         if self.is_versioned:
             columns.append(self._time_column("valid_from", lambda block: block.times))
         columns += self._coordinates()
+        if self.has_key_bytes:
+            columns.append(Column(KEY_BYTES, BINARY, lambda block: block.keys))
         return [*columns, _headers_column()] if with_meta else columns
 
     def shown(self, block: Block, clock_ms: int) -> Block:
@@ -170,6 +183,16 @@ class StoreTable:
             return block
         times = (_session_ends if self._layout == "session" else _store_starts)(block.keys)
         return block.filter(pc.greater_equal(times, clock_ms + self._oldest))
+
+    @property
+    def has_key_bytes(self) -> bool:
+        """Whether changes have the key's bytes, because the columns do not tell all keys apart.
+
+        Those of texts, integers, booleans and bytes do. Decimals of another exponent, 0.0 and -0.0,
+        an instant in two time zones, a field that is absent or null, and two schemas of a registry
+        are different keys that may be shown the same.
+        """
+        return self.key_format not in _ONE_FORM_EACH and self._layout not in {"sided", *_OPAQUE}
 
     @property
     def expires(self) -> bool:

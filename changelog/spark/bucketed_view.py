@@ -44,10 +44,12 @@ from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.changelog.spark.views import (
     are_known,
     beyond,
+    check_identity,
     in_turn,
     latest_changes,
     positions_of,
     reached_positions,
+    refuse_maps,
     row_identity,
 )
 from logstate.contracts.errors import ConfigError
@@ -117,6 +119,9 @@ class BucketedView:
 
     def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:
         reached = positions_of(changes)
+        if read is not None:
+            columns = StructType.fromJson(json.loads(read.schema)).fieldNames()
+            check_identity(changes, columns, f"the view at {self.path}")
         state = read or self._nothing(self._with_bucket(changes))
         known = state.positions
         noted = replace(state, batch_id=batch_id, notes_every_batch=True)
@@ -260,7 +265,9 @@ class BucketedView:
         return found
 
     def _with_bucket(self, changes: DataFrame) -> DataFrame:
-        number = f.pmod(f.xxhash64(*row_identity(changes)), f.lit(self.buckets))
+        identity = row_identity(changes)
+        refuse_maps(changes, identity)
+        number = f.pmod(f.xxhash64(*identity), f.lit(self.buckets))
         return changes.withColumn(_BUCKET, number.cast("int"))
 
     def _publish(self, state: BucketedState) -> None:

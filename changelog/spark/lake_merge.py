@@ -16,8 +16,14 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from logstate.changelog.reading.tables import KEY_BYTES
 from logstate.changelog.spark.kafka_sql import SCALA
-from logstate.changelog.spark.views import latest_changes, refuse_versions, row_identity
+from logstate.changelog.spark.views import (
+    check_identity,
+    latest_changes,
+    refuse_versions,
+    row_identity,
+)
 from logstate.contracts.errors import ConfigError
 
 _FRESH = "logstate_fresh_changes"
@@ -44,7 +50,8 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
     """A function for ``changes.writeStream.foreachBatch(merge_into("lake.db.spend"))``.
 
     ``table`` is a table of Delta or Iceberg that has the columns of the change feed without
-    ``change_type``, named as in SQL. The feed is that of ``changeFeedFormat`` ``log``.
+    ``change_type``, named as in SQL; ``_key``, where the feed has it, is binary. The feed is that
+    of ``changeFeedFormat`` ``log``.
 
     The function raises ConfigError for a versioned store, and where the session has no MERGE for
     such a table, naming the jars that are missing; what else Spark says about it passes through.
@@ -52,6 +59,9 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
 
     def merge(changes: DataFrame, batch_id: int) -> None:
         refuse_versions(changes)
+        if KEY_BYTES in changes.columns:
+            columns = changes.sparkSession.table(table).columns
+            check_identity(changes, columns, f"the table {table}")
         # A name of its own: queries of one session may merge at the same time.
         fresh = f"{_FRESH}_{uuid.uuid4().hex}"
         latest_changes(changes).createOrReplaceTempView(fresh)

@@ -17,6 +17,7 @@ Invariants:
 - A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
   after a crash, or a whole query started anew from the beginning, changes nothing.
 - A deleted key is absent.
+- Rows are told apart by the key's bytes, as in the store, wherever decoded keys do not tell them.
 
 Each batch rewrites the view, so its cost grows with the store: for the size of store that fits
 one machine's disk. Larger ones want a table format with MERGE; ``latest_changes`` prepares a batch
@@ -26,7 +27,7 @@ for it. ``path`` is a directory that the driver and all executors share.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -34,7 +35,9 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from logstate.changelog.reading.tables import KEY_BYTES
 from logstate.changelog.spark.batch_sequence import NotedBatch, check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
 from logstate.contracts.errors import ConfigError
@@ -130,9 +133,12 @@ class ParquetView:
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
         if state is not None:
-            current = changes.sparkSession.read.schema(changes.drop("change_type").schema).parquet(
-                str(self._directory(state))
-            )
+            reader, directory = changes.sparkSession.read, str(self._directory(state))
+            if KEY_BYTES in changes.columns:
+                check_identity(
+                    changes, reader.parquet(directory).columns, f"the view at {self.path}"
+                )
+            current = reader.schema(changes.drop("change_type").schema).parquet(directory)
             changes = changes.unionByName(current.withColumn("change_type", f.lit("update")))
         return latest_changes(changes).where("change_type = 'update'").drop("change_type")
 
@@ -162,10 +168,14 @@ def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
 def latest_changes(changes: DataFrame) -> DataFrame:
     """The newest change of each row of a change feed, deletes included: what a MERGE wants.
 
-    Rows are told apart by key, window, valid-from and partition; newest is by offset. Of a
-    versioned store a delete is a row of its own, which ends the version before it.
+    Rows are told apart by partition and the key's bytes, ``_key``; where a feed has no such column,
+    by key, window and valid-from, which are as exact there. Newest is by offset. Of a versioned
+    store a delete is a row of its own, which ends the version before it.
+
+    Raises ConfigError if keys are or contain maps and the feed has no ``_key``: Spark groups none.
     """
     identity = row_identity(changes)
+    refuse_maps(changes, identity)
     rest = [name for name in changes.columns if name not in identity]
     newest = changes.groupBy(*identity).agg(f.max_by(f.struct(*rest), "_offset").alias("_newest"))
     return newest.select(*identity, "_newest.*").select(*changes.columns)
@@ -190,6 +200,18 @@ def in_turn(
             changes.unpersist()
 
 
+def check_identity(changes: DataFrame, columns: Sequence[str], target: str) -> None:
+    """Raises ConfigError if a target has no key bytes and the changes tell rows apart by them."""
+    if KEY_BYTES in changes.columns and KEY_BYTES not in columns:
+        raise ConfigError(
+            f"{target} has no column {KEY_BYTES} (binary), by which these changes tell rows apart:"
+            " it was made for an earlier version of logstate, which compared decoded keys, so"
+            " different keys that Spark takes for equal (1.0 and 1.00, 0.0 and -0.0) are one row"
+            " there. Make a new one with the columns of the change feed, and start the query with"
+            " a new checkpoint"
+        )
+
+
 def refuse_versions(changes: DataFrame) -> None:
     """Raises ConfigError for changes of a versioned store, of which a copy cannot be kept so."""
     if _VERSIONED not in changes.columns:
@@ -203,8 +225,33 @@ def refuse_versions(changes: DataFrame) -> None:
     )
 
 
+def refuse_maps(changes: DataFrame, identity: Sequence[str]) -> None:
+    """Raises ConfigError for rows that maps would tell apart: Spark does not compare them."""
+    maps = [name for name in identity if _has_map(changes.schema[name].dataType)]
+    if maps:
+        raise ConfigError(
+            f"rows would be told apart by the column {maps[0]!r}, which is or contains a map, and"
+            f" Spark does not compare maps. Keep the column {KEY_BYTES} of the change feed, the"
+            " key's bytes, in what the view or MERGE is given; a feed of an earlier version of"
+            " logstate has none: start the query again with this version"
+        )
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, MapType)
+
+
 def row_identity(changes: DataFrame) -> list[str]:
-    """The columns that tell rows apart."""
+    """The columns that tell rows apart: the key's bytes where changes have them.
+
+    Decoded keys of most formats do not: 1.0 and 1.00 are equal for Spark, and two rows.
+    """
+    if KEY_BYTES in changes.columns:
+        return [KEY_BYTES, "_partition"]
     return [name for name in changes.columns if name not in _NOT_IDENTITY]
 
 
