@@ -188,7 +188,7 @@ class Expected:
         topology = scenario.topology()
         settings = {**driver_settings(scenario.case.config), "changelog_writes": "commit"}
         self.outputs: dict[str, list[Output]] = defaultdict(list)
-        with TopologyTestDriver(topology, **settings, commit_every=100) as driver:
+        with TopologyTestDriver(topology, **{**settings, "commit_every": 100}) as driver:
             for r in records:
                 driver.pipe_raw(r.topic, r.key, r.value, r.timestamp, r.headers)
             for r in driver.outputs:
