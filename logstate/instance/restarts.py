@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from logstate.contracts.errors import TopicsChangedError
 
@@ -51,7 +51,7 @@ def response_to(handler: UncaughtHandler, failure: Exception) -> UncaughtRespons
         _LOGGER.exception("the uncaught exception handler failed; the instance stops")
         return "stop_instance"
     if isinstance(response, str) and response in UNCAUGHT_RESPONSES:
-        return cast("UncaughtResponse", response)
+        return response
     _LOGGER.error(
         "the uncaught exception handler must return one of %s; it returned %r, the instance stops",
         UNCAUGHT_RESPONSES,
