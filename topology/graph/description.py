@@ -110,9 +110,11 @@ class _Draft:
     predecessors: SortedSet[_Draft] = field(default_factory=lambda: SortedSet(_rank))
 
     def grow(self, delta: int) -> None:
-        self.size += delta
-        for draft in self.above:
-            draft.grow(delta)
+        growing = [self]
+        while growing:  # once for each way up
+            draft = growing.pop()
+            draft.size += delta
+            growing.extend(draft.above)
 
 
 def _rank(draft: _Draft) -> tuple[int, str]:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import ClassVar
 
 from logstate.contracts.stores import StoreSpec
-from logstate.topology.declaring.declaration_site import misdeclared
+from logstate.topology.declaring.chain_depth import check_depth
+from logstate.topology.declaring.declaration_site import declaration_site, misdeclared
 from logstate.topology.declaring.late_binding import next_declaration
 from logstate.topology.declaring.naming import Names
 from logstate.topology.graph.nodes import Declared, ProcessorNode, SinkNode, SourceNode, TableNode
@@ -44,6 +46,10 @@ class LogicalNode(Declared):
     parents: dict[LogicalNode, None] = field(default_factory=dict, init=False)
     children: dict[LogicalNode, None] = field(default_factory=dict, init=False)
     priority: int = field(default=-1, init=False)
+    #: its records come out of a topic, so that no operator above it is calling it
+    begins_chain: ClassVar[bool] = False
+    #: how many operators call one another above it and with it, at least
+    depth: int = field(default=0, init=False)
     is_written: bool = field(default=False, init=False)
 
     def add_child(self, child: LogicalNode) -> None:
@@ -212,7 +218,11 @@ class LogicalGraph:
                 f"{node.name!r} is declared after build(): the topology is finished, so it would"
                 " never run. Declare everything first, then build."
             )
-        for parent in [parents] if isinstance(parents, LogicalNode) else parents:
+        above = [parents] if isinstance(parents, LogicalNode) else parents
+        if not node.begins_chain:
+            node.depth = max((parent.depth for parent in above), default=0) + 1
+            check_depth(node.depth, node.name, node.declared_at or declaration_site())
+        for parent in above:
             parent.add_child(node)
             node.priority = self._next_priority
             self._next_priority += 1

@@ -109,12 +109,16 @@ def _layers(boxes: Mapping[str, Box], edges: Sequence[Edge]) -> dict[str, int]:
         above[edge.end].append(edge.start)
     layers: dict[str, int] = {}
 
-    def layer(name: str) -> int:
-        if name not in layers:
-            layers[name] = 1 + max((layer(parent) for parent in above[name]), default=-1)
-        return layers[name]
-
-    last = max(layer(name) for name in boxes)
+    pending = [*boxes][::-1]
+    while pending:
+        name = pending[-1]
+        unknown = [parent for parent in above[name] if parent not in layers]
+        if unknown:
+            pending.extend(reversed(unknown))
+            continue
+        pending.pop()
+        layers.setdefault(name, 1 + max((layers[parent] for parent in above[name]), default=-1))
+    last = max(layers[name] for name in boxes)
     starts = {edge.start for edge in edges}
     for name, box in boxes.items():
         if box.at_bottom and name not in starts:

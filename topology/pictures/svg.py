@@ -156,16 +156,23 @@ def _leading_back(edges: Sequence[tuple[str, str]], names: Sequence[str]) -> set
     open_now: set[str] = set()
     done: set[str] = set()
 
-    def walk(name: str) -> None:
-        open_now.add(name)
-        for number in below[name]:
-            end = edges[number][1]
-            if end in open_now:
-                back.add(number)
-            elif end not in done:
-                walk(end)
-        open_now.discard(name)
-        done.add(name)
+    def walk(first: str) -> None:
+        open_now.add(first)
+        way = [(first, iter(below[first]))]
+        while way:
+            name, numbers = way[-1]
+            for number in numbers:
+                end = edges[number][1]
+                if end in open_now:
+                    back.add(number)
+                elif end not in done:
+                    open_now.add(end)
+                    way.append((end, iter(below[end])))
+                    break
+            else:
+                way.pop()
+                open_now.discard(name)
+                done.add(name)
 
     for name in [*(name for name in names if name not in ends), *names]:
         if name not in done:

@@ -126,12 +126,14 @@ def _find_upstream(
     start: LogicalNode, matches: Callable[[LogicalNode], bool]
 ) -> LogicalNode | None:
     """The nearest ancestor (or the node itself); of several inputs, the first that has one."""
-    if matches(start):
-        return start
-    for parent in start.parents:
-        found = _find_upstream(parent, matches)
-        if found is not None:
-            return found
+    pending, seen = [start], set[LogicalNode]()
+    while pending:
+        node = pending.pop()
+        if matches(node):
+            return node
+        if node not in seen:
+            seen.add(node)
+            pending.extend(reversed(node.parents))
     return None
 
 
@@ -233,11 +235,12 @@ def _drop_null_keys(graph: LogicalGraph) -> None:
 
 
 def _spread_versioned_semantics(graph: LogicalGraph) -> None:
+    is_versioned = _versioned_outputs(graph)
     for node in graph.nodes():
         for parent in node.parents:
-            if _is_output_versioned(parent, graph.root):
+            if is_versioned[parent]:
                 node.use_versioned_semantics(parent)
-        if node.refuses_versioned_input and _has_versioned_input(node, graph.root):
+        if node.refuses_versioned_input and all(is_versioned[parent] for parent in node.parents):
             raise TopologyError(
                 f"suppress {node.name!r} is below a versioned table: suppression keeps only the"
                 " latest row per key, a versioned table also sends older ones. Materialise without"
@@ -246,13 +249,21 @@ def _spread_versioned_semantics(graph: LogicalGraph) -> None:
             )
 
 
-def _has_versioned_input(node: LogicalNode, root: LogicalNode) -> bool:
-    if node is root:
-        return False
-    return all(_is_output_versioned(parent, root) for parent in node.parents)
-
-
-def _is_output_versioned(node: LogicalNode, root: LogicalNode) -> bool:
-    if node.output_versioned is not None:
-        return node.output_versioned
-    return _has_versioned_input(node, root)
+def _versioned_outputs(graph: LogicalGraph) -> dict[LogicalNode, bool]:
+    """Whether each node's output is versioned; where it does not say, if all its inputs are."""
+    known: dict[LogicalNode, bool] = {graph.root: False}
+    waiting: set[LogicalNode] = set()
+    pending = [*graph.nodes()]
+    while pending:
+        node = pending[-1]
+        unknown = [parent for parent in node.parents if parent not in known]
+        if node in known:
+            pending.pop()
+        elif node.output_versioned is not None:
+            known[node] = node.output_versioned
+        elif unknown and node not in waiting:
+            waiting.add(node)
+            pending.extend(unknown)
+        else:
+            known[node] = all(known.get(parent, False) for parent in node.parents)
+    return known

@@ -6,6 +6,7 @@ are resolved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from types import MappingProxyType
 
 from logstate.contracts.errors import TopologyError
 from logstate.contracts.stores import StoreSpec
+from logstate.topology.declaring.chain_depth import check_depth
 from logstate.topology.graph.description import Description, describe_plan
 from logstate.topology.graph.grouping import copartition_groups, node_groups
 from logstate.topology.graph.nodes import SinkNode, TopicRef
@@ -139,6 +141,7 @@ class Topology:
 
 def make_topology(plan: PlanBuilder) -> Topology:
     """Check what needs the whole graph, number the sub-topologies and freeze."""
+    _check_depth(plan)
     _check_stores(plan)
     _check_partition_counts(plan)
     check_key_bytes(plan)
@@ -192,6 +195,16 @@ def _sub_topology(
         stores=tuple(stores),
         is_global=is_global,
     )
+
+
+def _check_depth(plan: PlanBuilder) -> None:
+    """A record is passed on by calls: one per operator, one more where several are below."""
+    below = Counter(parent for parents in plan.parents.values() for parent in parents)
+    depths: dict[str, int] = {}
+    for name, node in plan.nodes.items():  # parents first
+        above = [depths[one] + (below[one] > 1) for one in plan.parents[name]]
+        depths[name] = max(above, default=0) + 1
+        check_depth(depths[name], name, node.declared_at)
 
 
 def _check_stores(plan: PlanBuilder) -> None:

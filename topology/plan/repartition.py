@@ -23,6 +23,8 @@ from logstate.topology.operators.tables.change import change_deserializer, chang
 class RepartitionLogicalNode(LogicalNode):
     """A stream's way through a topic. Its name is the source's, because its output comes there."""
 
+    begins_chain = True
+
     name: str = field(init=False)
     topic: str = field(kw_only=False)
     key: Serde[Any] = field(kw_only=False)
