@@ -143,9 +143,13 @@ class ApplicationLog:
                 cuts_topic(self.application), key=MANIFEST_KEY, value=json.dumps(manifest)
             )
 
+    def stop_counting(self) -> None:
+        """From here on no commit says how many rows a store has: others write to the logs too."""
+        self._counts.clear()
+
     def new_producer(self) -> Producer:
         """A producer of the test's own, whose records no commit counts."""
-        self._counts.clear()
+        self.stop_counting()
         return self._new_producer()
 
     def _new_producer(self) -> Producer:
@@ -165,7 +169,7 @@ class ApplicationLog:
     @contextmanager
     def transaction(self, *, aborts: bool = False) -> Iterator[Producer]:
         """A transaction of the test's own, whose records no commit counts."""
-        self._counts.clear()
+        self.stop_counting()
         with self._transaction(aborts=aborts) as producer:
             yield producer
 
@@ -212,7 +216,7 @@ class ApplicationLog:
         ``changes`` writes are not counted, so no commit of a store is from then on.
         """
         if changes is not None:
-            self._counts.clear()
+            self.stop_counting()
         counted = {
             f"rows:{counts.store}": counts.at(partition, positions[topic])
             for topic, counts in self._counts.items()
