@@ -37,6 +37,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from logstate.changelog.backend.open_files import too_few_files
+from logstate.changelog.lock_holders import holder_of_id, holder_of_lock
 from logstate.changelog.task_lock import TaskLock, alone, use
 from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import ConfigError, StateDirectoryError
@@ -283,7 +284,7 @@ class StateDirectory:
         except OSError as error:
             said = os.read(lock_file, 4096)
             os.close(lock_file)
-            holder = _holder_of_id(path) if path.suffix == ".id" else _holder(said, path)
+            holder = holder_of_id(path) if path.suffix == ".id" else holder_of_lock(said, path)
             raise StateDirectoryError(
                 f"{self.path} is in use: slot {slot} of application {self.application_id!r} is held"
                 f" by {holder}. Two instances cannot share it. Stop the other one,"
@@ -435,59 +436,6 @@ def _replace(path: Path, text: str) -> None:
         fresh.replace(path)
     except OSError as error:
         raise _unusable(path, error) from error
-
-
-def _holder(said: bytes, path: Path) -> str:
-    """Who holds a lock: what its file says, and what the system says where that is somebody else.
-
-    A process that was forked without Python keeps the lock when the one that took it is gone.
-    """
-    try:
-        found = json.loads(said)
-        pid, host = int(found["pid"]), found["host"]
-        text = f"process {pid} on host {host} since {found['since']}"
-    except (ValueError, KeyError, TypeError):
-        pid, host, text = None, socket.gethostname(), "another process"
-    holders = _holders(path) if host == socket.gethostname() else []
-    if not holders or pid in holders:
-        return text
-    true = " and ".join(f"process {holder} ({_program(holder)})" for holder in holders)
-    return f"{true} on host {host}; the lock was taken by {text}, which is gone and left it to them"
-
-
-def _holder_of_id(path: Path) -> str:
-    """Who holds a slot whose lock file could be locked: it was deleted and made again."""
-    names = [f"process {holder} ({_program(holder)})" for holder in _holders(path)]
-    return f"{' and '.join(names) or 'another instance'}, whose lock file was deleted"
-
-
-def _holders(path: Path) -> list[int]:
-    """The processes that have a file open, as far as this one may see (Linux)."""
-    holders = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            files = [_target(fd) for fd in (process / "fd").iterdir()]
-        except OSError:
-            continue  # it has ended, or is another user's
-        if str(path) in files and process.name != str(os.getpid()):
-            holders.append(int(process.name))
-    return sorted(holders)
-
-
-def _target(link: Path) -> str:
-    """Where it leads; nowhere, if its process has closed that file meanwhile."""
-    try:
-        return os.readlink(link)  # noqa: PTH115
-    except OSError:
-        return ""
-
-
-def _program(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return "gone"
-    return b" ".join(words).decode(errors="replace").strip()[:100]
 
 
 def _unusable(path: Path, error: OSError) -> StateDirectoryError:

@@ -83,11 +83,9 @@ _NO_SCHEMA = (
     " record; or register one under this subject before the application starts"
 )
 _FRAME = struct.Struct(">BI")
-# The compiled reader does not count how deep it is: some 2,000 levels of a recursive schema, each a
-# byte or more, overflow the C stack and end the process. Longer records of such schemas are read by
-# the Python twin, which raises RecursionError instead.
+# Some 2,000 levels of a recursive schema, a byte or more each, overflow the C stack of the compiled
+# reader. Longer records of such schemas are read in Python, which raises RecursionError instead.
 _MAX_NATIVE_BYTES = 512
-#: array items of a record that take no bytes, such as null
 MAX_EMPTY_ITEMS = 100_000
 # fastavro takes and gives these as they are; msgspec must not turn them into text.
 _NATIVE_TYPES = (

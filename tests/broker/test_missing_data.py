@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
 )
 
 from logstate import Application, RestoreError, StreamsBuilder
 from logstate.topology.plan.plan import Topology
+from tests.broker.jvm_program import answer
 from tests.broker.raw_topic import create_topic, write
 from tests.patience import PATIENCE_S, until
 
@@ -85,15 +85,7 @@ def test_a_deleted_group_is_refused_where_results_are_counted_behind_a_repartiti
 ) -> None:
     write(bootstrap, topic, [b"a", b"b", b"a"])
     ran(application(counted(topic), bootstrap, topic, tmp_path), bootstrap, topic, 3)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-
-    def is_deleted() -> bool:
-        with suppress(KafkaException):  # its last member may be leaving yet
-            admin.delete_consumer_groups([topic])[topic].result(PATIENCE_S)
-            return True
-        return False
-
-    until(is_deleted)
+    answer("GroupDeletion.java", bootstrap, topic, lines=[])
     app = application(counted(topic), bootstrap, topic, tmp_path).start()
     until(lambda: app.state.is_over)
     with pytest.raises(RestoreError, match="2 inputs were read before") as refused:

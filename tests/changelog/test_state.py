@@ -328,8 +328,7 @@ def test_what_a_replay_has_learnt_counts_where_no_cut_names_it() -> None:
 def test_keys_that_a_store_in_memory_does_not_have_take_no_memory() -> None:
     """A stream that looks up unknown keys in a global table grew by each of them."""
     state = open_state(spec("names", in_memory=True))
-    for number in range(100):
-        assert store(state, "names").get(str(number)) is None
+    assert not any(store(state, "names").get(str(number)) for number in range(100))
     assert (state.cached_rows(), state.cached_bytes()) == (0, 0)
     state.close()
 
