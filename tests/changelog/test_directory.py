@@ -310,9 +310,9 @@ def test_a_deleted_file_lets_nobody_else_have_the_slot(tmp_path: Path, deleted: 
     StateDirectory(tmp_path, "shop").close()
 
 
-@pytest.mark.parametrize("deleted", [{".lock"}, {".id"}, {".lock", ".id"}], ids=str)
+@pytest.mark.parametrize("deleted", [(".lock",), (".id",), (".lock", ".id")], ids=str)
 def test_deleted_files_are_made_and_locked_again(
-    tmp_path: Path, deleted: set[str], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, deleted: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     with StateDirectory(tmp_path, "shop") as held:
         for suffix in deleted:
