@@ -383,6 +383,15 @@ def misfit_of(value: Any, parsed: Schema) -> tuple[str, str] | None:
     return _Refused(parsed).of(parsed, value, "")
 
 
+#: Avro type -> the values that a branch of a union with this type may be meant for
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("record", "error", "map"), Mapping),
+    **dict.fromkeys(("float", "double"), int),
+    "array": (list, tuple),
+    "string": str,
+}
+
+
 class _Refused:
     def __init__(self, parsed: Schema) -> None:
         self._named: dict[str, Any] = {
@@ -392,10 +401,7 @@ class _Refused:
         }
 
     def of(self, schema: Schema, value: Any, way: str) -> tuple[str, str] | None:
-        while isinstance(schema, Mapping) and not isinstance(schema["type"], str):
-            schema = schema["type"]
-        if isinstance(schema, str):
-            schema = self._named.get(schema, {"type": schema})
+        schema = self._resolved(schema)
         if isinstance(schema, list):
             return self._of_union(schema, value, way)
         match schema["type"]:
@@ -415,13 +421,23 @@ class _Refused:
         return None
 
     def _of_union(self, branches: list[Schema], value: Any, way: str) -> tuple[str, str] | None:
-        """Of the branches that may be meant: of no other than null, or of those of its kind."""
+        """Where no branch of the value's kind takes it, why the first of them does not."""
         if type(value) is tuple and len(value) == 2:
             value = value[1]
-        found = [
-            self.of(one, value, way) for one in branches if one != "null" and value is not None
-        ]
-        return found[0] if found and all(found) else next((one for one in found if one), None)
+        found = [self.of(one, value, way) for one in branches if self._is_of_kind(one, value)]
+        return found[0] if found and all(found) else None
+
+    def _is_of_kind(self, branch: Schema, value: Any) -> bool:
+        schema = self._resolved(branch)
+        return isinstance(value, _KINDS.get("" if isinstance(schema, list) else schema["type"], ()))
+
+    def _resolved(self, schema: Schema) -> Any:
+        """A union as a list, everything else as a mapping whose type is a name."""
+        while isinstance(schema, Mapping) and not isinstance(schema["type"], str):
+            schema = schema["type"]
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        return schema
 
     def _of_record(
         self, schema: Mapping[str, Any], value: Mapping[Any, Any], way: str

@@ -164,7 +164,6 @@ def _compute(variant: str, task_id: TaskId, partitions: int, steps: Sequence[Ste
     sub_topology = next(s for s in topology.sub_topologies if s.id == task_id.sub_topology)
     task = new_task(sub_topology, task_id, partitions)
     task.set_clocks({}, {})
-    task.state.restored()
     outputs: dict[str, list[Output]] = {}
     counts: dict[str, list[int]] = {topic: [0] for topic in flow.OUTPUTS}
     for step in steps:

@@ -116,5 +116,5 @@ def test_the_same_records_leave_the_same_rows_on_the_disk(
     (key_again, meta_again), *rows_again = again[number].on_disk
     assert (key_again, rows_again) == (key, rows)
     fields, fields_again = msgspec.msgpack.decode(meta), msgspec.msgpack.decode(meta_again)
-    assert fields_again.keys() - fields.keys() <= {"begins", "local_rows"}
+    assert fields_again.keys() - fields.keys() <= {"begins", "local_rows", "local_writer"}
     assert {name: fields_again[name] for name in fields} == fields

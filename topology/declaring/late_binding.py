@@ -176,7 +176,7 @@ def _parts(one: object) -> Iterator[object]:
 def _methods(cls: type) -> Iterator[object]:
     """Those that the user's classes define; of a serde the library has wrapped some."""
     for above in cls.__mro__:
-        if above.__module__.partition(".")[0] not in _NOT_USERS:
+        if (above.__module__ or "").partition(".")[0] not in _NOT_USERS:
             for one in vars(above).values():
                 function = getattr(one, "__func__", one)  # of a static method or a class method
                 if isinstance(function, FunctionType):
