@@ -42,11 +42,11 @@ from logstate.serdes.avro_damage import (
     bounded_decimal,
     empty_items_check,
     int32_check,
-    misfit_of,
     strict_indices,
     varint_check,
 )
 from logstate.serdes.avro_fit import fit_check
+from logstate.serdes.avro_misfit import misfit_of
 from logstate.serdes.avro_schema import (
     NativeDefaults,
     is_lossless,
