@@ -106,7 +106,8 @@ class Application(ApplicationView):
             where the last commit was, after a wait that grows, a dozen times within ten minutes. Or
             a function that is given the exception, in the worker's thread, and returns one of them.
         workers: 1 is a thread of this process; more are processes of their own, which share the
-            ``state_dir`` with the slots from ``slot`` on. See docs/workers.md.
+            ``state_dir`` with the slots from ``slot`` on. They import the modules of the topology
+            again: what the main program has set in one does not exist there. See docs/workers.md.
         serve: ``"host:port"`` to answer queries at, over HTTP, or a :class:`Serving` with a token,
             TLS and limits. Instances that are given it know of each other. See docs/queries.md.
         window_emit_interval: least wall-clock time between two looks for closed windows, for

@@ -48,7 +48,12 @@ def test_nothing_shows_of_commits_disks_and_crashes(name: str) -> None:
     assert [verdict for verdict in verdicts if not verdict.passed] == []
 
 
-EVERY_CASE = [name for path in vector_files(FOLDER) if (name := case_name(path)) != MURMUR2]
+#: but runs with a cache: what they send depends on the commits that they record
+EVERY_CASE = [
+    name
+    for path in vector_files(FOLDER)
+    if (name := case_name(path)) != MURMUR2 and not name.startswith("on-commit-")
+]
 
 
 @pytest.mark.slow
