@@ -13,7 +13,7 @@ from logstate.app import Application
 from logstate.contracts.partitioner import partition_of
 from logstate.contracts.serving import Serving
 from logstate.contracts.topic_names import instances_topic
-from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry
+from logstate.directory.entries import InstanceEntry, TaskEntry, encode_entry, signed
 from logstate.testing import FakeCluster
 from logstate.topology import SessionWindows, StreamsBuilder, Topology, TumblingWindows
 from tests.logstate.neighbours import until
@@ -70,7 +70,7 @@ class Shop(NamedTuple):
 
     def plant(self, entry: InstanceEntry | None, instance: str = "planted") -> None:
         """An entry of an instance that is not there; None takes it away."""
-        value = None if entry is None else encode_entry(entry)
+        value = None if entry is None else signed(encode_entry(entry), TOKEN, "shop")
         self.cluster.produce(instances_topic("shop"), instance.encode(), value)
         until(
             self.apps[0],

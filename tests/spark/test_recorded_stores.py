@@ -115,7 +115,8 @@ def is_forgotten_delete(
     return len(ends) == 1 and (row[0], ends[0]) in deletes and ends[0] < row[3]
 
 
-CASES = list(read_cases(VECTORS))
+#: of runs with a cache no stores are recorded
+CASES = [case for case in read_cases(VECTORS) if all(run.stores is not None for run in case.runs)]
 
 
 def readable_stores(case: Case, run: Run) -> list[tuple[str, str, list[Any], list[Any]]]:
