@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from logstate.contracts.errors import UnreadableBatchError
 from logstate.contracts.records import FetchedRecord
 
 #: memory of a waiting record without its key and value: an object of Python, one of the client
@@ -35,7 +36,7 @@ class BufferLimit:
     def fetched(self, records: Sequence[FetchedRecord]) -> None:
         """Records of one partition have come."""
         sampled = records[:: max(1, len(records) // _SAMPLES)]
-        size = sum(len(r.value() or b"") + len(r.key() or b"") for r in sampled) / len(sampled)
+        size = sum(map(_size, sampled)) / len(sampled)
         if self._data_bytes is None:
             self._data_bytes = size
         else:
@@ -46,3 +47,10 @@ class BufferLimit:
         record_bytes = _RECORD_BYTES + (self._data_bytes or 0.0)
         share = int(self._bytes_max / max(1, partitions) / record_bytes)
         return max(1, min(self._records_max, share))
+
+
+def _size(record: FetchedRecord) -> int:
+    try:
+        return len(record.value() or b"") + len(record.key() or b"")
+    except UnreadableBatchError:  # in place of a batch; the task reports it
+        return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logstate.contracts.clock import ManualClock
+from logstate.contracts.errors import UnreadableBatchError
 from logstate.contracts.records import TaskId, TopicPartition
 from logstate.contracts.seams import Polled
 from logstate.task.owned_task import OwnedTask, Stage
@@ -149,6 +150,19 @@ def test_what_waits_is_bounded_whatever_the_number_of_partitions(
     waiting = limit.per_partition(partitions) * partitions
     assert waiting * size <= max(bytes_max, partitions * size)
     assert waiting * (size + 400) <= max(bytes_max, partitions * (size + 400))
+
+
+class Unreadable(StoredRecord):
+    """A record in place of a batch that the client cannot decompress."""
+
+    def value(self) -> bytes:
+        raise UnreadableBatchError("the batch cannot be decompressed")
+
+
+def test_a_batch_that_cannot_be_read_waits_for_its_task_like_every_record() -> None:
+    limit = BufferLimit(10_000, 64 << 20)
+    limit.fetched([Unreadable("in", 0, 0, None, None, 0)])
+    assert limit.per_partition(partitions=4) == 10_000
 
 
 def test_sizes_of_fetches_are_averaged() -> None:
