@@ -57,7 +57,13 @@ def soak(
         ends.callback(load.stop)
         asker = Asker(address)
         ends.callback(asker.stop)
-        reader = Watched("tests.soak.reader", bootstrap, read_every_s, log=path / "reader.log")
+        reader = Watched(
+            "tests.soak.reader",
+            bootstrap,
+            read_every_s,
+            log=path / "reader.log",
+            between_prints=True,
+        )
         ends.callback(reader.stop)
         wait_for(reader, "reads")
         began_s = time.monotonic()

@@ -24,11 +24,18 @@ _MIB = 1 << 20
 
 
 class Watched:
-    """A process that prints JSON objects; the last one counts."""
+    """A process that prints JSON objects; the last one counts.
 
-    def __init__(self, module: str, *arguments: object, log: Path) -> None:
+    ``between_prints``: it is measured whenever it has printed one, because it rests then and needs
+    more in between; else at the moment that is asked for.
+    """
+
+    def __init__(
+        self, module: str, *arguments: object, log: Path, between_prints: bool = False
+    ) -> None:
         self._log = log.open("ab")
         self.told: Mapping[str, Any] = {}
+        self._at_rest: dict[str, float] | None = {} if between_prints else None
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
             cwd=ROOT,
@@ -43,6 +50,8 @@ class Watched:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.told = json.loads(line)
+            if self._at_rest is not None:
+                self._at_rest = self._measure()
 
     def check_alive(self) -> None:
         """Raise where it has ended."""
@@ -51,8 +60,11 @@ class Watched:
             raise RuntimeError(f"{self._process.args} ended: {tail}")
 
     def measured(self) -> dict[str, float]:
-        """What the process holds now, by the system and by itself."""
+        """What the process holds, by the system and by itself."""
         self.check_alive()
+        return self._measure() if self._at_rest is None else dict(self._at_rest)
+
+    def _measure(self) -> dict[str, float]:
         process = Path("/proc", str(self._process.pid))
         rollup = _fields(process / "smaps_rollup")
         found: dict[str, float] = {
