@@ -32,6 +32,8 @@ from logstate.instance.this_process import is_worker
 from logstate.instance.worker_processes import Order
 from logstate.local_worker import LocalWorker
 from logstate.restore.restore import RestoreListener
+from logstate.topology import Topology
+from logstate.topology.declaring.module_values import ModuleValues, changed_values, module_values
 from logstate.topology.dsl.topology_target import resolved
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,14 +61,29 @@ def program(target: object, settings: AppSettings, state_dir: str | Path) -> byt
         serving=None,
         listener=None,
     )
-    return dumps((target, of_worker, str(state_dir)))
+    values = module_values(settings.topology.declared())
+    return dumps((target, of_worker, str(state_dir), values))
 
 
 def new_worker(order: Order, lifecycle: Lifecycle, listener: RestoreListener) -> LocalWorker:
     """The worker of an order, on Kafka, with the slot of its number."""
-    target, settings, state_dir = loads(order.program)
-    settings = replace(settings, topology=resolved(target)[0], slot=settings.slot + order.number)
+    target, settings, state_dir, values = loads(order.program)
+    topology = resolved(target)[0]
+    if order.number == 0:
+        _warn_of_changed_values(topology, values)
+    settings = replace(settings, topology=topology, slot=settings.slot + order.number)
     return LocalWorker(settings, state_dir, settings.cluster(), SystemClock(), lifecycle, listener)
+
+
+def _warn_of_changed_values(topology: Topology, main_values: ModuleValues) -> None:
+    for changed in changed_values(main_values, module_values(topology.declared())):
+        _LOGGER.warning(
+            "%s: they import the module again, and do not run what changed it after the import, so"
+            " results differ from those of workers=1. Set the value where the module defines it,"
+            " read it from the environment before the first import, or bind it into the function."
+            " See docs/workers.md",
+            changed,
+        )
 
 
 def main(fd: int) -> None:

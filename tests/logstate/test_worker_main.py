@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from multiprocessing import Pipe
 from pathlib import Path
@@ -64,6 +65,30 @@ def test_a_lambda_is_sent_and_called_there(tmp_path: Path) -> None:
     worker = new_worker(Order(0, False, {}, ordered), Lifecycle(), lambda _: None)
     worker.release()
     assert "counts" in worker._settings.topology.stores
+
+
+FACTOR = 1
+
+
+def scaled(builder: StreamsBuilder) -> None:
+    builder.stream("in", value=int).map_values(lambda value: value * FACTOR, value=int).to("out")
+
+
+@pytest.mark.parametrize(("number", "warnings"), [(0, 1), (1, 0)])
+def test_the_first_worker_warns_of_a_value_that_the_main_program_changed(
+    number: int,
+    warnings: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(sys.modules[HERE], "FACTOR", 7)
+    ordered = program(lambda: topology_of(scaled), settings_of(scaled), tmp_path)
+    monkeypatch.undo()
+    worker = new_worker(Order(number, False, {}, ordered), Lifecycle(), lambda _: None)
+    worker.release()
+    assert len(caplog.messages) == warnings
+    assert all(f"reads {HERE}.FACTOR, which is 7 in the main" in text for text in caplog.messages)
 
 
 def test_a_function_that_returns_no_topology_is_refused() -> None:

@@ -77,7 +77,7 @@ def next_declaration() -> int:
 def note_variables(declared: object, what: str) -> None:
     """Remember what the functions of a callable, class or serde read, as it is now."""
     site: str | None = None
-    for function in _functions(declared):
+    for function in functions_of(declared):
         variables = tuple(_variables(function))
         if variables:
             site = site or declaration_site()
@@ -92,7 +92,7 @@ def refuse_late_binding(declared: Iterable[object], since: int) -> None:
     ``declared``: what the operators were given. ``since``: what :func:`next_declaration` said when
     the builder was made.
     """
-    for function in dict.fromkeys(one for given in declared for one in _functions(given)):
+    for function in dict.fromkeys(one for given in declared for one in functions_of(given)):
         for note in _NOTES.pop(function, ()):
             if note.number > since:
                 for variable in note.variables:
@@ -130,7 +130,7 @@ def _bound(function: FunctionType, name: str) -> str:
 # --- the functions of what was declared -----------------------------------------------------------
 
 
-def _functions(declared: object) -> Iterator[FunctionType]:
+def functions_of(declared: object) -> Iterator[FunctionType]:
     """The user's functions that run where this is called or used, itself first."""
     pending, seen = [declared], set[int]()
     while pending and len(seen) < _FUNCTIONS_MAX:

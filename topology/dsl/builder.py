@@ -596,9 +596,9 @@ class StreamsBuilder(InternalStreamsBuilder):
                 " the topology in a function and call that with a new builder."
             )
         optimize(self.graph, rules_of(optimization))
-        plan = self.graph.write()
-        refuse_late_binding(plan.declared(), self.graph.begun)
-        self._built = make_topology(plan)
+        built = make_topology(self.graph.write())
+        refuse_late_binding(built.declared(), self.graph.begun)
+        self._built = built
         self.graph.is_built = True
         return self._built
 

@@ -8,24 +8,15 @@ written, because a join may be written before the table whose store it reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from logstate.contracts.errors import TopologyError
-from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode, TopicRef
 
 InternalTopicKind = Literal["repartition", "foreign_key"]
-
-
-def _declared(given: Any) -> Iterator[object]:
-    if isinstance(given, list | tuple):
-        for one in given:
-            yield from _declared(one)
-    elif callable(given) or isinstance(given, Serde):
-        yield given
 
 
 @dataclass(frozen=True)
@@ -63,14 +54,6 @@ class PlanBuilder:
     readers: dict[str, str] = field(default_factory=dict)
     #: the same for patterns of topics
     patterns: dict[str, str] = field(default_factory=dict)
-
-    def declared(self) -> Iterator[object]:
-        """The functions and serdes that the operators were given."""
-        for node in self.nodes.values():
-            for one in fields(node):
-                yield from _declared(getattr(node, one.name))
-        for spec in (*self.stores.values(), *(one.spec for one in self.global_stores.values())):
-            yield from (spec.key, spec.value)
 
     def add_source(self, source: SourceNode) -> None:
         """A source. A topic has one source node at most."""

@@ -6,9 +6,11 @@ A task applies it to one partition of each source topic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
+from logstate.contracts.serde import Serde
 from logstate.contracts.stores import StoreSpec
 from logstate.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode, TopicRef
 
@@ -50,6 +52,14 @@ class SubTopology:
     def store_users(self) -> Mapping[str, tuple[str, ...]]:
         """Store -> the operators that touch it."""
         return _names_by_store((node, node.store_names()) for node in self._operators)
+
+    def declared(self) -> Iterator[object]:
+        """The functions and serdes that its operators and stores were declared with."""
+        for node in self.nodes:
+            for one in fields(node):
+                yield from _declared(getattr(node, one.name))
+        for spec in self.stores:
+            yield from (spec.key, spec.value)
 
     def fed_by(self, store: str) -> list[frozenset[TopicRef]]:
         """Of each operator that a store came into being with, the topics it gets records from.
@@ -122,3 +132,11 @@ def _names_by_store(
         for store in dict.fromkeys(stores):
             found[store] = (*found.get(store, ()), node.name)
     return found
+
+
+def _declared(given: Any) -> Iterator[object]:
+    if isinstance(given, list | tuple):
+        for one in given:
+            yield from _declared(one)
+    elif callable(given) or isinstance(given, Serde):
+        yield given

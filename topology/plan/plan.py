@@ -7,7 +7,7 @@ are resolved.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -134,6 +134,21 @@ class Topology:
         """What a notebook shows: the picture, or the text if pictures cannot be shown."""
         del include, exclude  # a hint for objects with costly representations
         return {"text/plain": self.describe(), "image/svg+xml": self.to_svg()}
+
+    def declared(self) -> Iterator[object]:
+        """The functions and serdes that the operators and stores were declared with.
+
+        >>> from logstate import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("in", value=str).map_values(len, value=int).to("out")
+        >>> [type(one).__name__ for one in builder.build().declared()].count("ScalarSerde")
+        4
+
+        Returns:
+            Each as often as it was given, in the order of the sub-topologies.
+        """
+        for sub_topology in (*self.sub_topologies, *self.global_sub_topologies):
+            yield from sub_topology.declared()
 
     def _internal_names(self) -> frozenset[str]:
         return frozenset(topic.topic.name for topic in self.internal_topics)
