@@ -11,7 +11,7 @@ from tests.simulation.shrink import replay, replay_command, shrink
 from tests.simulation.swarm import draw
 
 #: each of them well below a minute
-PARTS = 12
+PARTS = 6
 
 #: one per kind of rule, each found within a few schedules
 QUICK = (
