@@ -41,6 +41,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.changelog.spark.feed_source import FeedSource
 from logstate.changelog.spark.views import (
     are_known,
     beyond,
@@ -49,8 +50,10 @@ from logstate.changelog.spark.views import (
     latest_changes,
     positions_of,
     reached_positions,
+    recorded_source,
     refuse_maps,
     row_identity,
+    source_to_record,
 )
 from logstate.contracts.errors import ConfigError
 
@@ -78,6 +81,8 @@ class BucketedState:
     """Of the changes, as JSON."""
     notes_every_batch: bool = False
     """Whether batches without changes are noted too; earlier versions did not."""
+    source: FeedSource | None = None
+    """Whose changes it holds; None: unknown, as in earlier versions."""
     parts: dict[str, str] = field(default_factory=dict)
     """Version to what tells its directories from those of other writers; earlier ones had none."""
 
@@ -110,7 +115,8 @@ class BucketedView:
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here.
+            RestoreError: the batches before it never came here, or the view holds the changes of
+                another topic.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
@@ -119,12 +125,13 @@ class BucketedView:
 
     def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:
         reached = positions_of(changes)
+        source = source_to_record(f"the view at {self.path}", read, changes, batch_id)
         if read is not None:
             columns = StructType.fromJson(json.loads(read.schema)).fieldNames()
             check_identity(changes, columns, f"the view at {self.path}")
         state = read or self._nothing(self._with_bucket(changes))
         known = state.positions
-        noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+        noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
         if are_known(reached, known):
             if noted != read:
                 self._current.check_unchanged(read, self.state())
@@ -186,6 +193,7 @@ class BucketedView:
                 " the number is fixed with the first batch. Give that one, or another path"
             )
         found |= {name: tuple(found[name]) for name in ("bases", "changes")}
+        found["source"] = recorded_source(found)
         return BucketedState(**found)
 
     def written(self, frame: DataFrame, directory: Path, *, by_bucket: bool = False) -> None:

@@ -16,6 +16,7 @@ Invariants:
 - A batch is taken in only behind the one before it.
 - A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
   after a crash, or a whole query started anew from the beginning, changes nothing.
+- A view holds the changes of one topic, by its id; a batch of another one is refused.
 - A deleted key is absent.
 - Rows are told apart by the key's bytes, as in the store, wherever decoded keys do not tell them.
 
@@ -27,11 +28,11 @@ for it. ``path`` is a directory that the driver and all executors share.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -40,6 +41,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from logstate.changelog.reading.tables import KEY_BYTES
 from logstate.changelog.spark.batch_sequence import NotedBatch, check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.changelog.spark.feed_source import (
+    FeedSource,
+    check_source,
+    refuse_unrecorded,
+    source_of,
+)
 from logstate.contracts.errors import ConfigError
 
 S = TypeVar("S", bound=NotedBatch | None)
@@ -59,6 +66,8 @@ class ViewState:
     """Changelog partition to the next offset that has not been taken into the view."""
     notes_every_batch: bool = False
     """Whether batches without changes are noted too; earlier versions did not."""
+    source: FeedSource | None = None
+    """Whose changes it holds; None: unknown, as in earlier versions."""
     directories: tuple[str, ...] = ()
     """Those that readers may be in, the newest last; earlier versions had them by number only."""
 
@@ -66,6 +75,15 @@ class ViewState:
         """The newest directories, as many at the most."""
         versions = range(max(0, self.version - count + 1), self.version + 1)
         return (self.directories or tuple(f"version-{n:08d}" for n in versions))[-count:]
+
+
+class ViewStateWithSource(Protocol):
+    """The state of a view of either kind."""
+
+    @property
+    def batch_id(self) -> int: ...
+    @property
+    def source(self) -> FeedSource | None: ...
 
 
 class ParquetView:
@@ -87,7 +105,8 @@ class ParquetView:
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here.
+            RestoreError: the batches before it never came here, or the view holds the changes of
+                another topic.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
@@ -96,8 +115,9 @@ class ParquetView:
     def _take_in(self, changes: DataFrame, batch_id: int, state: ViewState | None) -> None:
         reached = positions_of(changes)
         known = state.positions if state else {}
+        source = source_to_record(f"the view at {self.path}", state, changes, batch_id)
         if state is not None and are_known(reached, known):
-            noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+            noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
             if noted != state:
                 self._current.check_unchanged(state, self.state())
                 self._publish(noted)
@@ -111,7 +131,7 @@ class ParquetView:
             self._current.check_unchanged(state, self.state())
         positions = reached_positions(known, reached)
         kept = (*(state.kept(self.keep_versions - 1) if state else ()), directory.name)
-        self._publish(ViewState(version, batch_id, positions, True, kept))
+        self._publish(ViewState(version, batch_id, positions, True, source, kept))
         self._remove_old(version, kept)
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -129,7 +149,8 @@ class ParquetView:
         found = self._current.read()
         if found is None:
             return None
-        return ViewState(**{**found, "directories": tuple(found.get("directories", ()))})
+        found["directories"] = tuple(found.get("directories", ()))
+        return ViewState(**{**found, "source": recorded_source(found)})
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
         if state is not None:
@@ -198,6 +219,28 @@ def in_turn(
             yield found
         finally:
             changes.unpersist()
+
+
+def source_to_record(
+    target: str, state: ViewStateWithSource | None, changes: DataFrame, batch_id: int
+) -> FeedSource | None:
+    """The source that a view records from this batch on. Raises RestoreError for another one."""
+    found = source_of(changes)
+    if state is None:
+        return found
+    if state.source is not None:
+        check_source(target, state.source, found)
+        return state.source
+    if found is not None and batch_id <= state.batch_id:
+        remedy = "start the query with a new checkpoint and a new directory"
+        raise refuse_unrecorded(target, found, remedy)
+    return found
+
+
+def recorded_source(published: Mapping[str, Any]) -> FeedSource | None:
+    """The source that ``CURRENT`` records."""
+    found = published.get("source")
+    return None if found is None else FeedSource(**found)
 
 
 def check_identity(changes: DataFrame, columns: Sequence[str], target: str) -> None:
