@@ -31,6 +31,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -46,6 +47,13 @@ from logstate.changelog.spark.feed_source import (
     check_source,
     refuse_unrecorded,
     source_of,
+)
+from logstate.changelog.spark.retention import (
+    KEEP_FOR,
+    KEEP_VERSIONS,
+    Replaced,
+    Retention,
+    listed,
 )
 from logstate.contracts.errors import ConfigError
 
@@ -70,11 +78,21 @@ class ViewState:
     """Whose changes it holds; None: unknown, as in earlier versions."""
     directories: tuple[str, ...] = ()
     """Those that readers may be in, the newest last; earlier versions had them by number only."""
+    replaced: tuple[Replaced, ...] = ()
+    """When those but the newest were replaced; earlier versions did not note it."""
 
     def kept(self, count: int) -> tuple[str, ...]:
         """The newest directories, as many at the most."""
         versions = range(max(0, self.version - count + 1), self.version + 1)
         return (self.directories or tuple(f"version-{n:08d}" for n in versions))[-count:]
+
+    def replaced_before(self, count: int) -> tuple[Replaced, ...]:
+        """What earlier versions replaced; at most ``count`` where they did not note when."""
+        if self.replaced:
+            return self.replaced
+        older = self.kept(count + 1)[:-1]
+        first = self.version - len(older) + 1
+        return tuple(Replaced(first + n, 0, (name,)) for n, name in enumerate(older))
 
 
 class ViewStateWithSource(Protocol):
@@ -89,16 +107,19 @@ class ViewStateWithSource(Protocol):
 class ParquetView:
     """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
 
-    def __init__(self, path: str | Path, *, keep_versions: int = 3) -> None:
-        """``keep_versions`` is for readers that still read an older one; at least 2."""
-        if keep_versions < 2:
-            raise ValueError(
-                f"keep_versions is {keep_versions}; at least 2 are needed, because the version "
-                "being replaced may still be read"
-            )
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        keep_versions: int = KEEP_VERSIONS,
+        keep_for: timedelta = KEEP_FOR,
+    ) -> None:
+        """A version stays for its readers while it is one of the newest ``keep_versions`` (at
+        least 2), and for ``keep_for`` after it was replaced, whichever is longer.
+        """
+        self._retention = Retention(keep_versions, keep_for)
         self.path = Path(path)
         self._current = CurrentFile(self.path)
-        self.keep_versions = keep_versions
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
         """Merge one micro-batch. Doing it twice is the same as doing it once.
@@ -130,8 +151,11 @@ class ParquetView:
             self._current.sync(directory)
             self._current.check_unchanged(state, self.state())
         positions = reached_positions(known, reached)
-        kept = (*(state.kept(self.keep_versions - 1) if state else ()), directory.name)
-        self._publish(ViewState(version, batch_id, positions, True, source, kept))
+        before = state.replaced_before(self._retention.keep_versions) if state else ()
+        last = state.kept(1) if state else ()
+        replaced = self._retention.after(before, version, last)
+        kept = (*(path for one in replaced for path in one.paths), directory.name)
+        self._publish(ViewState(version, batch_id, positions, True, source, kept, replaced))
         self._remove_old(version, kept)
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -150,6 +174,7 @@ class ParquetView:
         if found is None:
             return None
         found["directories"] = tuple(found.get("directories", ()))
+        found["replaced"] = listed(found.get("replaced", ()))
         return ViewState(**{**found, "source": recorded_source(found)})
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
@@ -177,13 +202,19 @@ class ParquetView:
         return self.path / state.kept(1)[0]
 
 
-def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
+def parquet_view(
+    path: str | Path, *, keep_versions: int = KEEP_VERSIONS, keep_for: timedelta = KEEP_FOR
+) -> ParquetView:
     """A view for ``changes.writeStream.foreachBatch(parquet_view("/data/spend"))``.
+
+    A version stays for its readers while it is one of the newest ``keep_versions``, and for
+    ``keep_for`` after it was replaced, whichever is longer. Raises ValueError below 2 versions,
+    ConfigError for a negative ``keep_for``.
 
     >>> parquet_view("/data/spend").state() is None
     True
     """
-    return ParquetView(path, keep_versions=keep_versions)
+    return ParquetView(path, keep_versions=keep_versions, keep_for=keep_for)
 
 
 def latest_changes(changes: DataFrame) -> DataFrame:
