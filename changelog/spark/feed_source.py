@@ -32,7 +32,7 @@ from logstate.contracts.errors import RestoreError
 _COLUMNS: Final = ("_partition", "_offset")
 _METADATA: Final = "logstate.source"
 _PROPERTIES: Final = "logstate."
-_START_ANEW: Final = "start the query with a new checkpoint and a new, empty target"
+_NEW_TARGET: Final = "start the query with a new checkpoint and a new, empty target"
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ def check_source(target: str, recorded: FeedSource, found: FeedSource | None) ->
     if found is None:
         raise RestoreError(
             f"{target} holds changes of {recorded}, and this batch does not tell what it is of,"
-            " because its columns _partition and _offset were computed anew: keep both as the"
+            " because its columns _partition and _offset were recomputed: keep both as the"
             " change feed has them"
         )
     if not recorded.fits(found):
         raise RestoreError(
             f"{target} holds changes of {recorded}, and this batch is of {found}, whose offsets"
-            f" count other records: {_START_ANEW}"
+            f" count other records: {_NEW_TARGET}"
         )
 
 
@@ -132,7 +132,7 @@ def record_in_table(session: SparkSession, table: str, batch_id: int, changes: D
         return
     statement = f"ALTER TABLE {table} SET TBLPROPERTIES ({_as_properties(found)})"
     if batch_id == 0 and not session.table(table).isEmpty():
-        remedy = f"{_START_ANEW}, or run {statement} if it is the same topic"
+        remedy = f"{_NEW_TARGET}, or run {statement} if it is the same topic"
         raise refuse_unrecorded(f"the table {table}", found, remedy)
     session.sql(statement)
 

@@ -180,7 +180,7 @@ def _cuts(
     try:
         newest = cut_of(config, name, manifest, records)
         positions, taken_at = newest.positions, newest.taken_at_ms * 1000
-    except RestoreError:  # some task has not committed yet, so there is no newest commit of all
+    except RestoreError:  # some task has not committed yet, so all of them have no newest commit
         positions = {
             entry["changelog_topic"]: dict.fromkeys(range(entry.get("partitions", 0)))
             for entry in manifest["stores"].values()
