@@ -47,7 +47,7 @@ def _description(
     side: str, form: str | None, schema: str | None, options: SourceOptions
 ) -> dict[str, Any]:
     if schema is None:
-        return {"format": form}
+        return {"format": form, "is_given": True} if form == "json" else {"format": form}
     form = form or "json"
     if form not in _SCHEMA_FORMATS:
         raise ConfigError(
@@ -55,6 +55,8 @@ def _description(
             f"one are {', '.join(_SCHEMA_FORMATS)}"
         )
     found: dict[str, Any] = {"format": form, "schema": _schema(side, form, schema)}
+    if form == "json":
+        found["is_given"] = True
     is_framed = form == "json_schema" or (form == "avro" and bool(options.registry))
     if is_framed and options.application is None:  # others wrote it
         found["frame_header"] = _FRAME_HEADERS[side]

@@ -93,6 +93,17 @@ SIMPLE: Mapping[str, ColumnType] = {
     faust_keys.WINDOWED: ColumnType(STRING, faust_keys.windowed_key),
 }
 _JSON_TEXT = ColumnType(STRING, bytes.decode, _texts)
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def _json_text(data: bytes) -> str:
+    text = data.decode()
+    _check_json(data)
+    return text
+
+
+#: documents that others wrote, which nothing has decoded yet
+_FOREIGN_JSON_TEXT = ColumnType(STRING, _json_text)
 
 
 def column_type(
@@ -112,7 +123,9 @@ def column_type(
     description = description or {"format": "bytes"}
     schema = description.get("schema")
     if description["format"] == "json":
-        return _json_column(json_type(schema)) if schema else _JSON_TEXT
+        part = json_type(schema) if schema else TEXT
+        is_foreign = part is TEXT and description.get("is_given")
+        return _FOREIGN_JSON_TEXT if is_foreign else _json_column(part)
     if description["format"] == "json_schema" and schema:
         part = json_type(schema)
         decode = json_decoder(part).decode

@@ -18,8 +18,8 @@ changes waiting, after which the bases alone are the view.
 Invariants:
 
 - A reader sees a whole version or the next one: ``CURRENT`` is replaced by an atomic rename, after
-  the files it names are complete and on the disk. Files are never changed; what is not named any
-  more is removed.
+  the files it names are complete and on the disk. Files are never changed.
+- A reader keeps its files: those that were replaced stay for the time of ``retention``.
 - Two writers, a query and ``compact``, never write into one directory. On one machine they take
   turns; one that another has overtaken publishes nothing.
 - A batch is taken in only behind the one before it.
@@ -34,6 +34,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.changelog.spark.feed_source import FeedSource
+from logstate.changelog.spark.retention import (
+    KEEP_FOR,
+    KEEP_VERSIONS,
+    Replaced,
+    Retention,
+    listed,
+    paths_of,
+)
 from logstate.changelog.spark.views import (
     are_known,
     beyond,
@@ -49,17 +59,20 @@ from logstate.changelog.spark.views import (
     latest_changes,
     positions_of,
     reached_positions,
+    recorded_source,
     refuse_maps,
     row_identity,
+    source_to_record,
 )
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, StoreAccessError
 
 _BUCKET = "_bucket"
 _EMPTY = -1
 #: of all buckets, how many are rewritten with a batch
 _REWRITTEN = 20
-#: versions for which files stay after they were replaced
-_KEPT_FOR_READERS = 3
+#: a directory that nothing names is removed when so many versions are newer: another writer may
+#: be at work in it, or an earlier version of the library left it to a reader
+_UNNAMED_VERSIONS = 3
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,12 @@ class BucketedState:
     """Of the changes, as JSON."""
     notes_every_batch: bool = False
     """Whether batches without changes are noted too; earlier versions did not."""
+    source: FeedSource | None = None
+    """Whose changes it holds; None: unknown, as in earlier versions."""
     parts: dict[str, str] = field(default_factory=dict)
     """Version to what tells its directories from those of other writers; earlier ones had none."""
+    replaced: tuple[Replaced, ...] = ()
+    """What readers of earlier versions may still read."""
 
     def next(self) -> BucketedState:
         """The version that a writer begins now, in directories of its own."""
@@ -97,8 +114,20 @@ class BucketedState:
 class BucketedView:
     """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
 
-    def __init__(self, path: str | Path, *, buckets: int = 64) -> None:
-        """``buckets`` is fixed with the first batch; a file of some 50 MB each is a good size."""
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        buckets: int = 64,
+        keep_versions: int = KEEP_VERSIONS,
+        keep_for: timedelta = KEEP_FOR,
+    ) -> None:
+        """``buckets`` is fixed with the first batch; a file of some 50 MB each is a good size.
+
+        A file stays for its readers while one of the newest ``keep_versions`` versions (at least 2)
+        has it, and for ``keep_for`` after it was replaced, whichever is longer.
+        """
+        self._retention = Retention(keep_versions, keep_for)
         if buckets < 1:
             raise ConfigError(f"buckets is {buckets}; a view has at least one")
         self.path = Path(path)
@@ -110,21 +139,23 @@ class BucketedView:
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here.
+            RestoreError: the batches before it never came here, or the view holds the changes of
+                another topic.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
             self._take_in(changes, batch_id, state)
-            self._remove_unnamed()
+            self._remove_unnamed(state)
 
     def _take_in(self, changes: DataFrame, batch_id: int, read: BucketedState | None) -> None:
         reached = positions_of(changes)
+        source = source_to_record(f"the view at {self.path}", read, changes, batch_id)
         if read is not None:
             columns = StructType.fromJson(json.loads(read.schema)).fieldNames()
             check_identity(changes, columns, f"the view at {self.path}")
         state = read or self._nothing(self._with_bucket(changes))
         known = state.positions
-        noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+        noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
         if are_known(reached, known):
             if noted != read:
                 self._current.check_unchanged(read, self.state())
@@ -141,12 +172,13 @@ class BucketedView:
         with self._current.draft(*folders):
             self.written(fresh.coalesce(1), folders[0])
             state = self._rewritten(changes.sparkSession, state, self._turn(state))
+            state = self._with_replaced(read, state)
             self._current.sync(*folders)
             self._current.check_unchanged(read, self.state())
         self._publish(state)
 
     def compact(self, spark: SparkSession) -> None:
-        """Rewrite every bucket that has changes waiting: then ``path/base-*`` are the view.
+        """Rewrite every bucket that has changes waiting: then ``directories()`` are the view.
 
         A batch on this machine waits meanwhile. Raises StoreAccessError if one came from another
         machine; nothing was published then.
@@ -158,11 +190,11 @@ class BucketedView:
             state = read.next()
             folder = self._base(state.version, state)
             with self._current.draft(folder):
-                state = self._rewritten(spark, state, state.dirty)
+                state = self._with_replaced(read, self._rewritten(spark, state, state.dirty))
                 self._current.sync(folder)
                 self._current.check_unchanged(read, self.state())
             self._publish(state)
-            self._remove_unnamed()
+            self._remove_unnamed(read)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The newest version. Raises FileNotFoundError before the first batch.
@@ -173,6 +205,23 @@ class BucketedView:
         if state is None:
             raise self._current.missing()
         return self._merged(spark, state, range(self.buckets)).drop(_BUCKET)
+
+    def directories(self) -> list[Path]:
+        """The directories whose parquet files are the rows, for readers other than Spark.
+
+        Raises FileNotFoundError before the first batch, StoreAccessError while changes wait for
+        their bucket: ``compact`` takes these in.
+        """
+        state = self.state()
+        if state is None:
+            raise self._current.missing()
+        if state.changes:
+            raise StoreAccessError(
+                f"the buckets of the view at {self.path} lack the changes of"
+                f" {len(state.changes)} versions: call compact(spark) first, or read(spark)"
+            )
+        found = (self._bucket(n, base, state) for n, base in enumerate(state.bases))
+        return [path for path in found if path.is_dir()]
 
     def state(self) -> BucketedState | None:
         """The newest version and how far it got, or None before the first batch."""
@@ -186,6 +235,8 @@ class BucketedView:
                 " the number is fixed with the first batch. Give that one, or another path"
             )
         found |= {name: tuple(found[name]) for name in ("bases", "changes")}
+        found["source"] = recorded_source(found)
+        found["replaced"] = listed(found.get("replaced", ()))
         return BucketedState(**found)
 
     def written(self, frame: DataFrame, directory: Path, *, by_bucket: bool = False) -> None:
@@ -256,7 +307,7 @@ class BucketedView:
         found = None
         for version in sorted({state.bases[n] for n in buckets}):
             folder = self._base(version, state)
-            files = [folder / f"{_BUCKET}={n}" for n in buckets if state.bases[n] == version]
+            files = [self._bucket(n, version, state) for n in buckets if state.bases[n] == version]
             there = [str(path) for path in files if path.is_dir()]
             if there:
                 reader = spark.read.option("basePath", str(folder)).schema(schema)
@@ -273,26 +324,38 @@ class BucketedView:
     def _publish(self, state: BucketedState) -> None:
         self._current.publish(asdict(state))
 
-    def _remove_unnamed(self) -> None:
-        """What neither this version nor the one before it names; a reader may be in that one."""
+    def _with_replaced(self, read: BucketedState | None, state: BucketedState) -> BucketedState:
+        """The state with what it replaces of the one that a writer began with."""
+        paths: list[Path] = []
+        if read is not None:
+            moved = [n for n, base in enumerate(read.bases) if base not in (_EMPTY, state.bases[n])]
+            paths += (self._bucket(n, read.bases[n], read) for n in moved)
+            gone = sorted(set(read.changes) - set(state.changes))
+            paths += (self._changes(version, read) for version in gone)
+        elif not state.changes:  # the first batch is in the buckets already
+            paths.append(self._changes(state.version, state))
+        names = [path.relative_to(self.path).as_posix() for path in paths]
+        before = read.replaced if read is not None else ()
+        return replace(state, replaced=self._retention.after(before, state.version, names))
+
+    def _remove_unnamed(self, read: BucketedState | None) -> None:
+        """What the newest version names no more for readers, and what a crash left behind."""
         state = self.state()
         if state is None:
             return
-        kept = {self._changes(version, state) for version in state.changes}
-        kept |= {self._base(version, state) for version in state.bases}
-        newest = (self._changes(state.version, state), self._base(state.version, state))
+        kept = paths_of(state.replaced)
+        for path in paths_of(read.replaced if read is not None else ()) - kept:
+            shutil.rmtree(self.path / path, ignore_errors=True)
+        named = {self._changes(version, state).name for version in state.changes}
+        named |= {self._base(version, state).name for version in state.bases}
+        named |= {path.partition("/")[0] for path in kept}
         for directory in (*self.path.glob("base-*"), *self.path.glob("changes-*")):
-            is_replaced = directory not in kept and directory not in newest
-            if is_replaced and _version_of(directory) < state.version - _KEPT_FOR_READERS:
+            is_old = _version_of(directory) < state.version - _UNNAMED_VERSIONS
+            if is_old and directory.name not in named:
                 shutil.rmtree(directory, ignore_errors=True)
-        for version in set(state.bases):
-            self._remove_replaced_buckets(version, state)
 
-    def _remove_replaced_buckets(self, version: int, state: BucketedState) -> None:
-        for directory in self._base(version, state).glob(f"{_BUCKET}=*"):
-            base = state.bases[int(directory.name.partition("=")[2])]
-            if base > version and base < state.version - _KEPT_FOR_READERS:
-                shutil.rmtree(directory, ignore_errors=True)
+    def _bucket(self, bucket: int, base: int, state: BucketedState) -> Path:
+        return self._base(base, state) / f"{_BUCKET}={bucket}"
 
     def _base(self, version: int, state: BucketedState) -> Path:
         return self._folder("base", version, state)
@@ -309,10 +372,20 @@ def _version_of(directory: Path) -> int:
     return int(directory.name.split("-")[1])
 
 
-def bucketed_view(path: str | Path, *, buckets: int = 64) -> BucketedView:
+def bucketed_view(
+    path: str | Path,
+    *,
+    buckets: int = 64,
+    keep_versions: int = KEEP_VERSIONS,
+    keep_for: timedelta = KEEP_FOR,
+) -> BucketedView:
     """A view for ``changes.writeStream.foreachBatch(bucketed_view("/data/spend"))``.
+
+    A file stays for its readers while one of the newest ``keep_versions`` versions has it, and for
+    ``keep_for`` after it was replaced, whichever is longer. Raises ConfigError for less than one
+    bucket or a negative ``keep_for``, ValueError below 2 versions.
 
     >>> bucketed_view("/data/spend").state() is None
     True
     """
-    return BucketedView(path, buckets=buckets)
+    return BucketedView(path, buckets=buckets, keep_versions=keep_versions, keep_for=keep_for)

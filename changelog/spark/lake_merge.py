@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from logstate.changelog.reading.tables import KEY_BYTES
+from logstate.changelog.spark.feed_source import record_in_table
 from logstate.changelog.spark.kafka_sql import SCALA
 from logstate.changelog.spark.views import (
     check_identity,
@@ -53,6 +54,9 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
     ``change_type``, named as in SQL; ``_key``, where the feed has it, is binary. The feed is that
     of ``changeFeedFormat`` ``log``.
 
+    The table's properties ``logstate.application``, ``.topic``, ``.topic_id`` and ``.partitions``
+    record the source of the changes; a batch of another one raises RestoreError.
+
     The function raises ConfigError for a versioned store, and where the session has no MERGE for
     such a table, naming the jars that are missing; what else Spark says about it passes through.
     """
@@ -62,6 +66,7 @@ def merge_into(table: str) -> Callable[[DataFrame, int], None]:
         if KEY_BYTES in changes.columns:
             columns = changes.sparkSession.table(table).columns
             check_identity(changes, columns, f"the table {table}")
+        record_in_table(changes.sparkSession, table, batch_id, changes)
         # A name of its own: queries of one session may merge at the same time.
         fresh = f"{_FRESH}_{uuid.uuid4().hex}"
         latest_changes(changes).createOrReplaceTempView(fresh)

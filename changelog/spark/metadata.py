@@ -9,7 +9,8 @@ Options: ``bootstrap``; ``application``, else all that are found; ``table``, one
                   value_format, window_size_ms, retention_ms
 ``schemas``       application, store, column, type: the columns that a store has as a table
 ``cuts``          application, cut, taken_at, expires_at, store, partition, position, records;
-                  ``latest-commit`` is among them
+                  ``latest-commit`` is among them, with null for position and taken_at until
+                  every task with records in its changelogs has committed
 ``lag``           application, topic, partition, committed, end, lag
 ================  ==============================================================================
 """
@@ -31,7 +32,7 @@ from logstate.changelog.cuts.named_cuts import list_cuts
 from logstate.changelog.reading.tables import StoreTable, arrow_schema
 from logstate.changelog.spark.first_line import message_first
 from logstate.changelog.spark.schema import spark_schema, spark_type
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, RestoreError
 
 _TEXTS = pa.list_(pa.string())
 _TIME = pa.timestamp("us", tz="UTC")
@@ -174,12 +175,22 @@ def _schemas(_: Any, __: str, manifest: Mapping[str, Any], ___: Any) -> Rows:
 def _cuts(
     config: Mapping[str, Any], name: str, manifest: Mapping[str, Any], records: Mapping[Any, Any]
 ) -> Rows:
-    newest = cut_of(config, name, manifest, records)
+    positions: Mapping[str, Mapping[int, int | None]]
+    taken_at: int | None = None
+    try:
+        newest = cut_of(config, name, manifest, records)
+        positions, taken_at = newest.positions, newest.taken_at_ms * 1000
+    except RestoreError:  # some task has not committed yet, so all of them have no newest commit
+        positions = {
+            entry["changelog_topic"]: dict.fromkeys(range(entry.get("partitions", 0)))
+            for entry in manifest["stores"].values()
+            if entry.get("changelog_topic") is not None
+        }
     for store, entry in manifest["stores"].items():
-        for partition, position in newest.positions.get(entry["changelog_topic"], {}).items():
+        for partition, position in positions.get(entry.get("changelog_topic"), {}).items():
             yield {
                 "cut": "latest-commit",
-                "taken_at": newest.taken_at_ms * 1000,
+                "taken_at": taken_at,
                 "store": store,
                 "partition": partition,
                 "position": position,

@@ -21,6 +21,7 @@ from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.tables import arrow_schema, table_of
 from logstate.changelog.spark.change_batches import change_schema
 from logstate.changelog.spark.change_reader import ChangeReader, PastChangeReader
+from logstate.changelog.spark.feed_source import FeedSource, with_source
 from logstate.changelog.spark.first_line import message_first
 from logstate.changelog.spark.read_limits import HAS_READ_LIMITS
 from logstate.changelog.spark.refused_stream import RefusedStream
@@ -46,7 +47,10 @@ class LogstateDataSource(DataSource):
 
     @message_first
     def schema(self) -> StructType:
-        return spark_schema(self._columns())
+        found = spark_schema(self._columns())
+        if self._parsed.read_change_feed:
+            return with_source(found, FeedSource.of(self._parsed, self._found()))
+        return found
 
     @message_first
     def reader(self, schema: StructType) -> DataSourceReader:

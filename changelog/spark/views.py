@@ -16,6 +16,7 @@ Invariants:
 - A batch is taken in only behind the one before it.
 - A change counts once. What lies below the positions is skipped, so a batch that Spark repeats
   after a crash, or a whole query started anew from the beginning, changes nothing.
+- A view holds the changes of one topic, by its id; a batch of another one is refused.
 - A deleted key is absent.
 - Rows are told apart by the key's bytes, as in the store, wherever decoded keys do not tell them.
 
@@ -27,11 +28,12 @@ for it. ``path`` is a directory that the driver and all executors share.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -40,6 +42,19 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from logstate.changelog.reading.tables import KEY_BYTES
 from logstate.changelog.spark.batch_sequence import NotedBatch, check_follows
 from logstate.changelog.spark.current_file import CurrentFile, new_part
+from logstate.changelog.spark.feed_source import (
+    FeedSource,
+    check_source,
+    refuse_unrecorded,
+    source_of,
+)
+from logstate.changelog.spark.retention import (
+    KEEP_FOR,
+    KEEP_VERSIONS,
+    Replaced,
+    Retention,
+    listed,
+)
 from logstate.contracts.errors import ConfigError
 
 S = TypeVar("S", bound=NotedBatch | None)
@@ -59,35 +74,60 @@ class ViewState:
     """Changelog partition to the next offset that has not been taken into the view."""
     notes_every_batch: bool = False
     """Whether batches without changes are noted too; earlier versions did not."""
+    source: FeedSource | None = None
+    """Whose changes it holds; None: unknown, as in earlier versions."""
     directories: tuple[str, ...] = ()
     """Those that readers may be in, the newest last; earlier versions had them by number only."""
+    replaced: tuple[Replaced, ...] = ()
+    """When those but the newest were replaced; earlier versions did not note it."""
 
     def kept(self, count: int) -> tuple[str, ...]:
         """The newest directories, as many at the most."""
         versions = range(max(0, self.version - count + 1), self.version + 1)
         return (self.directories or tuple(f"version-{n:08d}" for n in versions))[-count:]
 
+    def replaced_before(self, count: int) -> tuple[Replaced, ...]:
+        """What earlier versions replaced; at most ``count`` where they did not note when."""
+        if self.replaced:
+            return self.replaced
+        older = self.kept(count + 1)[:-1]
+        first = self.version - len(older) + 1
+        return tuple(Replaced(first + n, 0, (name,)) for n, name in enumerate(older))
+
+
+class ViewStateWithSource(Protocol):
+    """The state of a view of either kind."""
+
+    @property
+    def batch_id(self) -> int: ...
+    @property
+    def source(self) -> FeedSource | None: ...
+
 
 class ParquetView:
     """A function for ``foreachBatch`` over a change feed, and the view that it keeps."""
 
-    def __init__(self, path: str | Path, *, keep_versions: int = 3) -> None:
-        """``keep_versions`` is for readers that still read an older one; at least 2."""
-        if keep_versions < 2:
-            raise ValueError(
-                f"keep_versions is {keep_versions}; at least 2 are needed, because the version "
-                "being replaced may still be read"
-            )
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        keep_versions: int = KEEP_VERSIONS,
+        keep_for: timedelta = KEEP_FOR,
+    ) -> None:
+        """A version stays for its readers while it is one of the newest ``keep_versions`` (at
+        least 2), and for ``keep_for`` after it was replaced, whichever is longer.
+        """
+        self._retention = Retention(keep_versions, keep_for)
         self.path = Path(path)
         self._current = CurrentFile(self.path)
-        self.keep_versions = keep_versions
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
         """Merge one micro-batch. Doing it twice is the same as doing it once.
 
         Raises:
             ConfigError: the store is versioned.
-            RestoreError: the batches before it never came here.
+            RestoreError: the batches before it never came here, or the view holds the changes of
+                another topic.
             StoreAccessError: another writer was at work meanwhile; nothing was published.
         """
         with in_turn(self._current, changes, batch_id, self.state) as state:
@@ -96,8 +136,9 @@ class ParquetView:
     def _take_in(self, changes: DataFrame, batch_id: int, state: ViewState | None) -> None:
         reached = positions_of(changes)
         known = state.positions if state else {}
+        source = source_to_record(f"the view at {self.path}", state, changes, batch_id)
         if state is not None and are_known(reached, known):
-            noted = replace(state, batch_id=batch_id, notes_every_batch=True)
+            noted = replace(state, batch_id=batch_id, notes_every_batch=True, source=source)
             if noted != state:
                 self._current.check_unchanged(state, self.state())
                 self._publish(noted)
@@ -110,8 +151,11 @@ class ParquetView:
             self._current.sync(directory)
             self._current.check_unchanged(state, self.state())
         positions = reached_positions(known, reached)
-        kept = (*(state.kept(self.keep_versions - 1) if state else ()), directory.name)
-        self._publish(ViewState(version, batch_id, positions, True, kept))
+        before = state.replaced_before(self._retention.keep_versions) if state else ()
+        last = state.kept(1) if state else ()
+        replaced = self._retention.after(before, version, last)
+        kept = (*(path for one in replaced for path in one.paths), directory.name)
+        self._publish(ViewState(version, batch_id, positions, True, source, kept, replaced))
         self._remove_old(version, kept)
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -129,7 +173,9 @@ class ParquetView:
         found = self._current.read()
         if found is None:
             return None
-        return ViewState(**{**found, "directories": tuple(found.get("directories", ()))})
+        found["directories"] = tuple(found.get("directories", ()))
+        found["replaced"] = listed(found.get("replaced", ()))
+        return ViewState(**{**found, "source": recorded_source(found)})
 
     def _merged(self, changes: DataFrame, state: ViewState | None) -> DataFrame:
         if state is not None:
@@ -156,13 +202,19 @@ class ParquetView:
         return self.path / state.kept(1)[0]
 
 
-def parquet_view(path: str | Path, *, keep_versions: int = 3) -> ParquetView:
+def parquet_view(
+    path: str | Path, *, keep_versions: int = KEEP_VERSIONS, keep_for: timedelta = KEEP_FOR
+) -> ParquetView:
     """A view for ``changes.writeStream.foreachBatch(parquet_view("/data/spend"))``.
+
+    A version stays for its readers while it is one of the newest ``keep_versions``, and for
+    ``keep_for`` after it was replaced, whichever is longer. Raises ValueError below 2 versions,
+    ConfigError for a negative ``keep_for``.
 
     >>> parquet_view("/data/spend").state() is None
     True
     """
-    return ParquetView(path, keep_versions=keep_versions)
+    return ParquetView(path, keep_versions=keep_versions, keep_for=keep_for)
 
 
 def latest_changes(changes: DataFrame) -> DataFrame:
@@ -198,6 +250,28 @@ def in_turn(
             yield found
         finally:
             changes.unpersist()
+
+
+def source_to_record(
+    target: str, state: ViewStateWithSource | None, changes: DataFrame, batch_id: int
+) -> FeedSource | None:
+    """The source that a view records from this batch on. Raises RestoreError for another one."""
+    found = source_of(changes)
+    if state is None:
+        return found
+    if state.source is not None:
+        check_source(target, state.source, found)
+        return state.source
+    if found is not None and batch_id <= state.batch_id:
+        remedy = "start the query with a new checkpoint and a new directory"
+        raise refuse_unrecorded(target, found, remedy)
+    return found
+
+
+def recorded_source(published: Mapping[str, Any]) -> FeedSource | None:
+    """The source that ``CURRENT`` records."""
+    found = published.get("source")
+    return None if found is None else FeedSource(**found)
 
 
 def check_identity(changes: DataFrame, columns: Sequence[str], target: str) -> None:

@@ -29,6 +29,7 @@ from logstate.contracts.error_text import text_of
 from logstate.contracts.errors import BrokerError, RetriableError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed, NewTopic, TopicDescription
+from logstate.kafka.client_config import refused_config
 from logstate.kafka.commit_for_nobody import commit_for_nobody
 from logstate.kafka.faults import native_error, not_made, translated
 from logstate.kafka.offset_metadata import read_committed
@@ -59,7 +60,10 @@ class KafkaAdmin:
         self._config = dict(config)
         self._reasons: list[str] = []
         told = _telling(self._reasons, config.get("error_cb"))
-        self._admin = AdminClient({**config, "error_cb": told})
+        try:
+            self._admin = AdminClient({**config, "error_cb": told})
+        except KafkaException as exc:
+            raise refused_config(config, native_error(exc)) from exc
         self._reader: Consumer | None = None
         #: it is asked on several threads, and must not be closed while one is in a call of it
         self._reading = Lock()

@@ -104,6 +104,26 @@ the application id: give application_id= to Application. Remove it.
         raise ConfigError(problems)
 
 
+def refused_config(config: Mapping[str, Any], error: Any, name: str = "kafka") -> ConfigError:
+    """The error for settings with which the client could not be made; ``error`` is what it raised.
+
+    No message contains a value: the client quotes names only of settings that it does not know.
+    """
+    unknown = [
+        _unknown(key, f"{name}[{key!r}]")
+        for key in config
+        if key not in KNOWN_KEYS and f'property: "{key}"' in str(error)
+    ]
+    if unknown:
+        return ConfigError(unknown)
+    names = [repr(key) for key in config if f'"{key}"' in str(error)]
+    which = f"the value of {', '.join(names)} in {name}" if names else f"the settings {name}"
+    return ConfigError(
+        f"the client, librdkafka, refuses {which}: see its CONFIGURATION.md for the values that it"
+        " takes"
+    )
+
+
 def weaknesses(config: Mapping[str, Any]) -> list[str]:
     """Allowed settings that weaken security; worth one warning each at the start."""
     found = []

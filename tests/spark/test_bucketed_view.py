@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from logstate.changelog.spark import BucketedView, bucketed_view
+from logstate.changelog.spark import BucketedView, bucketed_view, parquet_view
 from logstate.changelog.spark.bucketed_view import BucketedState
-from logstate.contracts.errors import ConfigError, RestoreError
+from logstate.changelog.spark.retention import Retention
+from logstate.contracts.errors import ConfigError, RestoreError, StoreAccessError
 
 SCHEMA = "change_type string, key string, value long, _partition int, _offset long"
 Batch = Callable[[list[tuple[Any, ...]]], DataFrame]
@@ -187,6 +189,53 @@ def test_a_change_of_a_row_in_a_thousand_rewrites_a_twentieth_of_the_files(
     found = view.read(spark)
     assert found.count() == 100_000
     assert found.where("value < 0").count() == 99
+
+
+def test_a_reader_keeps_its_files_for_keep_for(
+    spark: SparkSession, batch: Batch, tmp_path: Path
+) -> None:
+    clock = [1_000_000]
+    view, changes = bucketed_view(tmp_path / "view", buckets=2, keep_versions=2), Changes()
+    view._retention = Retention(2, timedelta(seconds=2), clock=lambda: clock[0])
+    view(batch(changes.next(40)), 0)
+    view(batch(changes.next(10)), 1)
+    before = view.state()
+    held, expected = view.read(spark), dict(changes.rows)
+    for number in (2, 3):
+        clock[0] += 900
+        view(batch(changes.next(10)), number)
+    view.compact(spark)
+    rows = held.select("key", "value").collect()
+    assert {row["key"]: row["value"] for row in rows} == expected
+
+    clock[0] += 2_000
+    view(batch(changes.next(10)), 4)
+
+    after = view.state()
+    assert before is not None
+    assert after is not None
+    names = {path.name for path in view.path.iterdir()}
+    assert not {view._changes(n, before).name for n in before.changes} & names
+    assert {one.version for one in after.replaced} == {after.version}
+    assert rows_of(view, spark) == changes.rows
+    with pytest.raises(StoreAccessError, match=r"call compact\(spark\) first"):
+        view.directories()
+    view.compact(spark)
+    files = [str(path) for path in view.directories()]
+    found = {row["key"]: row["value"] for row in spark.read.parquet(*files).collect()}
+    assert found == changes.rows
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [({"keep_versions": 1}, ValueError), ({"keep_for": timedelta(seconds=-1)}, ConfigError)],
+)
+def test_a_view_that_cannot_keep_its_files_is_refused(
+    given: dict[str, Any], error: type[Exception], tmp_path: Path
+) -> None:
+    for kind in (bucketed_view, parquet_view):
+        with pytest.raises(error, match="keep_"):
+            kind(tmp_path, **given)
 
 
 def test_the_number_of_buckets_is_fixed_with_the_first_batch(batch: Batch, tmp_path: Path) -> None:

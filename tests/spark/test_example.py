@@ -1,4 +1,4 @@
-"""examples/spark, over an application that has counted the first day."""
+"""examples/spark and examples/sql, over an application that has counted the first day."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from examples.flights import loader
 from examples.flights.app import topology
 from examples.spark import delays
+from examples.sql import delays as sql_delays
 from logstate import Application
 from logstate.changelog.spark import tables
 from logstate.contracts.errors import StoreUnavailableError
@@ -30,7 +31,7 @@ def flights(bootstrap: str) -> Iterator[dict[str, list[loader.Row]]]:
     KafkaCluster(bootstrap).admin().delete_topics([*loader.INPUT_TOPICS, *loader.OUTPUT_TOPICS])
 
 
-def test_two_stores_and_a_batch_table_make_a_chart(
+def test_two_stores_make_a_chart_in_spark_and_the_same_numbers_in_duckdb_and_polars(
     bootstrap: str,
     unique: Callable[[str], str],
     flights: dict[str, list[loader.Row]],
@@ -61,6 +62,15 @@ def test_two_stores_and_a_batch_table_make_a_chart(
     expected = sum(row["value"]["flights"] for row in known.collect())
     assert sum(row["flights"] for row in sizes.collect()) == expected > 0
     assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
+
+    by_sql = sql_delays.stores(app.application_id, bootstrap, include_expired=True)
+    flights_by_hour = {row["hour"]: row["flights"] for row in hours.collect()}
+    of_duckdb = sql_delays.with_duckdb(sql_delays.BY_HOUR, *by_sql)
+    assert {hour: number for hour, number, _ in of_duckdb} == flights_by_hour
+    assert sql_delays.by_hour_with_polars(by_sql[0]) == of_duckdb
+    total = len(flights["flights"])
+    assert sql_delays.with_duckdb(sql_delays.TOTALS, *by_sql) == [(total, total)]
+    assert sql_delays.totals_with_polars(*by_sql) == [(total, total)]
 
 
 def _counted(app: Application, store: str) -> int:

@@ -20,7 +20,7 @@ from logstate.changelog.reading.options import parse_options
 from logstate.changelog.reading.tables import StoreTable, record_batch
 from logstate.changelog.reading.types import json_type
 from logstate.changelog.spark.schema import spark_type
-from logstate.contracts.errors import ConfigError
+from logstate.contracts.errors import ConfigError, DeserializationError
 from logstate.contracts.records import TopicPartition
 from logstate.registry.client import registry_of
 
@@ -56,6 +56,23 @@ def test_a_json_schema_says_the_same() -> None:
     schema = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}})
 
     assert rows_of(b"k", b'{"n": 1}', valueSchema=schema)[0]["value"] == {"n": 1}
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\x00\x01", b'{"a":1', b"1 2", b'"\xff"', b"NaN"])
+@pytest.mark.parametrize("schema", [{}, {"valueSchema": '{"type": "object"}'}])
+def test_bytes_that_are_not_json_are_refused_with_their_record(
+    data: bytes, schema: dict[str, str]
+) -> None:
+    with pytest.raises(DeserializationError, match=r"log-0, offset 0, .* does not decode"):
+        rows_of(b"k", data, valueFormat="json", **schema)
+
+
+@pytest.mark.parametrize("text", ['{"a": [1, null]}', '"x"', "null", " 1.0 "])
+def test_json_without_a_schema_is_its_text(text: str) -> None:
+    (row,) = rows_of(b'{"k":1}', text.encode(), keyFormat="json", valueFormat="json")
+
+    assert row == {"key": '{"k":1}', "value": text}
+    assert rows_of(b"1", None, keyFormat="json", valueFormat="json")[0]["value"] is None
 
 
 def test_avro_takes_its_schema() -> None:

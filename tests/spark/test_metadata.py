@@ -74,6 +74,19 @@ def test_cuts_and_lag_are_tables(log: ApplicationLog, metadata: Metadata) -> Non
     assert lags == [(0, 2, 4, 2), (1, 0, 0, 0)]
 
 
+def test_an_application_without_a_commit_is_in_every_table(
+    log: ApplicationLog, metadata: Metadata
+) -> None:
+    topic = log.add_store("spend")
+    log.write_manifest(inputs=[log.source])
+    log.write(topic, [(b"a", int64(1))])
+
+    found = {table: metadata(table) for table in ("applications", "stores", "schemas", "lag")}
+    assert all(found.values())
+    cuts = [(row["cut"], row["partition"], row["position"]) for row in metadata("cuts")]
+    assert cuts == [("latest-commit", 0, None), ("latest-commit", 1, None)]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from logstate.changelog.spark import ParquetView, bucketed_view, merge_into, parquet_view
+from logstate.changelog.spark.retention import Retention
 from logstate.contracts.errors import ConfigError, RestoreError
 from tests.spark.changelog_writer import ApplicationLog, int64, window_key
 from tests.spark_versions.late_python import run_available
@@ -154,8 +156,9 @@ def test_a_crash_before_the_new_version_is_named_leaves_the_old_one(
 
 
 def test_old_versions_go_and_a_reader_keeps_the_one_it_has(
-    spark: SparkSession, view: ParquetView, batch: Callable[..., DataFrame]
+    spark: SparkSession, tmp_path: Path, batch: Callable[..., DataFrame]
 ) -> None:
+    view = parquet_view(tmp_path / "view", keep_for=timedelta(0))
     view(batch(("update", "a", 0, 0, 0)), 0)
     held = view.read(spark)
     view(batch(("update", "a", 1, 0, 1)), 1)
@@ -166,6 +169,26 @@ def test_old_versions_go_and_a_reader_keeps_the_one_it_has(
 
     assert len(list(view.path.glob("version-*"))) == 3
     assert table_of(view, spark) == [("a", 5)]
+
+
+def test_a_reader_keeps_its_version_for_keep_for(
+    spark: SparkSession, tmp_path: Path, batch: Callable[..., DataFrame]
+) -> None:
+    clock = [1_000_000]
+    view = parquet_view(tmp_path / "view", keep_versions=2)
+    view._retention = Retention(2, timedelta(seconds=60), clock=lambda: clock[0])
+    view(batch(("update", "a", 0, 0, 0)), 0)
+    held = view.read(spark)
+    for n in range(1, 7):
+        clock[0] += 10_000
+        view(batch(("update", "a", n, 0, n)), n)
+        assert held.select("value").collect() == [(0,)]
+
+    clock[0] += 10_000
+    view(batch(("update", "a", 7, 0, 7)), 7)
+
+    assert not list(view.path.glob("version-00000000-*"))
+    assert len(list(view.path.glob("version-*"))) == 7
 
 
 def test_a_view_without_a_batch_says_so(spark: SparkSession, view: ParquetView) -> None:

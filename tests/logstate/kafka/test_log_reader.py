@@ -10,10 +10,11 @@ import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from logstate.contracts.errors import BrokerError, RestoreError, TopicError
+from logstate.contracts.errors import BrokerError, ConfigError, RestoreError, TopicError
 from logstate.contracts.records import TopicPartition
 from logstate.contracts.seams import Committed
 from logstate.kafka import group_offsets, log_reader
+from logstate.kafka.admin import KafkaAdmin
 from logstate.kafka.group_offsets import committed_offsets
 from logstate.kafka.log_reader import LogBounds, log_bounds, read_partition
 
@@ -108,6 +109,24 @@ def test_brokers_that_stay_silent_are_an_error_that_names_what_was_asked(
         BrokerError, match=r"do not answer when .* the offsets of log-0 .*are they up"
     ):
         bounds(monkeypatch, KafkaError(KafkaError._TRANSPORT))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("foo.bar", "secret", r"kafka\['foo.bar'\] is not known to the client, librdkafka"),
+        ("session.timeout", "secret", r"is not known\. Did you mean 'session\.timeout\.ms'"),
+        ("session.timeout.ms", "secret", r"refuses the value of 'session\.timeout\.ms' in kafka"),
+        ("security.protocol", "secret", r"refuses the value of 'security\.protocol' in kafka"),
+    ],
+)
+def test_settings_that_the_client_does_not_take_are_named_without_their_value(
+    setting: str, value: str, message: str
+) -> None:
+    for use in (lambda given: log_bounds(given, [LOG]), KafkaAdmin):
+        with pytest.raises(ConfigError, match=message) as caught:
+            use({**CONFIG, setting: value})  # type: ignore[operator]
+        assert value not in str(caught.value)
 
 
 def test_a_topic_that_does_not_exist_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
